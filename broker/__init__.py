@@ -1,0 +1,1 @@
+"""The daemon: network, API table, controller, console."""

@@ -1,0 +1,1 @@
+"""One file an API: its handler and what it needs."""

@@ -1,0 +1,1 @@
+"""The HTTP side: health, metrics and the page that shows the cluster."""

@@ -1,0 +1,1 @@
+"""The controller: election, its event queue, and what it tells the brokers."""

@@ -1,0 +1,1 @@
+"""The asyncio client: connection, metadata, producer, reader, admin."""

@@ -1,0 +1,1 @@
+"""The front door: the `ottla` command and the public API."""

@@ -1,0 +1,1 @@
+"""The ZooKeeper tree: one class a znode, and the stores that hold it."""

@@ -1,0 +1,1 @@
+"""A partition on one broker: leader or follower, high watermark, delayed requests."""

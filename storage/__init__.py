@@ -1,0 +1,1 @@
+"""The log: segments, indexes, producer state, recovery, checkpoints."""
