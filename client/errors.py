@@ -1,0 +1,171 @@
+"""Errors of the client.
+
+`KafkaError` is the root. Two families stand under it: what happens on this side of the wire (a lost connection, a
+timeout, a refused option), written out below, and what a broker answers: one class for each error code, named after
+Kafka's own exception with Error for Exception (`UnknownTopicOrPartitionError`). The second family is made from
+`protocol.error_codes.ErrorCode` on first use: `from client.errors import NotLeaderOrFollowerError` works for every one
+of them, and a start of the broker, which needs only the first family, does not pay for 127 classes.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from protocol.error_codes import ErrorCode
+
+# Kafka's exception is not always called as its error code; only the differences stand here.
+_NAMES = {
+    "CORRUPT_MESSAGE": "CorruptRecord",
+    "MESSAGE_TOO_LARGE": "RecordTooLarge",
+    "STALE_CONTROLLER_EPOCH": "ControllerMoved",
+    "NETWORK_EXCEPTION": "Network",
+    "INVALID_TOPIC_EXCEPTION": "InvalidTopic",
+    "RECORD_LIST_TOO_LARGE": "RecordBatchTooLarge",
+    "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorization",
+    "GROUP_AUTHORIZATION_FAILED": "GroupAuthorization",
+    "CLUSTER_AUTHORIZATION_FAILED": "ClusterAuthorization",
+    "TOPIC_ALREADY_EXISTS": "TopicExists",
+    "INVALID_CONFIG": "InvalidConfiguration",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "OutOfOrderSequence",
+    "DUPLICATE_SEQUENCE_NUMBER": "DuplicateSequence",
+    "INVALID_PRODUCER_ID_MAPPING": "InvalidPidMapping",
+    "INVALID_TRANSACTION_TIMEOUT": "InvalidTxnTimeout",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "TransactionalIdAuthorization",
+    "KAFKA_STORAGE_ERROR": "KafkaStorage",
+    "SASL_AUTHENTICATION_FAILED": "SaslAuthentication",
+    "DELEGATION_TOKEN_AUTH_DISABLED": "DelegationTokenDisabled",
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "UnsupportedByAuthentication",
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": "DelegationTokenAuthorization",
+    "NON_EMPTY_GROUP": "GroupNotEmpty",
+    "UNKNOWN_SERVER_ERROR": "UnknownServer",
+    # Kafka's TimeoutException would hide Python's TimeoutError.
+    "REQUEST_TIMED_OUT": "RequestTimedOut",
+    "PRINCIPAL_DESERIALIZATION_FAILURE": "PrincipalDeserialization",
+}
+
+
+class KafkaError(Exception):
+    """Root of everything that the client raises.
+
+    `retriable` says whether the same request may succeed later without anyone changing anything.
+    `code` is the broker's error code, None for an error of this side.
+    """
+
+    retriable: ClassVar[bool] = False
+    code: ClassVar["ErrorCode | None"] = None
+
+
+class ConnectionLostError(KafkaError):
+    """The connection went away before the answer came; whether the request was carried out is unknown."""
+
+    retriable = True
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(f"connection to {host}:{port} lost: {reason}")
+        self.host = host
+        self.port = port
+        self.reason = reason
+
+
+class BrokerUnreachableError(ConnectionLostError):
+    """Nobody accepted the connection."""
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(host, port, reason)
+        self.args = (f"no broker answers at {host}:{port}: {reason}",)
+
+
+class MalformedResponseError(ConnectionLostError):
+    """What came back is no valid answer (size, correlation id or content); the connection was closed."""
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(host, port, reason)
+        self.args = (f"malformed answer from {host}:{port}: {reason}",)
+
+
+class RequestTimeoutError(KafkaError):
+    """No answer within the request timeout; whether the request was carried out is unknown."""
+
+    retriable = True
+
+
+class UnsupportedApiError(KafkaError):
+    """The broker and this client have no common version of an API."""
+
+
+class InvalidOptionError(KafkaError):
+    """An option is unknown or its value breaks a rule: the message names the option, the value and the rule."""
+
+    def __init__(self, option: str, message: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
+class ClosedError(KafkaError):
+    """The producer, reader or admin has been closed."""
+
+
+class BufferFullError(KafkaError):
+    """`send_nowait` found the buffer memory taken; the records are waiting for a broker."""
+
+    retriable = True
+
+
+class DeliveryTimeoutError(KafkaError):
+    """A record was not acknowledged within `delivery_timeout_ms`; the last reason is in the message."""
+
+
+class NoOffsetError(KafkaError):
+    """A partition has no offset to start from and `auto_offset_reset` is "none"."""
+
+
+_classes: "dict[int, type[KafkaError]]" = {}
+
+
+def class_name(code: "ErrorCode") -> str:
+    """The exception class's name for an error code: `UnknownTopicOrPartitionError` for UNKNOWN_TOPIC_OR_PARTITION."""
+    base = _NAMES.get(code.name) or "".join(word.capitalize() for word in code.name.split("_"))
+    return f"{base}Error"
+
+
+def error_class(code: int) -> type[KafkaError]:
+    """The exception class of an error code; a code that this version does not know gives UnknownServerError."""
+    found = _classes.get(code)
+    if found is None:
+        from protocol.error_codes import ErrorCode
+
+        known = ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
+        found = _classes.get(known)
+        if found is None:
+            name = class_name(known)
+            body = {
+                "__module__": __name__,
+                "__doc__": f"A broker answered {known.name} ({known.value}).",
+                "code": known,
+                "retriable": known.retriable,
+            }
+            found = _classes[known] = type(name, (KafkaError,), body)
+    return found
+
+
+def error_for(code: int, message: str | None = None, *, context: str = "") -> KafkaError:
+    """An exception for a broker's error code.
+
+    `message` is the broker's own words where the answer has any; `context` says what was being done
+    ("create topic orders") and is put in front.
+    """
+    made = error_class(code)
+    name = made.code.name if made.code is not None else ""
+    if made.code != code:
+        name = f"unknown error code {code}"
+    text = f"{name}: {message}" if message else name
+    return made(f"{context}: {text}" if context else text)
+
+
+def __getattr__(name: str) -> type[KafkaError]:
+    if name.endswith("Error"):
+        from protocol.error_codes import ErrorCode
+
+        for code in ErrorCode:
+            if code and class_name(code) == name:
+                return error_class(code)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

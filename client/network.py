@@ -1,0 +1,90 @@
+"""The network seam: how this process listens and connects.
+
+Everything that opens a socket takes a `Network`, so that a simulated one can put a whole cluster and its clients into
+one process. A protocol is asyncio's own (`asyncio.Protocol` or `asyncio.BufferedProtocol`); the simulated network
+feeds the same callbacks through a transport in memory.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+LISTEN_BACKLOG = 1024
+
+
+class Server(Protocol):
+    """A listening socket."""
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to: the one chosen by the system where port 0 was asked for."""
+        ...
+
+    def close(self) -> None:
+        """Stop accepting; connections that exist live on."""
+        ...
+
+    async def wait_closed(self) -> None:
+        """Return when the listening socket is gone."""
+        ...
+
+
+class Network(Protocol):
+    """Opens listening sockets and connections."""
+
+    async def listen(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> Server:
+        """Listen on `host:port` ("" means all interfaces, port 0 any free port). Raises OSError."""
+        ...
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int
+    ) -> tuple[asyncio.Transport, P]:
+        """Connect to `host:port`. Raises OSError where nobody answers."""
+        ...
+
+
+class AsyncioServer:
+    """A server of asyncio or uvloop."""
+
+    __slots__ = ("_port", "_server")
+
+    def __init__(self, server: asyncio.AbstractServer, port: int) -> None:
+        self._server = server
+        self._port = port
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return self._port
+
+    def close(self) -> None:
+        """Stop accepting."""
+        self._server.close()
+
+    async def wait_closed(self) -> None:
+        """Return when the listening socket is gone."""
+        await self._server.wait_closed()
+
+
+class AsyncioNetwork:
+    """Real TCP, through whatever event loop runs (asyncio's or uvloop's)."""
+
+    __slots__ = ()
+
+    async def listen(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> AsyncioServer:
+        """Listen on `host:port`; see `Network.listen`."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(protocol_factory, host or None, port, backlog=LISTEN_BACKLOG)
+        return AsyncioServer(server, server.sockets[0].getsockname()[1])
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int
+    ) -> tuple[asyncio.Transport, P]:
+        """Connect to `host:port`; see `Network.connect`. TCP_NODELAY is set by the loop."""
+        return await asyncio.get_running_loop().create_connection(protocol_factory, host, port)
