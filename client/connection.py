@@ -1,14 +1,15 @@
 """One TCP connection to a broker, with pipelined requests.
 
-Rules. Every request gets the next correlation id; a broker answers one connection's requests in the order they were
-sent, so answers are matched against the oldest request in flight and a correlation id that differs means the stream
-is broken: the connection is closed. Whatever ends a connection fails every request in flight with an error that names
-host and port; whether the broker carried them out is then unknown. A request that is not answered in time also ends
-the connection, as in Kafka's own client: later requests would wait behind it. Cancelling a request only drops its
-answer.
+Rules. Every request gets the next correlation id; a broker answers one connection's requests in the order
+they were sent, so answers are matched against the oldest request in flight and a correlation id that
+differs means the stream is broken: the connection is closed. Whatever ends a connection fails every request
+in flight with an error that names host and port; whether the broker carried them out is then unknown. A
+request that is not answered in time also ends the connection, as in Kafka's own client: later requests
+would wait behind it. Cancelling a request only drops its answer.
 
-A request is one write and one future, no task. Between brokers versions are fixed by configuration and passed to
-`request`; a client calls `negotiate` first and lets the connection pick the highest common version.
+A request is one write and one future, no task. Between brokers versions are fixed by configuration and
+passed to `request`; a client calls `negotiate` first and lets the connection pick the highest common
+version.
 """
 
 import asyncio
@@ -160,8 +161,9 @@ class Connection(asyncio.BufferedProtocol):
     async def negotiate(self) -> None:
         """Ask which API versions the broker serves and keep them.
 
-        Asks in our newest version; a broker that does not know it says so in version 0 and names what it knows
-        (KIP-511), then we ask again in the newest common one. Raises UnsupportedApiError without a common version.
+        Asks in our newest version; a broker that does not know it says so in version 0 and names what it
+        knows (KIP-511), then we ask again in the newest common one. Raises UnsupportedApiError without a
+        common version.
         """
         from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -218,8 +220,9 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Message:
         """Send a request and wait for its answer, in `version` or the highest common one.
 
-        `timeout_s` replaces the connection's request timeout. Raises ConnectionLostError, RequestTimeoutError,
-        MalformedResponseError, UnsupportedApiError; EncodeError for a field that the version cannot carry.
+        `timeout_s` replaces the connection's request timeout. Raises ConnectionLostError,
+        RequestTimeoutError, MalformedResponseError, UnsupportedApiError; EncodeError for a field that the
+        version cannot carry.
         """
         if version is None:
             version = self.common_version(type(message), max_version)
@@ -260,7 +263,9 @@ class Connection(asyncio.BufferedProtocol):
         return cast("asyncio.Future[R]", future)
 
     def send_no_reply(self, message: Message, version: int | None = None) -> None:
-        """Send a request that is never answered (Produce with acks=0). Raises ConnectionLostError when closed."""
+        """Send a request that is never answered (Produce with acks=0). Raises ConnectionLostError when
+        closed.
+        """
         if self._error is not None:
             raise self._error
         self._write(message, self.common_version(type(message)) if version is None else version)

@@ -1,10 +1,11 @@
 """Errors of the client.
 
-`KafkaError` is the root. Two families stand under it: what happens on this side of the wire (a lost connection, a
-timeout, a refused option), written out below, and what a broker answers: one class for each error code, named after
-Kafka's own exception with Error for Exception (`UnknownTopicOrPartitionError`). The second family is made from
-`protocol.error_codes.ErrorCode` on first use: `from client.errors import NotLeaderOrFollowerError` works for every one
-of them, and a start of the broker, which needs only the first family, does not pay for 127 classes.
+`KafkaError` is the root. Two families stand under it: what happens on this side of the wire (a lost
+connection, a timeout, a refused option), written out below, and what a broker answers: one class for each
+error code, named after Kafka's own exception with Error for Exception (`UnknownTopicOrPartitionError`). The
+second family is made from `protocol.error_codes.ErrorCode` on first use: `from client.errors import
+NotLeaderOrFollowerError` works for every one of them, and a start of the broker, which needs only the first
+family, does not pay for 127 classes.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -93,7 +94,9 @@ class UnsupportedApiError(KafkaError):
 
 
 class InvalidOptionError(KafkaError):
-    """An option is unknown or its value breaks a rule: the message names the option, the value and the rule."""
+    """An option is unknown or its value breaks a rule: the message names the option, the value and the
+    rule.
+    """
 
     def __init__(self, option: str, message: str) -> None:
         super().__init__(message)
@@ -122,13 +125,17 @@ _classes: "dict[int, type[KafkaError]]" = {}
 
 
 def class_name(code: "ErrorCode") -> str:
-    """The exception class's name for an error code: `UnknownTopicOrPartitionError` for UNKNOWN_TOPIC_OR_PARTITION."""
+    """The exception class's name for an error code: `UnknownTopicOrPartitionError` for
+    UNKNOWN_TOPIC_OR_PARTITION.
+    """
     base = _NAMES.get(code.name) or "".join(word.capitalize() for word in code.name.split("_"))
     return f"{base}Error"
 
 
 def error_class(code: int) -> type[KafkaError]:
-    """The exception class of an error code; a code that this version does not know gives UnknownServerError."""
+    """The exception class of an error code; a code that this version does not know gives
+    UnknownServerError.
+    """
     found = _classes.get(code)
     if found is None:
         from protocol.error_codes import ErrorCode

@@ -1,10 +1,11 @@
 """Splits a TCP stream into Kafka frames: four bytes of size (big endian, signed), then that many bytes.
 
-`FrameBuffer` is pure: it hands out where to receive to and says which frames are complete, so it is tested without a
-socket. Small frames are received together into one scratch buffer that is used again, and each complete one is copied
-out once. A frame that would not fit half of it gets a buffer of its own, grown by what was received and not by the
-size that it announces (an announced 2 GiB costs nothing), and that buffer is handed on uncopied: the records of a
-Fetch answer are views into it and live as long as someone looks at them.
+`FrameBuffer` is pure: it hands out where to receive to and says which frames are complete, so it is tested
+without a socket. Small frames are received together into one scratch buffer that is used again, and each
+complete one is copied out once. A frame that would not fit half of it gets a buffer of its own, grown by
+what was received and not by the size that it announces (an announced 2 GiB costs nothing), and that buffer
+is handed on uncopied: the records of a Fetch answer are views into it and live as long as someone looks at
+them.
 """
 
 SCRATCH_SIZE = 64 * 1024

@@ -1,8 +1,8 @@
 """The network seam: how this process listens and connects.
 
-Everything that opens a socket takes a `Network`, so that a simulated one can put a whole cluster and its clients into
-one process. A protocol is asyncio's own (`asyncio.Protocol` or `asyncio.BufferedProtocol`); the simulated network
-feeds the same callbacks through a transport in memory.
+Everything that opens a socket takes a `Network`, so that a simulated one can put a whole cluster and its
+clients into one process. A protocol is asyncio's own (`asyncio.Protocol` or `asyncio.BufferedProtocol`);
+the simulated network feeds the same callbacks through a transport in memory.
 """
 
 import asyncio
@@ -35,7 +35,12 @@ class Network(Protocol):
     """Opens listening sockets and connections."""
 
     async def listen(
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
     ) -> Server:
         """Listen on `host:port` ("" means all interfaces, port 0 any free port). Raises OSError."""
         ...
@@ -76,11 +81,16 @@ class AsyncioNetwork:
     __slots__ = ()
 
     async def listen(
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
     ) -> AsyncioServer:
         """Listen on `host:port`; see `Network.listen`."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(protocol_factory, host or None, port, backlog=LISTEN_BACKLOG)
+        server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog)
         return AsyncioServer(server, server.sockets[0].getsockname()[1])
 
     async def connect(
