@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from storage.setting import (
+    AT_LEAST_0,
+    AT_LEAST_1,
     BOOLEAN,
     CLUSTER_WIDE,
     DOUBLE,
@@ -70,8 +72,6 @@ LZ4_LEVELS = Range(1, 17)
 ZSTD_LEVELS = Range(-131072, 22)
 CLEANUP_POLICIES = OneOf("compact", "delete")
 TIMESTAMP_TYPES = OneOf("CreateTime", "LogAppendTime")
-AT_LEAST_0 = Range(0)
-AT_LEAST_1 = Range(1)
 
 
 def _row(

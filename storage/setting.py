@@ -86,6 +86,10 @@ class Range(Validator):
         return None
 
 
+AT_LEAST_0 = Range(0)
+AT_LEAST_1 = Range(1)
+
+
 class RangeOr(Validator):
     """A number from `low` to `high` (None: no end), or the one value beside it that means "choose for me"."""
 

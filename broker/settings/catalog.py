@@ -1,0 +1,53 @@
+"""Every broker setting by name: the tables of storage, replication and broker in one."""
+
+from __future__ import annotations
+
+from broker.settings.cluster import CLUSTER_SETTINGS
+from broker.settings.groups import GROUP_SETTINGS
+from broker.settings.kraft import KRAFT_SETTINGS
+from broker.settings.metrics import METRICS_SETTINGS
+from broker.settings.network import NETWORK_SETTINGS
+from broker.settings.ottla import OTTLA_SETTINGS
+from broker.settings.remote import REMOTE_SETTINGS
+from broker.settings.security import SECURITY_SETTINGS
+from broker.settings.topics import TOPIC_ADMIN_SETTINGS
+from broker.settings.transactions import TRANSACTION_SETTINGS
+from replication.settings import REPLICATION_SETTINGS
+from storage.log_config import TOPIC_SETTINGS
+from storage.setting import Setting
+from storage.settings import STORAGE_SETTINGS
+
+KAFKA_SETTINGS: dict[str, Setting] = dict(
+    sorted(
+        {
+            **STORAGE_SETTINGS,
+            **REPLICATION_SETTINGS,
+            **NETWORK_SETTINGS,
+            **TOPIC_ADMIN_SETTINGS,
+            **CLUSTER_SETTINGS,
+            **GROUP_SETTINGS,
+            **TRANSACTION_SETTINGS,
+            **SECURITY_SETTINGS,
+            **KRAFT_SETTINGS,
+            **METRICS_SETTINGS,
+            **REMOTE_SETTINGS,
+        }.items()
+    )
+)
+"""Kafka's settings, by name."""
+
+BROKER_SETTINGS: dict[str, Setting] = {**KAFKA_SETTINGS, **OTTLA_SETTINGS}
+"""All that may stand in a properties file: Kafka's settings, then Ottla's own."""
+
+ACTED_ON: frozenset[str] = frozenset(name for name, setting in BROKER_SETTINGS.items() if setting.acts)
+"""Broker settings that Ottla does something with: each has a test that shows its effect."""
+
+TOPIC_ACTED_ON: frozenset[str] = frozenset(name for name, setting in TOPIC_SETTINGS.items() if setting.acts)
+"""Topic settings that Ottla does something with."""
+
+DYNAMIC_QUOTAS: tuple[str, ...] = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""Settings that exist only as dynamic ones: throttles in bytes a second, at least 0."""
