@@ -1,0 +1,355 @@
+"""A record batch of version 2: a view on its bytes, and the walk from batch to batch.
+
+The 61-byte header (big-endian), then the records, compressed as one block where the attributes name a codec:
+
+    0  base offset            int64     |  23 last offset delta   int32
+    8  batch length           int32     |  27 base timestamp      int64   (delete horizon if attribute bit 6)
+    12 partition leader epoch int32     |  35 max timestamp       int64
+    16 magic                  int8      |  43 producer id         int64
+    17 crc                    uint32    |  51 producer epoch      int16
+    21 attributes             int16     |  53 base sequence       int32
+                                        |  57 record count        int32
+
+The batch length counts what follows it (from byte 12). The CRC-32C covers everything from the attributes on,
+so a leader may set base offset and leader epoch without touching it. Attributes: bits 0-2 codec, 3 timestamp
+type, 4 transactional, 5 control, 6 delete horizon. The header is read by one unpack and nothing of the
+records is looked at until asked for. Sources: KIP-98, KIP-534 (delete horizon), the protocol guide's page on
+record batches.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from crc32c import crc32c
+
+from protocol.buffer import Buffer
+from protocol.compression import CompressionType, decompress
+from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
+from protocol.record import INT32_MAX, INT64_MAX, Record, read_records
+
+LOG_OVERHEAD: Final = 12
+LENGTH_OFFSET: Final = 8
+PARTITION_LEADER_EPOCH_OFFSET: Final = 12
+MAGIC_OFFSET: Final = 16
+CRC_OFFSET: Final = 17
+ATTRIBUTES_OFFSET: Final = 21
+LAST_OFFSET_DELTA_OFFSET: Final = 23
+BASE_TIMESTAMP_OFFSET: Final = 27
+MAX_TIMESTAMP_OFFSET: Final = 35
+PRODUCER_ID_OFFSET: Final = 43
+PRODUCER_EPOCH_OFFSET: Final = 51
+BASE_SEQUENCE_OFFSET: Final = 53
+RECORD_COUNT_OFFSET: Final = 57
+BATCH_HEADER_SIZE: Final = 61
+MIN_BATCH_LENGTH: Final = BATCH_HEADER_SIZE - LOG_OVERHEAD
+MAGIC_V2: Final = 2
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PARTITION_LEADER_EPOCH: Final = -1
+
+DECOMPRESSION_LIMIT: Final = 256 * 1024 * 1024
+"""Bytes one batch may unfold to before it counts as corrupt: far above what clients batch, far below the
+memory.
+"""
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_INT64: Final = struct.Struct(">q")
+_INT32: Final = struct.Struct(">i")
+_UINT32: Final = struct.Struct(">I")
+
+
+class TimestampType(IntEnum):
+    """Who sets a record's timestamp: the producer, or the broker when it appends."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class RecordBatch:
+    """A view on one batch: header fields as attributes, the records decoded on demand.
+
+    `buffer` is the whole batch including the 12 bytes of base offset and length; `position` is where it
+    begins in the buffer that `iter_batches` walked. The fields are a copy of the header: patching the bytes
+    does not change them.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "buffer",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    def __init__(self, buffer: memoryview, position: int = 0) -> None:
+        """View `buffer`, which must be exactly one whole batch; `iter_batches` and `read_batch` check that
+        first.
+        """
+        self.buffer = buffer
+        self.position = position
+        (
+            self.base_offset,
+            self.batch_length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(buffer)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record the batch was made with (compaction may have removed it)."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch, with the 12 bytes of base offset and length."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def compression(self) -> CompressionType:
+        """The codec; raises UnsupportedCompressionError for a number that names none."""
+        try:
+            return CompressionType(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            raise UnsupportedCompressionError(
+                f"unknown compression type {self.attributes & COMPRESSION_MASK}"
+            ) from None
+
+    @property
+    def is_compressed(self) -> bool:
+        """True where the records are compressed, by whatever codec."""
+        return self.attributes & COMPRESSION_MASK != 0
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the records carry the producer's time or all of them the broker's."""
+        return (
+            TimestampType.LOG_APPEND_TIME
+            if self.attributes & LOG_APPEND_TIME_FLAG
+            else TimestampType.CREATE_TIME
+        )
+
+    @property
+    def is_transactional(self) -> bool:
+        """True for batches of a transaction, its end markers included."""
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        """True for a batch of control records, which clients never see."""
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        """True for batches of idempotent and transactional producers."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record, -1 without sequences; numbers wrap from 2^31-1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """Time from which tombstones and markers of this batch may be removed; None where not yet set
+        (KIP-534).
+        """
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    def compute_crc(self) -> int:
+        """The CRC-32C of the batch as it lies in the buffer now."""
+        return crc32c(self.buffer[ATTRIBUTES_OFFSET:])
+
+    def check_crc(self) -> None:
+        """Raise CorruptRecordError where the stored CRC-32C is not that of the bytes."""
+        computed = crc32c(self.buffer[ATTRIBUTES_OFFSET:])
+        if computed != self.crc:
+            raise CorruptRecordError(self.position, f"stored crc {self.crc}, computed crc {computed}")
+
+    def records_data(self, limit: int | None = DECOMPRESSION_LIMIT) -> Buffer:
+        """The bytes of the records, decompressed; at most `limit` bytes, else CorruptRecordError."""
+        payload = self.buffer[BATCH_HEADER_SIZE:]
+        if not self.attributes & COMPRESSION_MASK:
+            return payload
+        try:
+            return decompress(self.compression, payload, limit)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(self.position, error.reason) from None
+
+    def records(self, limit: int | None = DECOMPRESSION_LIMIT) -> Iterator[Record]:
+        """Decode the records one by one (decompressed all at once, to `limit` bytes at most).
+
+        Raises CorruptRecordError where the compressed block cannot be unfolded, InvalidRecordError where its
+        content is malformed or not of the declared count, UnsupportedCompressionError for an unknown codec.
+        The CRC is not looked at.
+        """
+        if self.record_count < 0:
+            raise InvalidRecordError(f"negative record count {self.record_count}")
+        if self.base_offset > INT64_MAX - INT32_MAX or self.base_offset < INT32_MAX - INT64_MAX:
+            raise InvalidRecordError(f"base offset {self.base_offset} leaves no room for the records")
+        if self.record_count == 0 and len(self.buffer) == BATCH_HEADER_SIZE:
+            return iter(())
+        data = self.records_data(limit)
+        if not isinstance(data, bytes):
+            data = bytes(data)
+        log_append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME_FLAG else None
+        return read_records(data, self.record_count, self.base_offset, self.base_timestamp, log_append_time)
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(offsets={self.base_offset}..{self.last_offset}, position={self.position}, "
+            f"size={self.size_bytes}, count={self.record_count}, epoch={self.partition_leader_epoch}, "
+            f"attributes={self.attributes:#x}, producer={self.producer_id}/{self.producer_epoch}, "
+            f"sequence={self.base_sequence})"
+        )
+
+
+def magic_at(buffer: Buffer, position: int = 0) -> int:
+    """The magic byte of the batch or message that begins at `position`; CorruptRecordError where none fits
+    there.
+    """
+    if position + MAGIC_OFFSET >= len(buffer):
+        raise CorruptRecordError(position, f"{len(buffer) - position} bytes are too few to hold a magic byte")
+    return buffer[position + MAGIC_OFFSET]
+
+
+def read_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
+    """The batch that begins at `position`; CorruptRecordError where it is malformed, cut off or not of
+    version 2.
+    """
+    return _batch_at(memoryview(buffer), position)
+
+
+def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
+    """Walk the batches that fill `buffer` from `position` to its end.
+
+    Raises CorruptRecordError(position, reason) at the first one that is malformed, cut off or not of version
+    2; those before it have been yielded. The CRC is left to `check_crc`.
+    """
+    view = memoryview(buffer)
+    size = len(view)
+    while position < size:
+        batch = _batch_at(view, position)
+        yield batch
+        position += batch.batch_length + LOG_OVERHEAD
+
+
+def _batch_at(view: memoryview, position: int) -> RecordBatch:
+    remaining = len(view) - position
+    if remaining < LOG_OVERHEAD:
+        raise CorruptRecordError(position, f"{remaining} bytes are too few for a batch")
+    length: int = _INT32.unpack_from(view, position + LENGTH_OFFSET)[0]
+    if remaining > MAGIC_OFFSET and view[position + MAGIC_OFFSET] != MAGIC_V2:
+        raise CorruptRecordError(position, f"magic {view[position + MAGIC_OFFSET]} where 2 was expected")
+    if length < MIN_BATCH_LENGTH:
+        raise CorruptRecordError(
+            position, f"batch length {length} is less than the header's {MIN_BATCH_LENGTH} bytes"
+        )
+    if length + LOG_OVERHEAD > remaining:
+        raise CorruptRecordError(
+            position, f"batch of {length + LOG_OVERHEAD} bytes is cut off after {remaining}"
+        )
+    batch = RecordBatch(view[position : position + length + LOG_OVERHEAD], position)
+    if batch.record_count < 0 or batch.last_offset_delta < 0:
+        raise CorruptRecordError(
+            position, f"record count {batch.record_count}, last offset delta {batch.last_offset_delta}"
+        )
+    return batch
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """`sequence` moved on by `increment`, wrapping from 2^31-1 to 0 as producers count."""
+    return (sequence + increment) & INT32_MAX
+
+
+def decrement_sequence(sequence: int, decrement: int) -> int:
+    """`sequence` moved back by `decrement`, wrapping from 0 to 2^31-1."""
+    return (sequence - decrement) & INT32_MAX
+
+
+def set_base_offset(buffer: bytearray | memoryview, position: int, offset: int) -> None:
+    """Set the base offset of the batch at `position` in place; the CRC does not cover it."""
+    _INT64.pack_into(buffer, position, offset)
+
+
+def set_partition_leader_epoch(buffer: bytearray | memoryview, position: int, epoch: int) -> None:
+    """Set the leader epoch of the batch at `position` in place; the CRC does not cover it."""
+    _INT32.pack_into(buffer, position + PARTITION_LEADER_EPOCH_OFFSET, epoch)
+
+
+def set_max_timestamp(
+    buffer: bytearray | memoryview, position: int, timestamp_type: TimestampType, timestamp: int
+) -> None:
+    """Set timestamp type and max timestamp of the whole batch at `position` in place and its CRC anew."""
+    attributes: int = struct.unpack_from(">h", buffer, position + ATTRIBUTES_OFFSET)[0]
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_FLAG
+    else:
+        attributes &= ~LOG_APPEND_TIME_FLAG
+    struct.pack_into(">h", buffer, position + ATTRIBUTES_OFFSET, attributes)
+    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_OFFSET, timestamp)
+    update_crc(buffer, position)
+
+
+def set_max_timestamp_log_append(buffer: bytearray | memoryview, position: int, timestamp: int) -> None:
+    """Make `timestamp` the append time of every record of the batch at `position`: type, max timestamp and
+    CRC.
+    """
+    set_max_timestamp(buffer, position, TimestampType.LOG_APPEND_TIME, timestamp)
+
+
+def update_crc(buffer: bytearray | memoryview, position: int) -> None:
+    """Compute the CRC of the batch at `position` anew and store it."""
+    length: int = _INT32.unpack_from(buffer, position + LENGTH_OFFSET)[0]
+    end = position + LOG_OVERHEAD + length
+    with memoryview(buffer) as view:
+        _UINT32.pack_into(view, position + CRC_OFFSET, crc32c(view[position + ATTRIBUTES_OFFSET : end]))

@@ -1,0 +1,287 @@
+"""Builds record batches of version 2: the client's hot path, and the broker's for compaction and conversion.
+
+Records are laid out as `protocol.record` describes. They are appended to one bytearray behind room for the
+header, so an uncompressed batch is finished where it was gathered. Varints come out of a table that fills
+itself.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from crc32c import crc32c
+
+from protocol.buffer import Buffer
+from protocol.compression import CompressionType, compress
+from protocol.record import INT32_MAX, INT64_MAX, NO_TIMESTAMP, Header
+from protocol.record_batch import (
+    ATTRIBUTES_OFFSET,
+    BATCH_HEADER_SIZE,
+    CONTROL_FLAG,
+    CRC_OFFSET,
+    DELETE_HORIZON_FLAG,
+    HEADER,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    TimestampType,
+)
+
+
+class _Varints(dict[int, bytes]):
+    """Zigzag varints by number; the ones that recur are kept."""
+
+    def __missing__(self, number: int) -> bytes:
+        value = number << 1 ^ number >> 63
+        encoded = bytearray()
+        while value > 0x7F:
+            encoded.append(value & 0x7F | 0x80)
+            value >>= 7
+        encoded.append(value)
+        varint = bytes(encoded)
+        if -1024 <= number <= 0xFFFF:
+            self[number] = varint
+        return varint
+
+
+_VARINTS: Final = _Varints()
+_NULL: Final = b"\x01"
+_NO_HEADERS: Final = b"\x00"
+
+
+class RecordBatchBuilder:
+    """Gathers records and builds one batch.
+
+    Records get consecutive offsets from `base_offset` unless told otherwise. Base timestamp is the first
+    record's or, where given, `delete_horizon_ms` (KIP-534); max timestamp is the greatest, or
+    `log_append_time` with TimestampType.LOG_APPEND_TIME. Producer id, epoch and base sequence may be set up
+    to `build`, for a producer knows them when it sends.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_buffer",
+        "_built",
+        "_extend",
+        "_log_append_time",
+        "_next_offset",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "compression",
+        "count",
+        "level",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        base_offset: int = 0,
+        compression: CompressionType = CompressionType.NONE,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        transactional: bool = False,
+        control: bool = False,
+        partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+        delete_horizon_ms: int | None = None,
+        level: int | None = None,
+        log_append_time: int | None = None,
+    ) -> None:
+        self.base_offset = base_offset
+        self.compression = compression
+        self.level = level
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.partition_leader_epoch = partition_leader_epoch
+        self.count = 0
+        self.base_timestamp = delete_horizon_ms
+        self.max_timestamp = NO_TIMESTAMP
+        self._log_append_time = log_append_time
+        self._next_offset = base_offset
+        self._attributes = (
+            compression
+            | (LOG_APPEND_TIME_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+            | (TRANSACTIONAL_FLAG if transactional else 0)
+            | (CONTROL_FLAG if control else 0)
+            | (DELETE_HORIZON_FLAG if delete_horizon_ms is not None else 0)
+        )
+        self._buffer = bytearray(BATCH_HEADER_SIZE)
+        self._extend = self._buffer.extend
+        self._built = False
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets unless told otherwise."""
+        return self._next_offset
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes of the batch as it is, before compression: an upper bound but for data that does not
+        compress.
+        """
+        return len(self._buffer)
+
+    def append(
+        self,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[Header] = (),
+        offset: int | None = None,
+    ) -> None:
+        """Append a record with `timestamp` in ms since the epoch (-1 for none).
+
+        `offset` may leave a gap but not go back. Raises ValueError for an offset that does, a negative
+        timestamp, and offsets too far apart for one batch.
+        """
+        if offset is None:
+            offset = self._next_offset
+        elif offset < self._next_offset:
+            raise ValueError(f"offset {offset} where {self._next_offset} or more was expected")
+        base_timestamp = self.base_timestamp
+        if base_timestamp is None:
+            base_timestamp = self.base_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            if timestamp > INT64_MAX:
+                raise ValueError(f"timestamp {timestamp}")
+            self.max_timestamp = timestamp
+        elif timestamp < NO_TIMESTAMP:
+            raise ValueError(f"timestamp {timestamp}")
+        delta = offset - self.base_offset
+        if delta > INT32_MAX:
+            raise ValueError(f"offset {offset} is too far from the batch's base offset {self.base_offset}")
+        varints = _VARINTS
+        body = b"".join(
+            (
+                b"\x00",
+                varints[timestamp - base_timestamp],
+                varints[delta],
+                _NULL if key is None else varints[len(key)],
+                b"" if key is None else key,
+                _NULL if value is None else varints[len(value)],
+                b"" if value is None else value,
+                _encode_headers(headers) if headers else _NO_HEADERS,
+            )
+        )
+        self._extend(varints[len(body)])
+        self._extend(body)
+        self._next_offset = offset + 1
+        self.count += 1
+
+    def build(self, last_offset: int | None = None) -> bytearray:
+        """The finished batch, CRC included; empty without records (see `empty_batch`). It may be built once.
+
+        `last_offset`, where given, is kept in the header though its record is gone (compaction). Raises
+        ValueError where producer id, epoch and sequence do not fit together.
+        """
+        if self._built:
+            raise ValueError("the batch was built already")
+        self._built = True
+        if self.count == 0:
+            return bytearray()
+        self._check_producer()
+        buffer = self._buffer
+        self._extend = bytearray().extend
+        if self.compression:
+            packed = compress(self.compression, memoryview(buffer)[BATCH_HEADER_SIZE:], self.level)
+            buffer = bytearray(BATCH_HEADER_SIZE)
+            buffer += packed
+        last = self._next_offset - 1 if last_offset is None else last_offset
+        max_timestamp = self.max_timestamp
+        if self._attributes & LOG_APPEND_TIME_FLAG and self._log_append_time is not None:
+            max_timestamp = self._log_append_time
+        assert self.base_timestamp is not None
+        HEADER.pack_into(
+            buffer,
+            0,
+            self.base_offset,
+            len(buffer) - LOG_OVERHEAD,
+            self.partition_leader_epoch,
+            MAGIC_V2,
+            0,
+            self._attributes,
+            last - self.base_offset,
+            self.base_timestamp,
+            max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.count,
+        )
+        _store_crc(buffer)
+        return buffer
+
+    def _check_producer(self) -> None:
+        if self.producer_id == NO_PRODUCER_ID:
+            if self._attributes & TRANSACTIONAL_FLAG:
+                raise ValueError("a transactional batch needs a producer id")
+        elif self.producer_epoch < 0:
+            raise ValueError(f"producer epoch {self.producer_epoch}")
+        elif self.base_sequence < 0 and not self._attributes & CONTROL_FLAG:
+            raise ValueError(f"base sequence {self.base_sequence}")
+
+
+def empty_batch(
+    base_offset: int,
+    last_offset: int,
+    *,
+    max_timestamp: int,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> bytearray:
+    """A batch without records, as compaction leaves it to keep a producer's last sequence or the last offset.
+
+    Of `attributes` timestamp type, transactional and control flag stay; there is no codec and no delete
+    horizon, and the base timestamp is -1.
+    """
+    buffer = bytearray(BATCH_HEADER_SIZE)
+    HEADER.pack_into(
+        buffer,
+        0,
+        base_offset,
+        BATCH_HEADER_SIZE - LOG_OVERHEAD,
+        partition_leader_epoch,
+        MAGIC_V2,
+        0,
+        attributes & (LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG),
+        last_offset - base_offset,
+        NO_TIMESTAMP,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        0,
+    )
+    _store_crc(buffer)
+    return buffer
+
+
+def _store_crc(buffer: bytearray) -> None:
+    with memoryview(buffer) as view:
+        buffer[CRC_OFFSET:ATTRIBUTES_OFFSET] = crc32c(view[ATTRIBUTES_OFFSET:]).to_bytes(4, "big")
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    varints = _VARINTS
+    parts = [varints[len(headers)]]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (varints[len(encoded)], encoded)
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (varints[len(value)], value)
+    return b"".join(parts)
