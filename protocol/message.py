@@ -1,0 +1,174 @@
+"""`Message`: the base of every request, response, header and internal record, and of the structs in them.
+
+A class declares its fields (protocol/fields.py); constructor, encoder and decoder are source code
+generated from the declaration on first use, one encoder and decoder for each (class, version), by
+protocol/encoder.py and protocol/decoder.py. So importing is cheap, and a version that nobody speaks costs
+nothing.
+
+    request, position = ProduceRequest.decode(buffer, version=9)
+    pieces = response.encode(version=9)
+
+Structs have no versions of their own: they are encoded and decoded by the message that holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, dataclass_transform
+
+from protocol.buffer import Buffer, Piece, join
+from protocol.errors import UnsupportedVersionError
+from protocol.fields import ALWAYS, Field, VersionRange
+
+NEVER = ALWAYS
+"""FLEXIBLE_FROM of a message that no version of which is flexible."""
+
+Decoder = Callable[[Buffer, int], tuple[Any, int]]
+Encoder = Callable[[Any], list[Piece]]
+
+
+class _NoTags(dict[int, bytes]):
+    """The empty mapping that all messages without unknown tags share."""
+
+    def __setitem__(self, tag: int, value: bytes) -> None:
+        raise TypeError("shared by every message: assign a new dict to unknown_tags")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _no_tags, ()
+
+
+NO_TAGS: dict[int, bytes] = _NoTags()
+
+
+def _no_tags() -> dict[int, bytes]:
+    return NO_TAGS
+
+
+@dataclass_transform(kw_only_default=True)
+class MessageMeta(type):
+    """Takes the field declarations out of the class body and gives the class slots for them instead."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        api_key: int = -1,
+        versions: str = "",
+        flexible: str = "",
+    ) -> MessageMeta:
+        """Build the class; `versions` and the flexible ones among them are those of a top-level message."""
+        fields = []
+        for key, value in list(namespace.items()):
+            if isinstance(value, Field):
+                value.name = key
+                fields.append(value)
+                del namespace[key]
+        namespace.setdefault("__slots__", tuple(field.name for field in fields))
+        if fields or versions:
+            low, high = VersionRange.parse(versions)
+            namespace["NAME"] = name
+            namespace["API_KEY"] = api_key
+            namespace["MIN_VERSION"] = low
+            namespace["MAX_VERSION"] = high
+            namespace["FLEXIBLE_FROM"] = VersionRange.parse(flexible).low if flexible else NEVER
+            namespace["FIELDS"] = tuple(fields)
+            namespace["DECODERS"] = {}
+            namespace["ENCODERS"] = {}
+            namespace["DEFAULT"] = None
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class Message(metaclass=MessageMeta):
+    """A struct of the wire protocol; see the module. Two are equal if class, fields and unknown tags are."""
+
+    __slots__ = ("unknown_tags",)
+
+    unknown_tags: dict[int, bytes]
+    """Tagged fields that this version does not know, kept and written back: tag to content."""
+
+    NAME: ClassVar[str] = "Message"
+    API_KEY: ClassVar[int] = -1
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = -1
+    FLEXIBLE_FROM: ClassVar[int] = NEVER
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    DECODERS: ClassVar[dict[int, Decoder]] = {}
+    ENCODERS: ClassVar[dict[int, Encoder]] = {}
+    DEFAULT: ClassVar[Any] = None
+
+    def __init__(self, **values: Any) -> None:
+        """Set fields by keyword, the others to their defaults. The first call compiles the constructor."""
+        from protocol.constructor import compile_constructor
+
+        compile_constructor(type(self))
+        self.__init__(**values)  # type: ignore[misc]  # the compiled one
+
+    @classmethod
+    def decode(cls, buffer: Buffer, version: int, offset: int = 0) -> tuple[Self, int]:
+        """Read one message from `offset` on: it and the offset after it.
+
+        Raises DecodeError for malformed bytes, UnsupportedVersionError for a version the message does not
+        have. Bytes that follow are left to the caller.
+        """
+        try:
+            decoder = cls.DECODERS[version]
+        except KeyError:
+            from protocol.decoder import compile_decoder
+
+            cls.check_version(version)
+            decoder = cls.DECODERS[version] = compile_decoder(cls, version)
+        return decoder(buffer, offset)
+
+    def encode(self, version: int) -> list[Piece]:
+        """Return the bytes in pieces, each non-empty `records` value one of its own and uncopied.
+
+        Raises EncodeError for a value that the version cannot carry, UnsupportedVersionError for a
+        version the message does not have.
+        """
+        try:
+            encoder = self.ENCODERS[version]
+        except KeyError:
+            from protocol.encoder import compile_encoder
+
+            self.check_version(version)
+            encoder = self.ENCODERS[version] = compile_encoder(type(self), version)
+        return encoder(self)
+
+    def to_bytes(self, version: int) -> bytes:
+        """Return the pieces of `encode` joined; reads lazy records."""
+        return join(self.encode(version))
+
+    @classmethod
+    def check_version(cls, version: int) -> None:
+        """Raise UnsupportedVersionError unless MIN_VERSION <= version <= MAX_VERSION."""
+        if not cls.MIN_VERSION <= version <= cls.MAX_VERSION:
+            has = f"{cls.MIN_VERSION} to {cls.MAX_VERSION}" if cls.MAX_VERSION >= 0 else "none of its own"
+            raise UnsupportedVersionError(f"{cls.NAME} has no version {version} (versions: {has})")
+
+    @classmethod
+    def is_flexible(cls, version: int) -> bool:
+        """True if that version has compact lengths and tagged fields."""
+        return version >= cls.FLEXIBLE_FROM
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message) or self.FIELDS is not other.FIELDS:
+            return NotImplemented
+        return self.unknown_tags == other.unknown_tags and all(
+            getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS
+        )
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        parts = [f"{field.name}={_show(field, getattr(self, field.name))}" for field in self.FIELDS]
+        if self.unknown_tags:
+            parts.append(f"unknown_tags={self.unknown_tags}")
+        return f"{self.NAME}({', '.join(parts)})"
+
+
+def _show(field: Field, value: Any) -> str:
+    if field.kind == "record_set" and value is not None:
+        return f"<{len(value)} bytes>"
+    return repr(value)

@@ -1,0 +1,17 @@
+"""Extend a delegation token."""
+
+from __future__ import annotations
+
+from protocol.fields import byte_string, int16, int32, int64
+from protocol.message import Message
+
+
+class RenewDelegationTokenRequest(Message, api_key=39, versions="0-2", flexible="2+"):
+    hmac: bytes = byte_string("0+")
+    renew_period_ms: int = int64("0+")
+
+
+class RenewDelegationTokenResponse(Message, api_key=39, versions="0-2", flexible="2+"):
+    error_code: int = int16("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    throttle_time_ms: int = int32("0+")
