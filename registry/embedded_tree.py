@@ -1,0 +1,302 @@
+"""ZooKeeper's tree in memory, and drafts of changes to it.
+
+`Tree` holds what is durable and is what reads see. A write is worked out on a `Draft`: an overlay of
+replaced nodes that refuses what ZooKeeper would refuse, in the same order of checks. Drafts stack: a multi
+works on one of its own, which is merged into the group's when every operation went through.
+
+Nodes are immutable, so a draft shares them with the tree. The set of children stands beside the nodes: an
+overlay needs only the number, and copying a set for each of 10,000 topics would be quadratic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from registry.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    InvalidAclError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RegistryError,
+    RolledBackError,
+    RuntimeInconsistencyError,
+)
+from registry.interface import ANY_VERSION, OPEN_ACL, Acl, Create, Delete, Permission, Set, Stat
+from registry.paths import name_of, parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from registry.interface import Op, OpResult
+
+# Schemes that an ACL may name. Sessions of the embedded store have no identity but world:anyone.
+_SCHEMES = frozenset({"world", "digest", "sasl", "ip", "x509"})
+
+
+class TreeNode(NamedTuple):
+    """One node; the fields are those of Stat where they have the same name."""
+
+    data: bytes | None
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    creates: int  # children ever created: the next sequence number
+    aversion: int
+    ephemeral_owner: int
+    num_children: int
+    pzxid: int
+    acl: tuple[Acl, ...]
+
+    def stat(self) -> Stat:
+        """The node's metadata as clients see it."""
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            # Every child that is not there any more was also deleted once.
+            2 * self.creates - self.num_children,
+            self.aversion,
+            self.ephemeral_owner,
+            len(self.data) if self.data is not None else 0,
+            self.num_children,
+            self.pzxid,
+        )
+
+
+def new_root() -> TreeNode:
+    """The root as ZooKeeper has it in an empty tree: empty data, not null."""
+    return TreeNode(b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, OPEN_ACL)
+
+
+class Draft:
+    """Changes that are not in the tree yet.
+
+    `zxid` and `now_ms` stamp what the next operation writes.
+    """
+
+    def __init__(self, below: Callable[[str], TreeNode | None], zxid: int, now_ms: int) -> None:
+        self._below = below
+        self.zxid = zxid
+        self.now_ms = now_ms
+        self.changes: dict[str, TreeNode | None] = {}  # None: deleted
+
+    def get(self, path: str) -> TreeNode | None:
+        """The node as this draft has it."""
+        if path in self.changes:
+            return self.changes[path]
+        return self._below(path)
+
+    def node(self, path: str) -> TreeNode:
+        """The node as this draft has it. Raises NoNodeError."""
+        node = self.get(path)
+        if node is None:
+            raise NoNodeError(f"{path}: there is no such node", path)
+        return node
+
+    def apply(self, op: Op, session_id: int) -> OpResult:
+        """Apply one operation, or raise and change nothing."""
+        if isinstance(op, Create):
+            return self.create(op, session_id)
+        if isinstance(op, Set):
+            return self.set(op)
+        if isinstance(op, Delete):
+            self.delete(op)
+            return None
+        node = self.node(op.path)
+        require(node, Permission.READ, op.path)
+        _require_version(op.path, node.version, op.version)
+        return None
+
+    def create(self, op: Create, session_id: int) -> str:
+        """Create a node and return its path."""
+        acl = checked_acl(op.acl, op.path)
+        slash = op.path.rindex("/")  # not parent_of: a sequential path may end with it
+        parent_path = op.path[:slash] or "/"
+        parent = self.node(parent_path)
+        require(parent, Permission.CREATE, op.path)
+        path = f"{op.path}{parent.creates:010d}" if op.sequence else op.path
+        if self.get(path) is not None:
+            raise NodeExistsError(f"{path}: the node exists already", path)
+        if parent.ephemeral_owner:
+            raise NoChildrenForEphemeralsError(f"{path}: the parent is ephemeral", path)
+        owner = session_id if op.ephemeral else 0
+        now, zxid = self.now_ms, self.zxid
+        self.changes[path] = TreeNode(op.data, zxid, zxid, now, now, 0, 0, 0, owner, 0, zxid, acl)
+        self.changes[parent_path] = parent._replace(
+            creates=parent.creates + 1, num_children=parent.num_children + 1, pzxid=zxid
+        )
+        return path
+
+    def set(self, op: Set) -> Stat:
+        """Replace a node's data and return its new stat."""
+        node = self.node(op.path)
+        require(node, Permission.WRITE, op.path)
+        _require_version(op.path, node.version, op.version)
+        node = node._replace(data=op.data, mzxid=self.zxid, mtime=self.now_ms, version=node.version + 1)
+        self.changes[op.path] = node
+        return node.stat()
+
+    def set_acl(self, path: str, acl: Sequence[Acl], version: int) -> Stat:
+        """Replace a node's ACL and return its new stat."""
+        checked = checked_acl(acl, path)
+        node = self.node(path)
+        require(node, Permission.ADMIN, path)
+        _require_version(path, node.aversion, version)
+        node = node._replace(acl=checked, aversion=node.aversion + 1)
+        self.changes[path] = node
+        return node.stat()
+
+    def delete(self, op: Delete) -> None:
+        """Delete a node."""
+        if op.path == "/":
+            raise BadArgumentsError("/: the root cannot be deleted", "/")
+        parent = self.get(parent_of(op.path))
+        node = self.node(op.path)
+        assert parent is not None, "a node without a parent"
+        require(parent, Permission.DELETE, op.path)
+        _require_version(op.path, node.version, op.version)
+        if node.num_children:
+            raise NotEmptyError(f"{op.path}: the node has {node.num_children} children", op.path)
+        self.remove(op.path)
+
+    def remove(self, path: str) -> None:
+        """Delete a node that has no children, whatever its version and ACL: the end of a session."""
+        parent_path = parent_of(path)
+        parent = self.node(parent_path)
+        self.changes[path] = None
+        self.changes[parent_path] = parent._replace(num_children=parent.num_children - 1, pzxid=self.zxid)
+
+    def multi(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
+        """Apply all operations or none; the error raised is that of the one that failed."""
+        own = Draft(self.get, self.zxid, self.now_ms)
+        results: list[OpResult] = []
+        for index, op in enumerate(ops):
+            try:
+                results.append(own.apply(op, session_id))
+            except RegistryError as error:
+                error.op_index = index
+                before = [RolledBackError(f"{o.path}: rolled back", o.path) for o in ops[:index]]
+                after = [RuntimeInconsistencyError(f"{o.path}: not tried", o.path) for o in ops[index + 1 :]]
+                error.results = [*before, error, *after]
+                raise
+        self.changes.update(own.changes)
+        return results
+
+
+class NodeChange(NamedTuple):
+    """What watchers of one path have to hear of."""
+
+    path: str
+    data: bool
+    children: bool
+
+
+class Tree:
+    """The nodes that are durable, with indexes of children and ephemerals.
+
+    Invariants: every node but the root has its parent here; `children[p]` has exactly `nodes[p].num_children`
+    names; `zxid` is that of the last write.
+    """
+
+    def __init__(self, nodes: dict[str, TreeNode], zxid: int) -> None:
+        self.nodes = nodes
+        self.zxid = zxid
+        self._children: dict[str, set[str]] = {}
+        self._ephemerals: dict[int, set[str]] = {}
+        for path, node in nodes.items():
+            self._index(path, node)
+
+    def get(self, path: str) -> TreeNode | None:
+        """The node, None if there is none."""
+        return self.nodes.get(path)
+
+    def node(self, path: str) -> TreeNode:
+        """The node. Raises NoNodeError."""
+        node = self.nodes.get(path)
+        if node is None:
+            raise NoNodeError(f"{path}: there is no such node", path)
+        return node
+
+    def children(self, path: str) -> list[str]:
+        """Names of the children, sorted so that runs can be repeated."""
+        return sorted(self._children.get(path, ()))
+
+    def ephemerals(self, session_id: int) -> set[str]:
+        """Paths of the nodes that a session owns; the caller may keep the set."""
+        return set(self._ephemerals.get(session_id, ()))
+
+    def merge(self, draft: Draft) -> list[NodeChange]:
+        """Make a draft visible; what changed is returned."""
+        self.zxid = draft.zxid
+        changed = []
+        for path, new in draft.changes.items():
+            old = self.nodes.get(path)
+            if old is not None:
+                self._forget(path, old)
+            if new is not None:
+                self.nodes[path] = new
+                self._index(path, new)
+            if old is None or new is None:
+                if old is not new:
+                    changed.append(NodeChange(path, data=True, children=True))
+                continue
+            born_again = old.czxid != new.czxid
+            data = born_again or old.mzxid != new.mzxid
+            children = born_again or old.pzxid != new.pzxid
+            if data or children:
+                changed.append(NodeChange(path, data, children))
+        return changed
+
+    def _index(self, path: str, node: TreeNode) -> None:
+        if path != "/":
+            self._children.setdefault(parent_of(path), set()).add(name_of(path))
+        if node.ephemeral_owner:
+            self._ephemerals.setdefault(node.ephemeral_owner, set()).add(path)
+
+    def _forget(self, path: str, node: TreeNode) -> None:
+        del self.nodes[path]
+        if path != "/":
+            names = self._children[parent_of(path)]
+            names.discard(name_of(path))
+            if not names:
+                del self._children[parent_of(path)]
+        if node.ephemeral_owner:
+            owned = self._ephemerals[node.ephemeral_owner]
+            owned.discard(path)
+            if not owned:
+                del self._ephemerals[node.ephemeral_owner]
+
+
+def checked_acl(acl: Sequence[Acl] | None, path: str) -> tuple[Acl, ...]:
+    """The ACL to store. Raises InvalidAclError where ZooKeeper would for a session without identity."""
+    if acl is None:
+        return OPEN_ACL
+    if not acl:
+        raise InvalidAclError(f"{path}: the ACL is empty", path)
+    for entry in acl:
+        wrong_world = entry.scheme == "world" and entry.id != "anyone"
+        if entry.scheme not in _SCHEMES or wrong_world or "\n" in entry.id:
+            raise InvalidAclError(f"{path}: {entry.scheme}:{entry.id} cannot be in an ACL here", path)
+    checked = tuple(Acl(*entry) for entry in acl)
+    return OPEN_ACL if checked == OPEN_ACL else checked
+
+
+def require(node: TreeNode, permission: int, path: str) -> None:
+    """Raise NoAuthError unless everybody has the permission on the node."""
+    if node.acl is OPEN_ACL:
+        return
+    if not any(a.scheme == "world" and a.permissions & permission for a in node.acl):
+        raise NoAuthError(f"{path}: the ACL does not allow it", path)
+
+
+def _require_version(path: str, actual: int, expected: int) -> None:
+    if expected not in (ANY_VERSION, actual):
+        raise BadVersionError(f"{path}: version is {actual}, {expected} was expected", path)
