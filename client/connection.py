@@ -156,6 +156,11 @@ class Connection(asyncio.BufferedProtocol):
         """Requests that wait for an answer."""
         return len(self._in_flight)
 
+    @property
+    def is_congested(self) -> bool:
+        """Whether the transport buffers more than it should: `drain` before writing more."""
+        return self._writable is not None
+
     # ---- requests
 
     async def negotiate(self) -> None:

@@ -75,6 +75,12 @@ class BrokerUnreachableError(ConnectionLostError):
         self.args = (f"no broker answers at {host}:{port}: {reason}",)
 
 
+class NoBrokersAvailableError(KafkaError):
+    """None of the bootstrap servers and known brokers answered; the message names each and why."""
+
+    retriable = True
+
+
 class MalformedResponseError(ConnectionLostError):
     """What came back is no valid answer (size, correlation id or content); the connection was closed."""
 

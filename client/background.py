@@ -1,0 +1,39 @@
+"""The background tasks of one client object: started, named, and all ended with it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Background:
+    """Owns tasks. One that fails reports to `on_error`; none outlives `close`."""
+
+    __slots__ = ("_closed", "_on_error", "_tasks")
+
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        self._on_error = on_error
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        """Run a coroutine beside the caller; after `close` it is dropped unstarted."""
+        if self._closed:
+            coroutine.close()
+            return
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_error(error)
+
+    async def close(self) -> None:
+        """Cancel every task and wait until they have ended."""
+        self._closed = True
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

@@ -1,0 +1,119 @@
+"""What a client knows of a cluster: an immutable snapshot, replaced by every Metadata answer.
+
+A Metadata answer names only the topics that were asked for, so a new snapshot is the old one with those topics
+replaced (or removed, where the broker says that they do not exist) and all brokers renewed.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from client.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+NO_LEADER = -1
+ZERO_ID = bytes(16)
+
+
+class BrokerMetadata(NamedTuple):
+    """One broker and where its clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition. `leader` is -1 while there is none, `leader_epoch` -1 where the broker is too old to say."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    error_code: int
+
+
+class TopicMetadata(NamedTuple):
+    """One topic, its partitions by number. `topic_id` is 16 bytes, zero where the broker is too old to say."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    error_code: int
+    partitions: Mapping[int, PartitionMetadata]
+
+
+class Metadata:
+    """A snapshot of a cluster's brokers and of the topics asked for so far."""
+
+    __slots__ = ("brokers", "cluster_id", "controller_id", "topics", "topics_by_id")
+
+    def __init__(
+        self,
+        brokers: Mapping[int, BrokerMetadata] | None = None,
+        topics: Mapping[str, TopicMetadata] | None = None,
+        controller_id: int = -1,
+        cluster_id: str | None = None,
+    ) -> None:
+        self.brokers: Mapping[int, BrokerMetadata] = brokers or {}
+        self.topics: Mapping[str, TopicMetadata] = topics or {}
+        self.controller_id = controller_id
+        self.cluster_id = cluster_id
+        self.topics_by_id: Mapping[bytes, TopicMetadata] = {
+            topic.topic_id: topic for topic in self.topics.values() if topic.topic_id != ZERO_ID
+        }
+
+    def partition(self, partition: TopicPartition) -> PartitionMetadata | None:
+        """What is known of a partition."""
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """The node id of a partition's leader, None while there is none or it is not known."""
+        found = self.partition(partition)
+        if found is None or found.leader == NO_LEADER or found.leader not in self.brokers:
+            return None
+        return found.leader
+
+    def topic_ids_known(self, topics: Iterable[str]) -> bool:
+        """Whether every one of these topics has an id (brokers from 2.8 on; Fetch from version 13 needs them)."""
+        return all(
+            (known := self.topics.get(topic)) is not None and known.topic_id != ZERO_ID for topic in topics
+        )
+
+    def updated(self, response: "MetadataResponse") -> "Metadata":
+        """The next snapshot, after an answer."""
+        topics = dict(self.topics)
+        for answer in response.topics:
+            topic = _topic(answer)
+            if topic.partitions or topic.error_code == 0:
+                topics[topic.name] = topic
+            else:
+                topics.pop(topic.name, None)
+        brokers = {
+            broker.node_id: BrokerMetadata(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in response.brokers
+        }
+        return Metadata(brokers, topics, response.controller_id, response.cluster_id)
+
+
+def _topic(answer: "MetadataResponseTopic") -> TopicMetadata:
+    partitions = {
+        partition.partition_index: PartitionMetadata(
+            partition.partition_index,
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
+            partition.error_code,
+        )
+        for partition in answer.partitions
+    }
+    return TopicMetadata(
+        answer.name or "", answer.topic_id, answer.is_internal, answer.error_code, dict(sorted(partitions.items()))
+    )

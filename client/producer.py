@@ -1,0 +1,387 @@
+"""The producer: records in, their offsets back.
+
+    async with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
+        written = await producer.send("orders", b"a value", key=b"a key")
+        print(written.offset)
+
+Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order, whatever
+is sent again after a lost connection or a leader change. With `acks=1` or 0 it may be lost, and written twice after a
+retry; order within a partition holds in all cases.
+"""
+
+import asyncio
+import random as random_module
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from client.accumulator import Batch, PendingRecord, RecordMetadata
+from client.cluster import Cluster
+from client.errors import BufferFullError, ClosedError, KafkaError, error_for
+from client.metadata import TopicMetadata
+from client.network import Network
+from client.options import check_choice, check_range, refuse
+from client.partitioner import PartitionFunction, Partitioner, make_partitioner
+from client.sender import Sender
+from client.topic_partition import TopicPartition
+from protocol.compression import CompressionType
+from protocol.error_codes import ErrorCode
+from protocol.record import Header
+
+Serializer = Callable[[Any], bytes]
+Headers = Iterable[tuple[str, bytes | None]]
+
+COMPRESSION_TYPES: dict[str | None, CompressionType] = {
+    None: CompressionType.NONE,
+    "none": CompressionType.NONE,
+    "gzip": CompressionType.GZIP,
+    "snappy": CompressionType.SNAPPY,
+    "lz4": CompressionType.LZ4,
+    "zstd": CompressionType.ZSTD,
+}
+ACKS: dict[object, int] = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Producer:
+    """An asyncio producer; an asynchronous context manager. All methods belong to one event loop.
+
+    Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
+
+    - `acks`: "all", 1 or 0. `enable_idempotence`: on by default with acks="all", which it needs.
+    - `compression_type`: gzip, snappy, lz4, zstd or None; `compression_level` as the codec takes it.
+    - `batch_size`: a batch is sent when it holds this many bytes, or `linger_ms` after its first record.
+    - `buffer_memory`: records waiting for a broker; above it `send` waits, at most `max_block_ms`, and `send_nowait`
+      raises BufferFullError.
+    - `max_request_size`: bytes in one request, and so the largest record.
+    - `max_in_flight_requests_per_connection`: requests a broker may leave unanswered.
+    - `request_timeout_ms`: one request; `delivery_timeout_ms`: a record with all its retries.
+    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "round_robin", a `Partitioner`, or a
+      function of (key, partitions, available partitions).
+    - `key_serializer`, `value_serializer`: functions to bytes.
+
+    Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        client_id: str = "ottla-producer",
+        acks: int | str = "all",
+        enable_idempotence: bool | None = None,
+        compression_type: str | None = None,
+        compression_level: int | None = None,
+        batch_size: int = 64 * 1024,
+        linger_ms: float = 0,
+        buffer_memory: int = 32 * 1024 * 1024,
+        max_request_size: int = 1024 * 1024,
+        max_block_ms: int = 60_000,
+        max_in_flight_requests_per_connection: int = 5,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        partitioner: str | Partitioner | PartitionFunction | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+        now_ms: Callable[[], int] = _now_ms,
+    ) -> None:
+        check_choice("acks", acks, tuple(ACKS))
+        check_choice("compression_type", compression_type, tuple(COMPRESSION_TYPES))
+        check_range("batch_size", batch_size, 0)
+        check_range("linger_ms", linger_ms, 0)
+        check_range("buffer_memory", buffer_memory, 1)
+        check_range("max_request_size", max_request_size, 1)
+        check_range("max_block_ms", max_block_ms, 0)
+        check_range("max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, 1)
+        check_range("delivery_timeout_ms", delivery_timeout_ms, linger_ms)
+        required = ACKS[acks]
+        if enable_idempotence and required != -1:
+            raise refuse("acks", acks, 'must be "all" with enable_idempotence=True')
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            allow_auto_create_topics=True,
+            network=network,
+            random=random,
+            on_error=self._on_background_error,
+        )
+        self._compression = COMPRESSION_TYPES[compression_type]
+        self._compression_level = compression_level
+        self._sender = Sender(
+            self._cluster,
+            acks=required,
+            compression=self._compression,
+            linger_ms=linger_ms,
+            max_request_size=max_request_size,
+            max_in_flight=max_in_flight_requests_per_connection,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            idempotent=required == -1 if enable_idempotence is None else enable_idempotence,
+            on_done=self._batch_done,
+        )
+        self._partitioner = make_partitioner(partitioner, self._cluster.random)
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._now_ms = now_ms
+        self._batch_size = batch_size
+        self._buffer_memory = buffer_memory
+        self._max_request_size = max_request_size
+        self._max_block_s = max_block_ms / 1000
+        # Bytes of records that are waiting or in flight.
+        self._buffered = 0
+        # Callers of send that wait for buffer memory, first come first served.
+        self._space_waiters: deque[asyncio.Future[None]] = deque()
+        # Records of topics whose partitions are being asked for; order within a topic is kept.
+        self._unplaced: dict[str, deque[PendingRecord]] = {}
+        self._closing = False
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        await self._cluster.start()
+
+    async def __aenter__(self) -> "Producer":
+        try:
+            await self.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        return self
+
+    async def __aexit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        await self.close(timeout_s=0 if error_type is not None else None)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Send what waits, for at most `timeout_s` (None: as long as it takes), then close.
+
+        Records not acknowledged by then fail with ClosedError.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._flush()
+        except TimeoutError:
+            pass
+        finally:
+            error = ClosedError("the producer was closed before this record was acknowledged")
+            self._sender.close(error)
+            for records in self._unplaced.values():
+                self._fail_records(records, error)
+            self._unplaced.clear()
+            await self._cluster.close()
+
+    async def flush(self) -> None:
+        """Return when every record sent so far is acknowledged or has failed."""
+        await self._flush()
+
+    async def _flush(self) -> None:
+        sender = self._sender
+        sender.hurry = True
+        try:
+            while True:
+                unplaced = [record.future for records in self._unplaced.values() for record in records]
+                loop = asyncio.get_running_loop()
+                waiting: list[asyncio.Future[Any]] = list(unplaced)
+                for batch in sender.pending_batches():
+                    if batch.completion is None:
+                        batch.completion = loop.create_future()
+                    waiting.append(batch.completion)
+                if not waiting:
+                    return
+                sender.wake()
+                await asyncio.wait(waiting)
+                if not unplaced:
+                    return
+        finally:
+            sender.hurry = False
+
+    # ---- sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """Send a record and wait until it is acknowledged; where it was written.
+
+        Raises the broker's error, DeliveryTimeoutError, ClosedError, or RecordTooLargeError for a record above
+        `max_request_size`. To have many records under way, use `send_nowait`, or gather several `send`.
+        """
+        record = self._record(topic, value, key, partition, timestamp_ms, headers)
+        if self._space_waiters or self._buffered + record.size > self._buffer_memory and self._buffered:
+            await self._wait_for_space(record.size)
+        self._accept(record)
+        return await record.future
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Queue a record; the future of where it was written.
+
+        Raises BufferFullError where `buffer_memory` is taken (then await `buffer_has_room`), ClosedError,
+        RecordTooLargeError.
+        """
+        record = self._record(topic, value, key, partition, timestamp_ms, headers)
+        if self._buffered + record.size > self._buffer_memory and self._buffered:
+            raise BufferFullError(f"{self._buffered} bytes wait for a broker (buffer_memory={self._buffer_memory})")
+        self._accept(record)
+        return record.future
+
+    async def buffer_has_room(self) -> None:
+        """Return when `send_nowait` can take records again. Raises BufferFullError after `max_block_ms`."""
+        while self._space_waiters or self._buffered >= self._buffer_memory:
+            await self._wait_for_space(0)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic, created by the broker where that is switched on. Raises the broker's error."""
+        found = await self._cluster.topic(topic, timeout_s=self._max_block_s)
+        return list(found.partitions)
+
+    def _record(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+    ) -> PendingRecord:
+        if self._closing:
+            raise ClosedError("the producer has been closed")
+        if self._key_serializer is not None and key is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None and value is not None:
+            value = self._value_serializer(value)
+        for name, part in (("key", key), ("value", value)):
+            if part is not None and not isinstance(part, (bytes, bytearray, memoryview)):
+                raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
+        checked: tuple[Header, ...] = tuple(headers)
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        elif timestamp_ms < 0:
+            raise refuse("timestamp_ms", timestamp_ms, "must not be negative")
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        record = PendingRecord(topic, partition, key, value, checked, timestamp_ms, future)
+        if record.size > self._max_request_size:
+            raise error_for(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the record has about {record.size} bytes, max_request_size is {self._max_request_size}",
+                context=topic,
+            )
+        return record
+
+    def _accept(self, record: PendingRecord) -> None:
+        if self._closing:
+            raise ClosedError("the producer has been closed")
+        self._buffered += record.size
+        waiting = self._unplaced.get(record.topic)
+        if waiting is None:
+            topic = self._cluster.metadata.topics.get(record.topic)
+            if topic is not None and topic.partitions:
+                self._place(record, topic)
+                return
+            waiting = self._unplaced[record.topic] = deque()
+            self._cluster.background.spawn(self._find_topic(record.topic), f"partitions of {record.topic}")
+        waiting.append(record)
+
+    async def _find_topic(self, name: str) -> None:
+        try:
+            topic = await self._cluster.topic(name, timeout_s=self._max_block_s)
+        except KafkaError as error:
+            self._fail_records(self._unplaced.pop(name, deque()), error)
+            return
+        for record in self._unplaced.pop(name, ()):
+            self._place(record, topic)
+
+    def _place(self, record: PendingRecord, topic: TopicMetadata) -> None:
+        number = record.partition
+        if number is None:
+            partitions = topic.partitions
+            available = [known.partition for known in partitions.values() if known.leader >= 0]
+            number = self._partitioner.partition(topic.name, record.key, tuple(partitions), available)
+        elif number not in topic.partitions:
+            self._release(record.size)
+            record.future.set_exception(
+                error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {number}", context=topic.name)
+            )
+            return
+        self._cluster.track([topic.name])
+        queue = self._sender.queue(TopicPartition(topic.name, number))
+        is_new = queue.append(
+            record,
+            now=asyncio.get_running_loop().time(),
+            batch_size=self._batch_size,
+            compression=self._compression,
+            level=self._compression_level,
+        )
+        if is_new and len(queue.batches) > 1:
+            self._partitioner.batch_full(topic.name, number)
+        self._sender.appended(queue)
+
+    # ---- buffer memory
+
+    async def _wait_for_space(self, size: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._max_block_s):
+                while True:
+                    waiter: asyncio.Future[None] = loop.create_future()
+                    self._space_waiters.append(waiter)
+                    try:
+                        await waiter
+                    finally:
+                        if not waiter.done() or waiter.cancelled():
+                            self._space_waiters.remove(waiter)
+                    if not self._buffered or self._buffered + size <= self._buffer_memory:
+                        return
+        except TimeoutError:
+            raise BufferFullError(
+                f"no room in buffer_memory={self._buffer_memory} within {self._max_block_s:g} s"
+            ) from None
+
+    def _release(self, size: int) -> None:
+        self._buffered -= size
+        while self._space_waiters and self._buffered < self._buffer_memory:
+            waiter = self._space_waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+
+    def _batch_done(self, batch: Batch) -> None:
+        self._release(batch.size)
+        if self._space_waiters and self._buffered < self._buffer_memory:
+            # One waiter is woken a time; the next one when that one has taken its room.
+            asyncio.get_running_loop().call_soon(self._release, 0)
+
+    def _fail_records(self, records: Iterable[PendingRecord], error: KafkaError) -> None:
+        for record in records:
+            self._release(record.size)
+            if not record.future.done():
+                record.future.set_exception(error)
+
+    def _on_background_error(self, error: BaseException) -> None:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": "a background task of the producer failed", "exception": error}
+        )

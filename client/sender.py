@@ -1,0 +1,371 @@
+"""Sends gathered batches to the leaders of their partitions.
+
+There is no task per request and none per broker: `pump` is a plain function that looks at every partition with
+something to send and writes what can be written now. It runs, at most once a turn of the loop, after anything that
+could change the answer: a record, an answer, a connection, new metadata, a linger or retry delay that ran out.
+Everything appended in one turn of the loop therefore travels together even with `linger_ms=0`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from client.accumulator import Batch, PartitionQueue
+from client.cluster import Cluster
+from client.connection import Connection
+from client.errors import DeliveryTimeoutError, KafkaError, MalformedResponseError, error_for
+from client.topic_partition import TopicPartition
+from protocol.compression import CompressionType
+from protocol.error_codes import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+# The first versions that carry record batches of version 2 and zstd.
+MIN_PRODUCE_VERSION = 3
+MIN_ZSTD_VERSION = 7
+
+
+class Sender:
+    """Owns the partitions' queues and what is in flight. `on_done` hears of every batch that has ended."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        acks: int,
+        compression: CompressionType,
+        linger_ms: float,
+        max_request_size: int,
+        max_in_flight: int,
+        request_timeout_ms: int,
+        delivery_timeout_ms: int,
+        idempotent: bool,
+        on_done: Callable[[Batch], None],
+    ) -> None:
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        # A flush or close waits: do not linger.
+        self.hurry = False
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self._cluster = cluster
+        self._acks = acks
+        self._compression = compression
+        self._linger_s = linger_ms / 1000
+        self._max_request_size = max_request_size
+        self._max_in_flight = max_in_flight
+        self._request_timeout_ms = request_timeout_ms
+        self._delivery_timeout_s = delivery_timeout_ms / 1000
+        self._idempotent = idempotent
+        self._on_done = on_done
+        # Partitions with batches to send and none in flight, in the order they became so.
+        self._waiting: dict[TopicPartition, PartitionQueue] = {}
+        self._in_flight: dict[int, int] = {}
+        self._connecting: set[int] = set()
+        self._draining: set[int] = set()
+        self._connect_attempts: dict[int, int] = {}
+        self._initialising = False
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        cluster.on_metadata = self.wake
+
+    def queue(self, partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition."""
+        found = self.queues.get(partition)
+        if found is None:
+            found = self.queues[partition] = PartitionQueue(partition)
+        return found
+
+    def appended(self, queue: PartitionQueue) -> None:
+        """A record was put into a queue."""
+        if not queue.in_flight:
+            self._waiting.setdefault(queue.partition, queue)
+            self.wake()
+
+    def wake(self) -> None:
+        """Pump in this or the next turn of the loop."""
+        if not self._scheduled and not self._closed:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def close(self, error: KafkaError) -> None:
+        """Stop sending and fail what is left."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for queue in self.queues.values():
+            while queue.batches:
+                self._end(queue.batches.popleft(), error)
+
+    def pending_batches(self) -> list[Batch]:
+        """Every batch that is not yet acknowledged."""
+        return [batch for queue in self.queues.values() for batch in queue.batches]
+
+    # ---- sending
+
+    def _pump(self) -> None:
+        self._scheduled = False
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._waiting:
+            return
+        if self._idempotent and self.producer_id < 0:
+            self._initialise()
+        ready, wake_at = self._ready_by_leader(now)
+        for node_id, queues in ready.items():
+            self._send_to(node_id, queues)
+        if wake_at != float("inf"):
+            self._timer = loop.call_at(wake_at, self._pump)
+
+    def _ready_by_leader(self, now: float) -> tuple[dict[int, list[PartitionQueue]], float]:
+        """What could be sent now, by leader, and when to look again if nothing happens before."""
+        metadata = self._cluster.metadata
+        can_send = not self._idempotent or self.producer_id >= 0
+        ready: dict[int, list[PartitionQueue]] = {}
+        wake_at = float("inf")
+        leader_missing = self._cluster.metadata_is_old()
+        for queue in list(self._waiting.values()):
+            batch = queue.batches[0]
+            deadline = batch.created_at + self._delivery_timeout_s
+            if now >= deadline:
+                self._expire(queue, batch)
+                wake_at = now
+                continue
+            wake_at = min(wake_at, deadline)
+            at = queue.retry_at
+            if not (self.hurry or len(queue.batches) > 1 or batch.data is not None):
+                at = max(at, batch.created_at + self._linger_s)
+            if at > now:
+                wake_at = min(wake_at, at)
+                continue
+            if not can_send:
+                continue
+            leader = metadata.leader(queue.partition)
+            if leader is None:
+                leader_missing = True
+                continue
+            ready.setdefault(leader, []).append(queue)
+        if leader_missing:
+            self._cluster.request_refresh()
+        return ready, wake_at
+
+    def _send_to(self, node_id: int, queues: list[PartitionQueue]) -> None:
+        connection = self._cluster.open_connection(node_id)
+        if connection is None:
+            if node_id not in self._connecting:
+                self._connecting.add(node_id)
+                self._cluster.background.spawn(self._connect(node_id), f"connect to node {node_id}")
+            return
+        while queues and self._in_flight.get(node_id, 0) < self._max_in_flight:
+            if connection.is_congested:
+                if node_id not in self._draining:
+                    self._draining.add(node_id)
+                    drained = self._wait_writable(node_id, connection)
+                    self._cluster.background.spawn(drained, f"write to node {node_id}")
+                return
+            size = 0
+            chosen: list[PartitionQueue] = []
+            while queues and (not chosen or size + queues[0].batches[0].size <= self._max_request_size):
+                queue = queues.pop(0)
+                size += queue.batches[0].size
+                chosen.append(queue)
+            self._send(node_id, connection, chosen)
+
+    def _send(self, node_id: int, connection: Connection, queues: list[PartitionQueue]) -> None:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        sent: dict[TopicPartition, tuple[PartitionQueue, Batch]] = {}
+        try:
+            version = connection.common_version(ProduceRequest)
+            needed = MIN_ZSTD_VERSION if self._compression == CompressionType.ZSTD else MIN_PRODUCE_VERSION
+            if version < needed:
+                raise error_for(ErrorCode.UNSUPPORTED_VERSION, f"Produce version {needed} is needed")
+        except KafkaError as error:
+            for queue in queues:
+                self._fail(queue, queue.batches[0], error)
+            return
+        for queue in queues:
+            batch = queue.batches[0]
+            if batch.data is None:
+                queue.build(batch, self.producer_id, self.producer_epoch)
+            batch.attempts += 1
+            topic, number = queue.partition
+            topics.setdefault(topic, []).append(PartitionProduceData(index=number, records=batch.data))
+            sent[queue.partition] = (queue, batch)
+            del self._waiting[queue.partition]
+            queue.in_flight = True
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=self._acks,
+            timeout_ms=self._request_timeout_ms,
+            topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+        )
+        if self._acks == 0:
+            try:
+                connection.send_no_reply(request, version)
+            except KafkaError as error:
+                self._failed(sent, error)
+                return
+            for queue, batch in sent.values():
+                self._succeed(queue, batch, -1, -1)
+            return
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        future = connection.submit(request, ProduceResponse, version)
+        future.add_done_callback(partial(self._answered, node_id, sent))
+
+    # ---- answers
+
+    def _answered(
+        self,
+        node_id: int,
+        sent: dict[TopicPartition, tuple[PartitionQueue, Batch]],
+        future: "asyncio.Future[ProduceResponse]",
+    ) -> None:
+        self._in_flight[node_id] -= 1
+        error = future.exception()
+        if error is not None:
+            if not isinstance(error, KafkaError):
+                error = MalformedResponseError("node", node_id, str(error))
+            self._failed(sent, error)
+            return
+        for topic in future.result().responses:
+            for answer in topic.partition_responses:
+                found = sent.pop(TopicPartition(topic.name, answer.index), None)
+                if found is not None:
+                    self._partition_answered(*found, answer)
+        if sent:
+            self._failed(sent, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves a partition out"))
+        self.wake()
+
+    def _partition_answered(self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse) -> None:
+        code = answer.error_code
+        if code == ErrorCode.NONE:
+            self._succeed(queue, batch, answer.base_offset, answer.log_append_time_ms)
+        elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            # An earlier attempt was written though its answer was lost, so long ago that the offset is forgotten.
+            self._succeed(queue, batch, -1, -1)
+        else:
+            message = answer.error_message or "; ".join(
+                f"record {record.batch_index}: {record.batch_index_error_message}"
+                for record in answer.record_errors
+            )
+            error = error_for(code, message, context=str(queue.partition))
+            if error.retriable:
+                self._retry(queue, batch, error)
+            else:
+                self._fail(queue, batch, error)
+
+    def _failed(self, sent: dict[TopicPartition, tuple[PartitionQueue, Batch]], error: KafkaError) -> None:
+        for queue, batch in sent.values():
+            if error.retriable and self._acks != 0:
+                self._retry(queue, batch, error)
+            else:
+                self._fail(queue, batch, error)
+        self.wake()
+
+    def _succeed(self, queue: PartitionQueue, batch: Batch, base_offset: int, log_append_time: int) -> None:
+        queue.retry_at = 0.0
+        self._remove(queue, batch)
+        batch.succeed(queue.partition, base_offset, log_append_time)
+        self._on_done(batch)
+
+    def _retry(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+        batch.last_error = error
+        queue.in_flight = False
+        delay_s = self._cluster.backoff.delay_s(batch.attempts - 1)
+        queue.retry_at = asyncio.get_running_loop().time() + delay_s
+        self._waiting.setdefault(queue.partition, queue)
+        if error.code is None or error.code.invalid_metadata:
+            self._cluster.request_refresh()
+
+    def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+        self._remove(queue, batch)
+        if batch.attempts and batch.producer_id == self.producer_id:
+            # Its sequence numbers may or may not be used up: only a new producer id starts from a known state.
+            self.producer_id = -1
+        self._end(batch, error)
+
+    def _expire(self, queue: PartitionQueue, batch: Batch) -> None:
+        reason = f": {batch.last_error}" if batch.last_error is not None else ""
+        message = f"{queue.partition}: not acknowledged within {self._delivery_timeout_s:g} s{reason}"
+        self._fail(queue, batch, DeliveryTimeoutError(message))
+
+    def _end(self, batch: Batch, error: KafkaError) -> None:
+        batch.fail(error)
+        self._on_done(batch)
+
+    def _remove(self, queue: PartitionQueue, batch: Batch) -> None:
+        queue.in_flight = False
+        if queue.batches and queue.batches[0] is batch:  # else close() has taken it
+            queue.batches.popleft()
+        if queue.batches:
+            self._waiting.setdefault(queue.partition, queue)
+        else:
+            self._waiting.pop(queue.partition, None)
+
+    # ---- what has to be waited for
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id)
+            self._connect_attempts.pop(node_id, None)
+        except KafkaError as error:
+            attempt = self._connect_attempts.get(node_id, 0)
+            self._connect_attempts[node_id] = attempt + 1
+            for queue in self._waiting.values():
+                if self._cluster.metadata.leader(queue.partition) == node_id:
+                    queue.batches[0].last_error = error
+            self._cluster.request_refresh()
+            await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
+        finally:
+            self._connecting.discard(node_id)
+        self.wake()
+
+    async def _wait_writable(self, node_id: int, connection: Connection) -> None:
+        with suppress(KafkaError):
+            await connection.drain()
+        self._draining.discard(node_id)
+        self.wake()
+
+    def _initialise(self) -> None:
+        if not self._initialising:
+            self._initialising = True
+            self._cluster.background.spawn(self._fetch_producer_id(), "producer id")
+
+    async def _fetch_producer_id(self) -> None:
+        attempt = 0
+        try:
+            while self.producer_id < 0:
+                try:
+                    connection = await self._cluster.any_connection()
+                    answer = await connection.call(
+                        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=self._request_timeout_ms),
+                        InitProducerIdResponse,
+                    )
+                    if answer.error_code:
+                        raise error_for(answer.error_code, context="producer id")
+                    self.producer_epoch = answer.producer_epoch
+                    self.producer_id = answer.producer_id
+                except KafkaError as error:
+                    if not error.retriable:
+                        for queue in list(self._waiting.values()):
+                            self._fail(queue, queue.batches[0], error)
+                        return
+                    for queue in self._waiting.values():
+                        queue.batches[0].last_error = error
+                    await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
+                    attempt += 1
+        finally:
+            self._initialising = False
+        self.wake()
