@@ -105,7 +105,7 @@ def read_records(
                     number, position = _long_varint(data, position, number, 64)
             timestamp = number >> 1 ^ -(number & 1)
             if not low <= timestamp <= high:
-                raise InvalidRecordError(f"record {index}: timestamp delta {timestamp} leaves int64")
+                timestamp = wrap_int64(timestamp + base_timestamp) - base_timestamp
             timestamp += base_timestamp
             number, position = data[position], position + 1
             if number > 0x7F:
@@ -120,7 +120,8 @@ def read_records(
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
                     number, position = _long_varint(data, position, number)
-            start, position = position, position + (0 if number & 1 else number >> 1)
+            # Null is -1, in zigzag 1: half of it is 0, so it needs no branch of its own.
+            start, position = position, position + (number >> 1)
             key = None if number & 1 else data[start:position]
             number, position = data[position], position + 1
             if number > 0x7F:
@@ -128,7 +129,7 @@ def read_records(
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
                     number, position = _long_varint(data, position, number)
-            start, position = position, position + (0 if number & 1 else number >> 1)
+            start, position = position, position + (number >> 1)
             value = None if number & 1 else data[start:position]
             if data[position]:
                 headers, position = _read_headers(data, position, end)
@@ -141,6 +142,11 @@ def read_records(
         yield Record(offset, timestamp if log_append_time is None else log_append_time, key, value, headers)
     if position != size:
         raise InvalidRecordError(f"{size - position} bytes are left after {count} records")
+
+
+def wrap_int64(number: int) -> int:
+    """`number` as 64-bit arithmetic leaves it: Kafka's sums of timestamps wrap around."""
+    return (number - INT64_MIN & 0xFFFFFFFFFFFFFFFF) + INT64_MIN
 
 
 def unzigzag(number: int) -> int:

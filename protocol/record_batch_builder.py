@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from protocol.buffer import Buffer
 from protocol.compression import CompressionType, compress
-from protocol.record import INT32_MAX, INT64_MAX, NO_TIMESTAMP, Header
+from protocol.record import INT32_MAX, INT64_MAX, NO_TIMESTAMP, Header, wrap_int64
 from protocol.record_batch import (
     ATTRIBUTES_OFFSET,
     BATCH_HEADER_SIZE,
@@ -36,6 +36,8 @@ class _Varints(dict[int, bytes]):
     """Zigzag varints by number; the ones that recur are kept."""
 
     def __missing__(self, number: int) -> bytes:
+        if number > INT64_MAX:
+            number = wrap_int64(number)
         value = number << 1 ^ number >> 63
         encoded = bytearray()
         while value > 0x7F:

@@ -1,0 +1,367 @@
+"""Message sets: the record formats before batches, magic 0 (Kafka 0.8) and 1 (0.10), which old clients still
+send.
+
+A set is messages one behind the other:
+
+    0  offset      int64     |  16 magic       int8
+    8  size        int32     |  17 attributes  int8: bits 0-2 codec, bit 3 timestamp type (magic 1)
+    12 crc         uint32    |  18 timestamp   int64, ms; magic 1 only
+                             |     key         int32 length, negative for null, and bytes
+                             |     value       int32 length, negative for null, and bytes
+
+Size counts what follows it; the CRC-32 (zlib's) covers everything from the magic on. A message with a codec
+is a wrapper: its value is a compressed message set of one level, its offset that of the last message inside.
+Inside wrappers of magic 0 the offsets are absolute, of magic 1 relative to the first message (KIP-31), and a
+wrapper of LogAppendTime gives its timestamp to all of them (KIP-32). Sources: the protocol guide's page on
+old message formats.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
+
+from protocol.buffer import Buffer
+from protocol.compression import CompressionType, compress, decompress
+from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
+from protocol.record import NO_TIMESTAMP, Record
+from protocol.record_batch import (
+    COMPRESSION_MASK,
+    DECOMPRESSION_LIMIT,
+    LENGTH_OFFSET,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    RecordBatch,
+    TimestampType,
+    read_batch,
+)
+
+MIN_MESSAGE_SIZE: Final = (14, 22)
+"""Smallest size field of a message of magic 0 and 1: no key, no value."""
+
+_HEADER: Final = struct.Struct(">qiIbb")
+_LOG_HEADER: Final = struct.Struct(">qi")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+
+
+class LegacyMessage:
+    """A view on one message of magic 0 or 1, which may be a wrapper; named as `RecordBatch` names its likes.
+
+    `buffer` is the whole message including offset and size, `position` where it begins in the buffer walked.
+    `key` and `value` are views. The timestamp is -1 in magic 0.
+    """
+
+    __slots__ = (
+        "attributes",
+        "buffer",
+        "crc",
+        "key",
+        "magic",
+        "offset",
+        "position",
+        "size",
+        "timestamp",
+        "value",
+    )
+
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+
+    def __init__(self, buffer: memoryview, position: int = 0) -> None:
+        """View `buffer`, one message of at least the least size; `read_message` checks that first.
+
+        Raises CorruptRecordError where key and value do not fill the message exactly.
+        """
+        self.buffer = buffer
+        self.position = position
+        self.timestamp = NO_TIMESTAMP
+        self.offset, self.size, self.crc, self.magic, self.attributes = _HEADER.unpack_from(buffer)
+        end = _HEADER.size
+        if self.magic:
+            self.timestamp = _INT64.unpack_from(buffer, end)[0]
+            end += 8
+        self.key, end = self._field(end)
+        self.value, end = self._field(end)
+        if end != len(buffer):
+            raise CorruptRecordError(position, f"key and value end at byte {end} of {len(buffer)}")
+
+    def _field(self, start: int) -> tuple[memoryview | None, int]:
+        if start + 4 > len(self.buffer):
+            raise CorruptRecordError(self.position, "key or value length is cut off")
+        length: int = _INT32.unpack_from(self.buffer, start)[0]
+        start += 4
+        if length < 0:
+            return None, start
+        if start + length > len(self.buffer):
+            raise CorruptRecordError(self.position, f"key or value of {length} bytes is cut off")
+        return self.buffer[start : start + length], start + length
+
+    @property
+    def last_offset(self) -> int:
+        """The message's offset; of a wrapper, that of the last message inside."""
+        return self.offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the message."""
+        return self.offset + 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole message, with the 12 bytes of offset and size."""
+        return self.size + LOG_OVERHEAD
+
+    @property
+    def compression(self) -> CompressionType:
+        """The codec; raises UnsupportedCompressionError for a number that names none."""
+        try:
+            return CompressionType(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            raise UnsupportedCompressionError(
+                f"unknown compression type {self.attributes & COMPRESSION_MASK}"
+            ) from None
+
+    @property
+    def is_compressed(self) -> bool:
+        """True for a wrapper."""
+        return self.attributes & COMPRESSION_MASK != 0
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamp; CREATE_TIME in magic 0, which has none."""
+        if self.magic and self.attributes & LOG_APPEND_TIME_FLAG:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def max_timestamp(self) -> int:
+        """The timestamp; producers give a wrapper the greatest of those inside."""
+        return self.timestamp
+
+    @property
+    def is_control(self) -> bool:
+        """Never: transactions came with batches."""
+        return False
+
+    def check_crc(self) -> None:
+        """Raise CorruptRecordError where the stored CRC-32 is not that of the bytes."""
+        computed = crc32(self.buffer[MAGIC_OFFSET:])
+        if computed != self.crc:
+            raise CorruptRecordError(self.position, f"stored crc {self.crc}, computed crc {computed}")
+
+    def records(self, limit: int | None = DECOMPRESSION_LIMIT, *, check_crc: bool = False) -> list[Record]:
+        """The message, or the messages that the wrapper holds, with absolute offsets.
+
+        `limit` bounds what a wrapper may unfold to; `check_crc` checks the CRC of each message inside. Raises
+        CorruptRecordError for malformed bytes, InvalidRecordError for what no wrapper may hold (nothing,
+        another magic, a wrapper, offsets beyond its own, zstd), UnsupportedCompressionError for an unknown
+        codec.
+        """
+        if not self.is_compressed:
+            return [Record(self.offset, self.timestamp, _copy(self.key), _copy(self.value))]
+        messages = self._inner_messages(limit, check_crc)
+        base = 0
+        # Some producers send a wrapper with offset 0 whatever it holds: the offsets inside are then taken as
+        # they are.
+        if self.magic and self.offset:
+            last = messages[-1].offset
+            if self.offset < last:
+                raise InvalidRecordError(f"wrapper of offset {self.offset} holds a message of offset {last}")
+            base = self.offset - last
+        appended = self.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return [
+            Record(
+                base + message.offset,
+                self.timestamp if appended else message.timestamp,
+                _copy(message.key),
+                _copy(message.value),
+            )
+            for message in messages
+        ]
+
+    def _inner_messages(self, limit: int | None, check_crc: bool) -> "list[LegacyMessage]":
+        if self.value is None:
+            raise InvalidRecordError("wrapper message without a value")
+        codec = self.compression
+        if codec is CompressionType.ZSTD:
+            raise InvalidRecordError(f"zstd in a message of magic {self.magic}")
+        try:
+            messages = list(iter_messages(decompress(codec, self.value, limit, magic=self.magic)))
+        except CorruptRecordError as error:
+            raise CorruptRecordError(self.position, f"in the wrapper: {error.reason}") from None
+        if not messages:
+            raise InvalidRecordError("wrapper message that holds no messages")
+        for message in messages:
+            if message.magic != self.magic:
+                raise InvalidRecordError(f"magic {message.magic} in a wrapper of magic {self.magic}")
+            if message.is_compressed:
+                raise InvalidRecordError("wrapper message inside a wrapper message")
+            if check_crc:
+                message.check_crc()
+        return messages
+
+    def __repr__(self) -> str:
+        return (
+            f"LegacyMessage(offset={self.offset}, position={self.position}, size={self.size_bytes}, "
+            f"magic={self.magic}, attributes={self.attributes:#x}, timestamp={self.timestamp})"
+        )
+
+
+def _copy(field: memoryview | None) -> bytes | None:
+    return None if field is None else bytes(field)
+
+
+def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
+    """The message at `position`; CorruptRecordError where it is malformed, cut off or of another magic than 0
+    or 1.
+    """
+    view = memoryview(buffer)
+    remaining = len(view) - position
+    if remaining <= MAGIC_OFFSET:
+        raise CorruptRecordError(position, f"{remaining} bytes are too few for a message")
+    magic = view[position + MAGIC_OFFSET]
+    if magic > 1:
+        raise CorruptRecordError(position, f"magic {magic} where 0 or 1 was expected")
+    size: int = _INT32.unpack_from(view, position + LENGTH_OFFSET)[0]
+    if size < MIN_MESSAGE_SIZE[magic]:
+        raise CorruptRecordError(position, f"message size {size} is less than {MIN_MESSAGE_SIZE[magic]}")
+    if size + LOG_OVERHEAD > remaining:
+        raise CorruptRecordError(
+            position, f"message of {size + LOG_OVERHEAD} bytes is cut off after {remaining}"
+        )
+    return LegacyMessage(view[position : position + size + LOG_OVERHEAD], position)
+
+
+def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[LegacyMessage]:
+    """Walk the messages that fill `buffer` from `position` to its end, wrappers as they are.
+
+    Raises CorruptRecordError(position, reason) at the first one that is malformed or cut off. CRCs are left
+    to `check_crc`.
+    """
+    view = memoryview(buffer)
+    size = len(view)
+    while position < size:
+        message = read_message(view, position)
+        yield message
+        position += message.size + LOG_OVERHEAD
+
+
+def iter_mixed(
+    buffer: Buffer, position: int = 0, *, partial: bool = False
+) -> Iterator[RecordBatch | LegacyMessage]:
+    """Walk batches and messages of every magic: a log that was begun by an old Kafka holds both.
+
+    With `partial` an element cut off at the end ends the walk, as at the end of a read of so many bytes;
+    without, and for everything malformed, CorruptRecordError is raised.
+    """
+    view = memoryview(buffer)
+    size = len(view)
+    while position < size:
+        if partial:
+            remaining = size - position
+            if remaining <= MAGIC_OFFSET:
+                return
+            length: int = _INT32.unpack_from(view, position + LENGTH_OFFSET)[0]
+            if length + LOG_OVERHEAD > remaining:
+                return
+        element: RecordBatch | LegacyMessage
+        if position + MAGIC_OFFSET < size and view[position + MAGIC_OFFSET] < MAGIC_V2:
+            element = read_message(view, position)
+        else:
+            element = read_batch(view, position)
+        yield element
+        position += element.size_bytes
+
+
+class MessageSetBuilder:
+    """Builds a message set of magic 0 or 1: single messages, or with a codec one wrapper around them all.
+
+    With TimestampType.LOG_APPEND_TIME every message has the timestamp `log_append_time`.
+    """
+
+    __slots__ = (
+        "_compression",
+        "_first_offset",
+        "_level",
+        "_log_append_time",
+        "_magic",
+        "_max_timestamp",
+        "_parts",
+        "_timestamp_type",
+        "count",
+        "last_offset",
+    )
+
+    def __init__(
+        self,
+        magic: int,
+        compression: CompressionType = CompressionType.NONE,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        log_append_time: int = NO_TIMESTAMP,
+        level: int | None = None,
+    ) -> None:
+        """Raise ValueError for a magic other than 0 and 1, UnsupportedCompressionError for zstd."""
+        if magic not in (0, 1):
+            raise ValueError(f"message sets have magic 0 or 1, not {magic}")
+        if compression is CompressionType.ZSTD:
+            raise UnsupportedCompressionError(f"zstd does not exist in messages of magic {magic}")
+        self._magic = magic
+        self._compression = compression
+        self._timestamp_type = timestamp_type
+        self._log_append_time = log_append_time
+        self._level = level
+        self._parts: list[bytes] = []
+        self._first_offset = self.last_offset = -1
+        self._max_timestamp = NO_TIMESTAMP
+        self.count = 0
+
+    def append(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None) -> None:
+        """Append a message; ValueError for an offset that is not greater than the last."""
+        if self.count == 0:
+            self._first_offset = offset
+        elif offset <= self.last_offset:
+            raise ValueError(f"offset {offset} behind offset {self.last_offset}")
+        if self._timestamp_type is TimestampType.LOG_APPEND_TIME:
+            timestamp = self._log_append_time
+        self.last_offset = offset
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+        self.count += 1
+        if self._compression and self._magic:
+            offset -= self._first_offset
+        self._parts.append(self._encode(offset, timestamp, CompressionType.NONE, key, value))
+
+    def build(self) -> bytes:
+        """The message set; empty without messages."""
+        messages = b"".join(self._parts)
+        if not self._compression or not messages:
+            return messages
+        packed = compress(self._compression, messages, self._level, magic=self._magic)
+        return self._encode(self.last_offset, self._max_timestamp, self._compression, None, packed)
+
+    def _encode(
+        self, offset: int, timestamp: int, codec: CompressionType, key: Buffer | None, value: Buffer | None
+    ) -> bytes:
+        attributes = int(codec)
+        if self._magic:
+            if self._timestamp_type is TimestampType.LOG_APPEND_TIME:
+                attributes |= LOG_APPEND_TIME_FLAG
+            head = struct.pack(">bbq", self._magic, attributes, timestamp)
+        else:
+            head = struct.pack(">bb", self._magic, attributes)
+        body = b"".join(
+            (
+                head,
+                _INT32.pack(-1 if key is None else len(key)),
+                b"" if key is None else key,
+                _INT32.pack(-1 if value is None else len(value)),
+                b"" if value is None else value,
+            )
+        )
+        return b"".join((_LOG_HEADER.pack(offset, len(body) + 4), crc32(body).to_bytes(4, "big"), body))
