@@ -63,7 +63,7 @@ class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
     rebalance_timeout_ms: int = int32("0+", default=-1)
     server_assignor: str | None = string("0+", nullable="0+")
     classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, "0+", nullable="0+", default=None, tag=0
+        ClassicMemberMetadata, "0+", nullable="0+", tag=0
     )
 
 
