@@ -13,8 +13,8 @@ from broker.settings.security import SECURITY_SETTINGS
 from broker.settings.topics import TOPIC_ADMIN_SETTINGS
 from broker.settings.transactions import TRANSACTION_SETTINGS
 from replication.settings import REPLICATION_SETTINGS
-from storage.log_config import TOPIC_SETTINGS
-from storage.setting import Setting
+from storage.log_config import LONG_MAX, TOPIC_SETTINGS
+from storage.setting import AT_LEAST_0, CLUSTER_WIDE, LONG, MEDIUM, Setting, table
 from storage.settings import STORAGE_SETTINGS
 
 KAFKA_SETTINGS: dict[str, Setting] = dict(
@@ -45,9 +45,12 @@ ACTED_ON: frozenset[str] = frozenset(name for name, setting in BROKER_SETTINGS.i
 TOPIC_ACTED_ON: frozenset[str] = frozenset(name for name, setting in TOPIC_SETTINGS.items() if setting.acts)
 """Topic settings that Ottla does something with."""
 
-DYNAMIC_QUOTAS: tuple[str, ...] = (
-    "follower.replication.throttled.rate",
-    "leader.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
+DYNAMIC_QUOTAS: dict[str, Setting] = table(
+    Setting(name, LONG, str(LONG_MAX), AT_LEAST_0, MEDIUM, CLUSTER_WIDE, "Throttle in bytes a second.")
+    for name in (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
 )
-"""Settings that exist only as dynamic ones: throttles in bytes a second, at least 0."""
+"""Settings that exist only as dynamic ones."""

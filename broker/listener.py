@@ -1,0 +1,133 @@
+"""Listeners: the addresses that a broker listens on and those that it tells others to use.
+
+Written `NAME://host:port`, separated by commas. NAME is upper case and stands for itself or, through
+`listener.security.protocol.map`, for a security protocol; an IPv6 host may stand in brackets; an empty
+host means every interface (as an advertised host: the name of this machine, which the broker fills in);
+port 0 means any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from storage.setting import ConfigError
+
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
+
+
+class Listener:
+    """One listener: `name` (upper case), `host` ("" for every interface), `port`, `security_protocol`."""
+
+    __slots__ = ("host", "name", "port", "security_protocol")
+
+    def __init__(self, name: str, host: str, port: int, security_protocol: str = PLAINTEXT) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.security_protocol = security_protocol
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Listener) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Listener({self})"
+
+    def __str__(self) -> str:
+        """As in a properties file and in the znode of a broker."""
+        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    def at(self, host: str | None = None, port: int | None = None) -> Listener:
+        """The same listener at another host or port, such as the port that the system chose for 0."""
+        return Listener(
+            self.name,
+            self.host if host is None else host,
+            self.port if port is None else port,
+            self.security_protocol,
+        )
+
+    def _key(self) -> tuple[str, str, int, str]:
+        return self.name, self.host, self.port, self.security_protocol
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """Listener name to security protocol, from `NAME:PROTOCOL,...`; raises ConfigError."""
+    name = "listener.security.protocol.map"
+    protocols: dict[str, str] = {}
+    for element in _elements(text):
+        listener, colon, protocol = element.rpartition(":")
+        protocol = protocol.strip().upper()
+        if not colon:
+            raise ConfigError(name, text, f"{element} must be NAME:PROTOCOL")
+        if protocol not in SECURITY_PROTOCOLS:
+            raise ConfigError(name, text, f"the protocol must be one of {', '.join(SECURITY_PROTOCOLS)}")
+        protocols[listener.strip().upper()] = protocol
+    return protocols
+
+
+def parse_listeners(name: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """The listeners in the value of a setting; raises ConfigError that names the setting."""
+    listeners = tuple(_listener(name, text, element, protocols) for element in _elements(text))
+    names = [listener.name for listener in listeners]
+    for listener in names:
+        if names.count(listener) > 1:
+            raise ConfigError(name, text, f"every listener needs another name, {listener} stands twice")
+    return listeners
+
+
+def check_ports(name: str, listeners: tuple[Listener, ...]) -> None:
+    """Raises ConfigError where two listeners share a port, unless as one IPv4 and one IPv6 address."""
+    by_port: dict[int, list[Listener]] = {}
+    for listener in listeners:
+        if listener.port:
+            by_port.setdefault(listener.port, []).append(listener)
+    for port, sharing in by_port.items():
+        versions = sorted(_ip_version(listener.host) for listener in sharing)
+        if len(sharing) > 1 and versions != [4, 6]:
+            rule = f"port {port} stands twice: only one IPv4 and one IPv6 address may share a port"
+            raise ConfigError(name, ",".join(map(str, listeners)), rule)
+
+
+def _listener(name: str, text: str, element: str, protocols: Mapping[str, str]) -> Listener:
+    listener, separator, address = element.partition("://")
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not (listener and separator and colon and port.isascii() and port.isdigit() and _is_host(host)):
+        raise ConfigError(name, text, f"{element} must be NAME://host:port")
+    if int(port) > 65535:
+        raise ConfigError(name, text, f"port {port} must be at most 65535")
+    listener = listener.upper()
+    protocol = protocols.get(listener)
+    if protocol is None:
+        raise ConfigError(
+            name, text, f"listener.security.protocol.map has no security protocol for {listener}"
+        )
+    if protocol != PLAINTEXT:
+        rule = (
+            f"the {protocol} listener {listener} is refused: TLS and SASL are not there yet, only PLAINTEXT"
+        )
+        raise ConfigError(name, text, rule)
+    return Listener(listener, host, int(port), protocol)
+
+
+def _elements(text: str) -> list[str]:
+    return [element for part in text.split(",") if (element := part.strip())]
+
+
+def _is_host(host: str) -> bool:
+    return all(character in _HOST_CHARACTERS for character in host)
+
+
+def _ip_version(host: str) -> int:
+    """4 or 6 for an address, 0 for a name or for every interface."""
+    import ipaddress  # only where two listeners share a port: it is slow to import
+
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).version
+    except ValueError:
+        return 0

@@ -1,0 +1,101 @@
+r"""The syntax of a properties file (java.util.Properties).
+
+One setting a line, `name=value`, `name:value` or `name value`; `#` and `!` begin a comment line; a line
+that ends in an odd number of backslashes goes on in the next one, whose leading white space is dropped;
+`\t \n \r \f \uXXXX` are escapes and a backslash before anything else just goes away. A name given
+twice counts as the last one says.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from storage.setting import ConfigError
+
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LINE_END = re.compile("\r\n|\r|\n")
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings of a file; raises ConfigError where it cannot be read or has a broken escape.
+
+    The text is UTF-8, or Latin-1 (Java's own choice) where it is no valid UTF-8.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(str(path), None, f"cannot be read ({error.strerror})") from None
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return parse_properties(text, str(path))
+
+
+def parse_properties(text: str, source: str = "properties") -> dict[str, str]:
+    """The settings in a text; `source` names it in errors."""
+    properties: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        try:
+            name, value = _split(line)
+        except ValueError as error:
+            raise ConfigError(f"{source}, line {number}", None, str(error)) from None
+        properties[name] = value
+    return properties
+
+
+def _logical_lines(text: str) -> list[tuple[int, str]]:
+    """Lines joined with their continuations, each with its number; no comments, no blank lines."""
+    lines: list[tuple[int, str]] = []
+    pending: str | None = None
+    start = 0
+    for number, natural in enumerate(_LINE_END.split(text), 1):
+        line = natural.lstrip(_BLANKS)
+        if pending is None:
+            if not line or line[0] in "#!":
+                continue
+            start, pending = number, ""
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending += line[:-1]
+            continue
+        lines.append((start, pending + line))
+        pending = None
+    if pending:
+        lines.append((start, pending))
+    return lines
+
+
+def _split(line: str) -> tuple[str, str]:
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    name, rest = line[:end], line[end:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return _unescape(name), _unescape(rest)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    parts: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character == "\\" and position < len(text):
+            character = text[position]
+            position += 1
+            if character == "u":
+                digits = text[position : position + 4]
+                if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+                    raise ValueError(f"\\u{digits} is no escape: four hexadecimal digits must follow \\u")
+                parts.append(chr(int(digits, 16)))
+                position += 4
+                continue
+            character = _ESCAPES.get(character, character)
+        parts.append(character)
+    return "".join(parts)
