@@ -1,8 +1,9 @@
 """Records gathered into batches, a queue for each partition.
 
-Invariants. Of one partition at most one batch is in flight, so a batch that is sent again can never overtake the next:
-order holds with and without idempotence. A batch is built (compressed, sequence numbers set) just before it is first
-sent and is then sent again as the same bytes, which is what lets a broker recognise it as a duplicate.
+Invariants. Of one partition at most one batch is in flight, so a batch that is sent again can never
+overtake the next: order holds with and without idempotence. A batch is built (compressed, sequence numbers
+set) just before it is first sent and is then sent again as the same bytes, which is what lets a broker
+recognise it as a duplicate.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from protocol.compression import CompressionType
 from protocol.record import Header
 from protocol.record_batch_builder import RecordBatchBuilder
 
-# Length, attributes, deltas and lengths of one record at their widest, and what a Python object costs beside the bytes.
+# Length, attributes, deltas and lengths of one record at their widest, and what a Python object costs
+# beside the bytes.
 RECORD_OVERHEAD = 32
 
 
@@ -111,10 +113,14 @@ class PartitionQueue:
         compression: CompressionType,
         level: int | None,
     ) -> bool:
-        """Put a record into the last batch, or into a new one where it does not fit; True if it is a new one."""
+        """Put a record into the last batch, or into a new one where it does not fit; True if it is a new
+        one.
+        """
         batches = self.batches
         batch = batches[-1] if batches else None
-        is_new = batch is None or batch.data is not None or batch.builder.size_estimate + record.size > batch_size
+        is_new = (
+            batch is None or batch.data is not None or batch.builder.size_estimate + record.size > batch_size
+        )
         if is_new:
             batch = Batch(RecordBatchBuilder(compression=compression, level=level), now)
             batches.append(batch)
@@ -126,7 +132,9 @@ class PartitionQueue:
         return is_new
 
     def build(self, batch: Batch, producer_id: int, producer_epoch: int) -> None:
-        """Turn a batch into bytes, with the partition's next sequence numbers where there is a producer id."""
+        """Turn a batch into bytes, with the partition's next sequence numbers where there is a producer
+        id.
+        """
         if producer_id >= 0:
             if self.producer_id != producer_id:
                 self.producer_id = producer_id

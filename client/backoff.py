@@ -6,7 +6,7 @@ JITTER = 0.2
 
 
 class Backoff:
-    """Delays of `initial_ms`, doubling up to `max_ms`, each 20% more or less so that clients do not come as one.
+    """Delays of `initial_ms`, doubling up to `max_ms`, each 20% more or less: clients must not come as one.
 
     `random` is injected so that a run can be repeated from its seed.
     """

@@ -1,8 +1,8 @@
 """A client's view of a cluster: one connection a broker, and metadata that follows leader changes.
 
-`Cluster` is shared ground of producer, reader and admin. It knows the bootstrap servers, opens a connection to a
-broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`. Refreshes asked for by
-several callers at once are one request; failed ones are tried again with backoff and jitter.
+`Cluster` is shared ground of producer, reader and admin. It knows the bootstrap servers, opens a connection
+to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`. Refreshes
+asked for by several callers at once are one request; failed ones are tried again with backoff and jitter.
 """
 
 import asyncio
@@ -105,7 +105,9 @@ class Cluster:
         return None if connection is None or connection.is_closed else connection
 
     async def connection(self, node_id: int) -> Connection:
-        """The connection to a broker, opened where it is not. Raises ConnectionLostError, UnsupportedApiError."""
+        """The connection to a broker, opened where it is not. Raises ConnectionLostError,
+        UnsupportedApiError.
+        """
         found = self.open_connection(node_id)
         if found is not None:
             return found
@@ -181,7 +183,9 @@ class Cluster:
 
         An error of a single topic stands in the answer. Raises NoBrokersAvailableError after some rounds.
         """
-        wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        wanted = (
+            None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        )
         auto_create = self._allow_auto_create_topics if allow_auto_create is None else allow_auto_create
         attempt = 0
         while True:
@@ -249,8 +253,8 @@ class Cluster:
                     await self.refresh(self._topics)
                 except KafkaError:
                     self._refresh_wanted = True
-                # Also after a success: a leader change takes a moment to reach every broker, and an answer with the
-                # old leader must not make us ask as fast as we can.
+                # Also after a success: a leader change takes a moment to reach every broker, and an answer
+                # with the old leader must not make us ask as fast as we can.
                 await asyncio.sleep(self.backoff.delay_s(attempt))
                 attempt += 1
         finally:
@@ -261,8 +265,9 @@ class Cluster:
     ) -> TopicMetadata:
         """A topic's metadata, asked for where it is not known yet.
 
-        A topic that the broker does not know is asked for again for `tolerate_unknown_s` (None: `timeout_s`), as it
-        may be under creation. Raises UnknownTopicOrPartitionError and other errors of the broker.
+        A topic that the broker does not know is asked for again for `tolerate_unknown_s` (None:
+        `timeout_s`), as it may be under creation. Raises UnknownTopicOrPartitionError and other errors of
+        the broker.
         """
         self.track([name])
         loop = asyncio.get_running_loop()

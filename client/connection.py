@@ -13,7 +13,6 @@ version.
 """
 
 import asyncio
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -27,12 +26,12 @@ from client.errors import (
     UnsupportedApiError,
     error_for,
 )
-from client.frame_buffer import FrameBuffer, FrameSizeError
+from client.frame_buffer import FrameBuffer, FrameError
+from client.frames import correlation_id_of, decode_response, encode_request
 from client.network import AsyncioNetwork, Network
 from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.headers import request_header_version, response_header_version
 from protocol.message import Message
 
 R = TypeVar("R", bound=Message)
@@ -45,9 +44,6 @@ SOFTWARE_VERSION = "0.1.0"
 
 # Up to this many bytes a request is joined into one buffer; above, the copy costs more than a vectored write.
 _JOIN_LIMIT = 64 * 1024
-_REQUEST_PREFIX = struct.Struct(">ihhih")  # size, api key, api version, correlation id, length of client id
-_REQUEST_PREFIX_V0 = struct.Struct(">ihhi")  # the same without client id: ControlledShutdown v0
-_INT32 = struct.Struct(">i")
 
 
 class _InFlight:
@@ -94,8 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self.api_versions: dict[int, tuple[int, int]] = {}
         # Called once, with the reason, when the connection ends for whatever cause.
         self.on_close: Callable[[KafkaError], None] | None = None
-        self._client_id_bytes = b"" if client_id is None else client_id.encode()
-        self._client_id_length = -1 if client_id is None else len(self._client_id_bytes)
+        self._client_id_bytes = None if client_id is None else client_id.encode()
         self._request_timeout_s = request_timeout_s
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -284,34 +279,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _write(self, message: Message, version: int) -> int:
         assert self._transport is not None
-        body = message.encode(version)
-        size = sum(map(len, body))
         correlation_id = self._correlation_id
+        pieces = encode_request(message, version, correlation_id, self._client_id_bytes)
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        api_key = message.API_KEY
-        header_version = request_header_version(api_key, version)
-        if header_version == 0:
-            head = _REQUEST_PREFIX_V0.pack(8 + size, api_key, version, correlation_id)
+        if sum(map(len, pieces)) <= _JOIN_LIMIT:
+            self._transport.write(b"".join(pieces))
         else:
-            client_id = self._client_id_bytes
-            tags = b"\0" if header_version == 2 else b""
-            head = (
-                _REQUEST_PREFIX.pack(
-                    10 + len(client_id) + len(tags) + size,
-                    api_key,
-                    version,
-                    correlation_id,
-                    self._client_id_length,
-                )
-                + client_id
-                + tags
-            )
-        # A request never carries a file range: these are bytes, bytearray or memoryview.
-        buffers = cast("list[bytes | bytearray | memoryview]", [head, *body])
-        if size <= _JOIN_LIMIT:
-            self._transport.write(b"".join(buffers))
-        else:
-            self._transport.writelines(buffers)
+            self._transport.writelines(pieces)
         return correlation_id
 
     # ---- closing
@@ -411,43 +385,19 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in self._frames.received(nbytes):
                 self._answer(frame)
-        except (FrameSizeError, ProtocolError) as error:
+        except (FrameError, ProtocolError) as error:
             self._fail(MalformedResponseError(self.host, self.port, str(error)), abort=True)
 
     def _answer(self, frame: bytes | bytearray) -> None:
-        if len(frame) < 4:
-            raise FrameSizeError(f"an answer of {len(frame)} bytes has no correlation id")
-        correlation_id: int = _INT32.unpack_from(frame)[0]
+        correlation_id = correlation_id_of(frame)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "no answer"
-            raise FrameSizeError(f"correlation id {correlation_id} where {expected} was expected")
+            raise FrameError(f"correlation id {correlation_id} where {expected} was expected")
         entry = self._in_flight[0]
-        if entry.future.done():  # cancelled: nobody wants the answer
-            self._in_flight.popleft()
-            return
-        view = memoryview(frame)
-        version = entry.api_version
-        offset = 4
-        if entry.api_key == ApiKey.API_VERSIONS:
-            # Its answer has header 0 always, and comes in version 0 where the broker does not know ours.
-            if frame[4:6] == b"\x00\x23":
-                version = 0
-        elif response_header_version(entry.api_key, version) == 1:
-            offset = _skip_tagged_fields(view, offset)
-        message, end = entry.response.decode(view, version, offset)
-        if end != len(frame):
-            raise FrameSizeError(f"{len(frame) - end} bytes follow the end of {type(message).__name__}")
+        if not entry.future.done():  # else cancelled: nobody wants the answer
+            message = decode_response(frame, entry.api_key, entry.api_version, entry.response)
+            entry.future.set_result(message)
         self._in_flight.popleft()
-        entry.future.set_result(message)
-
-
-def _skip_tagged_fields(view: memoryview, offset: int) -> int:
-    """The offset behind the tagged fields of an answer's header, of which none is defined yet."""
-    if view[offset : offset + 1] == b"\0":
-        return offset + 1
-    from protocol.headers import ResponseHeader
-
-    return ResponseHeader.decode(view, 1, 0)[1]
 
 
 def _reason_of(error: BaseException) -> str:

@@ -13,8 +13,8 @@ FIRST_GROWTH = 1024 * 1024
 SIZE_PREFIX = 4
 
 
-class FrameSizeError(ValueError):
-    """A size prefix is negative or over the limit; the stream cannot be read any further."""
+class FrameError(ValueError):
+    """What was received is no frame, or not the one expected: the stream cannot be read any further."""
 
 
 class FrameBuffer:
@@ -46,7 +46,7 @@ class FrameBuffer:
     def received(self, count: int) -> list[bytes | bytearray]:
         """Take `count` bytes just written into `writable()`; the frames (without prefix) that they complete.
 
-        Raises FrameSizeError at a size that is negative or over the limit.
+        Raises FrameError at a size that is negative or over the limit.
         """
         if self._frame is not None:
             self._frame_filled += count
@@ -65,7 +65,7 @@ class FrameBuffer:
         while filled - position >= SIZE_PREFIX:
             size = int.from_bytes(scratch[position : position + SIZE_PREFIX], "big", signed=True)
             if size < 0 or size > self._max_frame_size:
-                raise FrameSizeError(f"frame size {size} is not between 0 and {self._max_frame_size}")
+                raise FrameError(f"frame size {size} is not between 0 and {self._max_frame_size}")
             start = position + SIZE_PREFIX
             if size <= filled - start:
                 frames.append(bytes(scratch[start : start + size]))

@@ -1,7 +1,7 @@
 """What a client knows of a cluster: an immutable snapshot, replaced by every Metadata answer.
 
-A Metadata answer names only the topics that were asked for, so a new snapshot is the old one with those topics
-replaced (or removed, where the broker says that they do not exist) and all brokers renewed.
+A Metadata answer names only the topics that were asked for, so a new snapshot is the old one with those
+topics replaced (or removed, where the broker says that they do not exist) and all brokers renewed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,9 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition. `leader` is -1 while there is none, `leader_epoch` -1 where the broker is too old to say."""
+    """One partition. `leader` is -1 while there is none, `leader_epoch` -1 where the broker is too old
+    to say.
+    """
 
     partition: int
     leader: int
@@ -38,7 +40,9 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic, its partitions by number. `topic_id` is 16 bytes, zero where the broker is too old to say."""
+    """One topic, its partitions by number. `topic_id` is 16 bytes, zero where the broker is too old to
+    say.
+    """
 
     name: str
     topic_id: bytes
@@ -80,7 +84,9 @@ class Metadata:
         return found.leader
 
     def topic_ids_known(self, topics: Iterable[str]) -> bool:
-        """Whether every one of these topics has an id (brokers from 2.8 on; Fetch from version 13 needs them)."""
+        """Whether every one of these topics has an id (brokers from 2.8 on; Fetch from version 13 needs
+        them).
+        """
         return all(
             (known := self.topics.get(topic)) is not None and known.topic_id != ZERO_ID for topic in topics
         )
@@ -115,5 +121,9 @@ def _topic(answer: "MetadataResponseTopic") -> TopicMetadata:
         for partition in answer.partitions
     }
     return TopicMetadata(
-        answer.name or "", answer.topic_id, answer.is_internal, answer.error_code, dict(sorted(partitions.items()))
+        answer.name or "",
+        answer.topic_id,
+        answer.is_internal,
+        answer.error_code,
+        dict(sorted(partitions.items())),
     )

@@ -1,13 +1,14 @@
 """Which partition a record goes to.
 
-The default is the Java client's: a keyed record goes to `murmur2(key) & 0x7fffffff` modulo the number of partitions,
-so the same key lands in the same partition from either client; records without a key stick to one partition until a
-batch of it is full, then to another at random (KIP-480), which fills batches that round robin would leave small.
+The default is the Java client's: a keyed record goes to `murmur2(key) & 0x7fffffff` modulo the number of
+partitions, so the same key lands in the same partition from either client; records without a key stick to
+one partition until a batch of it is full, then to another at random (KIP-480), which fills batches that
+round robin would leave small.
 """
 
 import random as random_module
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from client.options import refuse
 
@@ -34,7 +35,9 @@ def murmur2(data: bytes) -> int:
 class Partitioner(Protocol):
     """Chooses partitions."""
 
-    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+    def partition(
+        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
+    ) -> int:
         """One of `partitions` (all of the topic, sorted). `available` are those with a leader, maybe none."""
         ...
 
@@ -50,7 +53,9 @@ class DefaultPartitioner:
         self._random = random if random is not None else random_module.Random()
         self._sticky: dict[str, int] = {}
 
-    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+    def partition(
+        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
+    ) -> int:
         """See the module."""
         if key is not None:
             return partitions[(murmur2(key) & 0x7FFFFFFF) % len(partitions)]
@@ -71,7 +76,9 @@ class RoundRobinPartitioner:
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
-    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+    def partition(
+        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
+    ) -> int:
         """The next partition that has a leader."""
         number = self._next.get(topic, 0)
         self._next[topic] = number + 1
@@ -86,12 +93,16 @@ PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 
 
 class FunctionPartitioner:
-    """A user's function of (key, all partitions, available partitions), as aiokafka and kafka-python take it."""
+    """A user's function of (key, all partitions, available partitions), as aiokafka and kafka-python
+    take it.
+    """
 
     def __init__(self, function: PartitionFunction) -> None:
         self._function = function
 
-    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+    def partition(
+        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
+    ) -> int:
         """What the function says."""
         return self._function(key, partitions, available)
 
@@ -110,7 +121,7 @@ def make_partitioner(
     if isinstance(option, str):
         raise refuse("partitioner", option, "must be default, round_robin, a partitioner or a function")
     if hasattr(option, "partition"):
-        return option
+        return cast(Partitioner, option)
     if callable(option):
         return FunctionPartitioner(option)
     raise refuse("partitioner", option, "must be default, round_robin, a partitioner or a function")

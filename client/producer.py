@@ -4,9 +4,9 @@
         written = await producer.send("orders", b"a value", key=b"a key")
         print(written.offset)
 
-Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order, whatever
-is sent again after a lost connection or a leader change. With `acks=1` or 0 it may be lost, and written twice after a
-retry; order within a partition holds in all cases.
+Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order,
+whatever is sent again after a lost connection or a leader change. With `acks=1` or 0 it may be lost, and
+written twice after a retry; order within a partition holds in all cases.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from client.errors import BufferFullError, ClosedError, KafkaError, error_for
 from client.metadata import TopicMetadata
 from client.network import Network
 from client.options import check_choice, check_range, refuse
-from client.partitioner import PartitionFunction, Partitioner, make_partitioner
+from client.partitioner import Partitioner, PartitionFunction, make_partitioner
 from client.sender import Sender
 from client.topic_partition import TopicPartition
 from protocol.compression import CompressionType
@@ -55,13 +55,13 @@ class Producer:
     - `acks`: "all", 1 or 0. `enable_idempotence`: on by default with acks="all", which it needs.
     - `compression_type`: gzip, snappy, lz4, zstd or None; `compression_level` as the codec takes it.
     - `batch_size`: a batch is sent when it holds this many bytes, or `linger_ms` after its first record.
-    - `buffer_memory`: records waiting for a broker; above it `send` waits, at most `max_block_ms`, and `send_nowait`
-      raises BufferFullError.
+    - `buffer_memory`: records waiting for a broker; above it `send` waits, at most `max_block_ms`, and
+      `send_nowait` raises BufferFullError.
     - `max_request_size`: bytes in one request, and so the largest record.
     - `max_in_flight_requests_per_connection`: requests a broker may leave unanswered.
     - `request_timeout_ms`: one request; `delivery_timeout_ms`: a record with all its retries.
-    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "round_robin", a `Partitioner`, or a
-      function of (key, partitions, available partitions).
+    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "round_robin", a
+      `Partitioner`, or a function of (key, partitions, available partitions).
     - `key_serializer`, `value_serializer`: functions to bytes.
 
     Raises InvalidOptionError for a value that breaks a rule.
@@ -225,11 +225,12 @@ class Producer:
     ) -> RecordMetadata:
         """Send a record and wait until it is acknowledged; where it was written.
 
-        Raises the broker's error, DeliveryTimeoutError, ClosedError, or RecordTooLargeError for a record above
-        `max_request_size`. To have many records under way, use `send_nowait`, or gather several `send`.
+        Raises the broker's error, DeliveryTimeoutError, ClosedError, or RecordTooLargeError for a record
+        above `max_request_size`. To have many records under way, use `send_nowait`, or gather several
+        `send`.
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
-        if self._space_waiters or self._buffered + record.size > self._buffer_memory and self._buffered:
+        if self._space_waiters or (self._buffered + record.size > self._buffer_memory and self._buffered):
             await self._wait_for_space(record.size)
         self._accept(record)
         return await record.future
@@ -251,7 +252,9 @@ class Producer:
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
         if self._buffered + record.size > self._buffer_memory and self._buffered:
-            raise BufferFullError(f"{self._buffered} bytes wait for a broker (buffer_memory={self._buffer_memory})")
+            raise BufferFullError(
+                f"{self._buffered} bytes wait for a broker (buffer_memory={self._buffer_memory})"
+            )
         self._accept(record)
         return record.future
 
@@ -261,12 +264,20 @@ class Producer:
             await self._wait_for_space(0)
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic, created by the broker where that is switched on. Raises the broker's error."""
+        """The partitions of a topic, created by the broker where that is switched on. Raises the
+        broker's error.
+        """
         found = await self._cluster.topic(topic, timeout_s=self._max_block_s)
         return list(found.partitions)
 
     def _record(
-        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
     ) -> PendingRecord:
         if self._closing:
             raise ClosedError("the producer has been closed")
@@ -276,7 +287,9 @@ class Producer:
             value = self._value_serializer(value)
         for name, part in (("key", key), ("value", value)):
             if part is not None and not isinstance(part, (bytes, bytearray, memoryview)):
-                raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
+                raise TypeError(
+                    f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer"
+                )
         checked: tuple[Header, ...] = tuple(headers)
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()

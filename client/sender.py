@@ -1,9 +1,10 @@
 """Sends gathered batches to the leaders of their partitions.
 
-There is no task per request and none per broker: `pump` is a plain function that looks at every partition with
-something to send and writes what can be written now. It runs, at most once a turn of the loop, after anything that
-could change the answer: a record, an answer, a connection, new metadata, a linger or retry delay that ran out.
-Everything appended in one turn of the loop therefore travels together even with `linger_ms=0`.
+There is no task per request and none per broker: `pump` is a plain function that looks at every partition
+with something to send and writes what can be written now. It runs, at most once a turn of the loop, after
+anything that could change the answer: a record, an answer, a connection, new metadata, a linger or retry
+delay that ran out. Everything appended in one turn of the loop therefore travels together even with
+`linger_ms=0`.
 """
 
 import asyncio
@@ -248,12 +249,15 @@ class Sender:
             self._failed(sent, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves a partition out"))
         self.wake()
 
-    def _partition_answered(self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse) -> None:
+    def _partition_answered(
+        self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse
+    ) -> None:
         code = answer.error_code
         if code == ErrorCode.NONE:
             self._succeed(queue, batch, answer.base_offset, answer.log_append_time_ms)
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            # An earlier attempt was written though its answer was lost, so long ago that the offset is forgotten.
+            # An earlier attempt was written though its answer was lost, so long ago that the offset is
+            # forgotten.
             self._succeed(queue, batch, -1, -1)
         else:
             message = answer.error_message or "; ".join(
@@ -292,7 +296,8 @@ class Sender:
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
         self._remove(queue, batch)
         if batch.attempts and batch.producer_id == self.producer_id:
-            # Its sequence numbers may or may not be used up: only a new producer id starts from a known state.
+            # Its sequence numbers may or may not be used up: only a new producer id starts from a known
+            # state.
             self.producer_id = -1
         self._end(batch, error)
 
@@ -350,7 +355,9 @@ class Sender:
                 try:
                     connection = await self._cluster.any_connection()
                     answer = await connection.call(
-                        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=self._request_timeout_ms),
+                        InitProducerIdRequest(
+                            transactional_id=None, transaction_timeout_ms=self._request_timeout_ms
+                        ),
                         InitProducerIdResponse,
                     )
                     if answer.error_code:

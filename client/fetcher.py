@@ -1,0 +1,286 @@
+"""Fetches ahead for a reader: looks up where to start, long-polls every leader, follows leader changes.
+
+One Fetch at a time to a leader, over all its partitions that have room. A long poll blocks the connection,
+so a partition whose room comes back meanwhile waits for it; where some partition of the leader is out of
+room the poll is therefore kept short.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from client.cluster import Cluster
+from client.connection import Connection
+from client.errors import KafkaError, error_for
+from client.fetched import FetchedBatches
+from client.offsets import list_offsets
+from client.reader_state import PartitionState
+from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+SHORT_WAIT_MS = 20
+ERROR_PAUSE_S = 1.0
+# Up to this version a request names topics, from the next one on it gives their ids.
+LAST_VERSION_WITH_NAMES = 12
+MIN_VERSION = 4
+# A Fetch outside a session (KIP-227).
+SESSIONLESS_EPOCH = -1
+
+
+class Fetcher:
+    """Fetches for the partitions in `states`, which the reader changes and then calls `wake`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        states: dict[TopicPartition, PartitionState],
+        *,
+        read_committed: bool,
+        policy: int | None,
+        min_bytes: int,
+        max_wait_ms: int,
+        max_bytes: int,
+        partition_max_bytes: int,
+        max_buffered_bytes: int,
+        check_crcs: bool,
+        lookup_timeout_s: float,
+        on_fetched: Callable[[PartitionState, FetchedBatches], None],
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self._cluster = cluster
+        self._states = states
+        self._read_committed = read_committed
+        self._policy = policy
+        self._min_bytes = min_bytes
+        self._max_wait_ms = max_wait_ms
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+        self._max_buffered_bytes = max_buffered_bytes
+        self._check_crcs = check_crcs
+        self._lookup_timeout_s = lookup_timeout_s
+        self._on_fetched = on_fetched
+        self._on_error = on_error
+        # Leaders with a Fetch under way.
+        self._polling: set[int] = set()
+        self._attempts: dict[int, int] = {}
+        self._looking_up = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        cluster.on_metadata = self.wake
+
+    def close(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def wake(self) -> None:
+        """Start whatever can be fetched or looked up now."""
+        if self._closed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._looking_up and any(state.lookup is not None for state in self._states.values()):
+            self._looking_up = True
+            self._cluster.background.spawn(self._look_up(), "offset lookup")
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        retry_at = float("inf")
+        leader_missing = bool(self._states) and self._cluster.metadata_is_old()
+        for state in self._states.values():
+            if state.fetch_offset is None or state.paused or state.buffered >= self._max_buffered_bytes:
+                continue
+            if state.retry_at > now:
+                retry_at = min(retry_at, state.retry_at)
+                continue
+            leader = self._cluster.metadata.leader(state.partition)
+            if leader is None:
+                leader_missing = True
+            elif leader not in self._polling:
+                self._polling.add(leader)
+                self._cluster.background.spawn(self._poll(leader), f"fetch from node {leader}")
+        if leader_missing:
+            self._cluster.request_refresh()
+        if retry_at != float("inf"):
+            self._timer = loop.call_at(retry_at, self.wake)
+
+    # ---- offsets
+
+    async def _look_up(self) -> None:
+        try:
+            while True:
+                states = [state for state in self._states.values() if state.lookup is not None]
+                if not states:
+                    break
+                generations = [state.generation for state in states]
+                found = await list_offsets(
+                    self._cluster,
+                    {state.partition: state.lookup for state in states if state.lookup is not None},
+                    read_committed=self._read_committed,
+                    timeout_s=self._lookup_timeout_s,
+                )
+                for state, generation in zip(states, generations, strict=True):
+                    if state.generation == generation:
+                        state.found(found[state.partition].offset)
+        except KafkaError as error:
+            for state in states:
+                state.lookup = None
+            self._on_error(error)
+        finally:
+            self._looking_up = False
+        self.wake()
+
+    # ---- fetching
+
+    async def _poll(self, leader: int) -> None:
+        """Fetch from one leader until there is nothing to ask it for."""
+        try:
+            while states := self._chosen(leader):
+                generations = [state.generation for state in states]
+                try:
+                    connection = await self._cluster.connection(leader)
+                    answered = await self._fetch(connection, leader, states)
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    attempt = self._attempts.get(leader, 0)
+                    self._attempts[leader] = attempt + 1
+                    self._cluster.request_refresh()
+                    await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
+                    continue
+                self._attempts.pop(leader, None)
+                for state, generation in zip(states, generations, strict=True):
+                    data = answered.get(state.partition)
+                    if data is not None and state.generation == generation:
+                        try:
+                            self._partition_answered(state, data)
+                        except (KafkaError, ProtocolError) as error:
+                            self._report(state, error)
+        except KafkaError as error:
+            for state in states:
+                self._report(state, error)
+        finally:
+            self._polling.discard(leader)
+        self.wake()
+
+    def _report(self, state: PartitionState, error: Exception) -> None:
+        """Tell the reader, and leave the partition alone for a while: the error may go away, or come
+        again.
+        """
+        state.retry_at = asyncio.get_running_loop().time() + ERROR_PAUSE_S
+        self._on_error(error)
+
+    def _chosen(self, leader: int) -> list[PartitionState]:
+        if self._closed:
+            return []
+        metadata = self._cluster.metadata
+        now = asyncio.get_running_loop().time()
+        return [
+            state
+            for state in self._states.values()
+            if state.fetch_offset is not None
+            and not state.paused
+            and state.buffered < self._max_buffered_bytes
+            and state.retry_at <= now
+            and metadata.leader(state.partition) == leader
+        ]
+
+    def _wait_ms(self, leader: int, chosen: int) -> int:
+        metadata = self._cluster.metadata
+        led = sum(
+            1
+            for state in self._states.values()
+            if not state.paused and metadata.leader(state.partition) == leader
+        )
+        return self._max_wait_ms if led == chosen else min(self._max_wait_ms, SHORT_WAIT_MS)
+
+    async def _fetch(
+        self, connection: Connection, leader: int, states: list[PartitionState]
+    ) -> dict[TopicPartition, PartitionData]:
+        metadata = self._cluster.metadata
+        topics: dict[str, FetchTopic] = {}
+        for state in states:
+            name, number = state.partition
+            topic = topics.get(name)
+            known = metadata.topics.get(name)
+            if topic is None:
+                topic_id = bytes(16) if known is None else known.topic_id
+                topic = topics[name] = FetchTopic(topic=name, topic_id=topic_id, partitions=[])
+            partition = metadata.partition(state.partition)
+            assert state.fetch_offset is not None
+            topic.partitions.append(
+                FetchPartition(
+                    partition=number,
+                    current_leader_epoch=-1 if partition is None else partition.leader_epoch,
+                    fetch_offset=state.fetch_offset,
+                    partition_max_bytes=self._partition_max_bytes,
+                )
+            )
+        newest = None if metadata.topic_ids_known(topics) else LAST_VERSION_WITH_NAMES
+        version = connection.common_version(FetchRequest, newest)
+        if version < MIN_VERSION:
+            raise error_for(ErrorCode.UNSUPPORTED_VERSION, f"Fetch version {MIN_VERSION} is needed")
+        wait_ms = self._wait_ms(leader, len(states))
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            isolation_level=int(self._read_committed),
+            session_epoch=SESSIONLESS_EPOCH,
+            topics=list(topics.values()),
+        )
+        response = await connection.call(request, FetchResponse, version)
+        if response.error_code:
+            raise error_for(response.error_code, context=f"fetch from {connection.host}:{connection.port}")
+        answered = {}
+        for answer in response.responses:
+            name = answer.topic
+            if version > LAST_VERSION_WITH_NAMES:
+                by_id = metadata.topics_by_id.get(answer.topic_id)
+                name = "" if by_id is None else by_id.name
+            for data in answer.partitions:
+                answered[TopicPartition(name, data.partition_index)] = data
+        return answered
+
+    def _partition_answered(self, state: PartitionState, data: PartitionData) -> None:
+        code = data.error_code
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            state.reset(self._policy)
+            return
+        if code != ErrorCode.NONE:
+            error = error_for(code, context=str(state.partition))
+            if not error.retriable:
+                raise error
+            state.retry_at = asyncio.get_running_loop().time() + self._cluster.backoff.delay_s(0)
+            self._cluster.request_refresh()
+            return
+        state.high_watermark = data.high_watermark
+        state.log_start_offset = data.log_start_offset
+        records = data.records
+        if records is None or len(records) == 0:
+            return
+        assert isinstance(records, (bytes, bytearray, memoryview)), (
+            "an answer read from the wire is in memory"
+        )
+        assert state.fetch_offset is not None
+        aborted = data.aborted_transactions if self._read_committed else None
+        batches = FetchedBatches(
+            state.partition,
+            state.fetch_offset,
+            records,
+            high_watermark=data.high_watermark,
+            aborted=[(entry.producer_id, entry.first_offset) for entry in aborted or ()],
+            check_crcs=self._check_crcs,
+        )
+        if not batches.batches:
+            raise error_for(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch at offset {state.fetch_offset} did not come whole: raise fetch_max_bytes",
+                context=str(state.partition),
+            )
+        state.fetch_offset = batches.next_offset
+        state.buffered += batches.size_bytes
+        self._on_fetched(state, batches)

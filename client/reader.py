@@ -1,0 +1,302 @@
+"""The reader: records of assigned partitions, without a group.
+
+    async with Reader(bootstrap_servers="127.0.0.1:9092") as reader:
+        reader.assign({TopicPartition("orders", 0): "beginning"})
+        async for record in reader:
+            print(record.offset, record.value)
+
+Fetching runs ahead of the caller: one Fetch at a time to each leader over all its partitions, a long poll,
+up to `max_buffered_bytes` for each partition; then that partition rests until the caller has taken some.
+"""
+
+import asyncio
+import random as random_module
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from client.cluster import Cluster
+from client.errors import ClosedError, KafkaError
+from client.fetched import ConsumerRecord, FetchedBatches
+from client.fetcher import Fetcher
+from client.network import Network
+from client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from client.options import check_choice, check_range
+from client.reader_state import POLICIES, PartitionState, Position, Timestamp, known_position
+from client.topic_partition import TopicPartition
+
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+
+
+class Reader:
+    """An asyncio reader of assigned partitions; an asynchronous context manager and iterator.
+
+    Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
+
+    - `auto_offset_reset`: "latest", "earliest" or "none" (raise): where to go on when an offset is not in
+      the log.
+    - `isolation_level`: "read_uncommitted" or "read_committed" (only committed transactions).
+    - `fetch_min_bytes`, `fetch_max_wait_ms`: a broker answers when it has so much or so long has passed.
+    - `fetch_max_bytes`: one answer; `max_partition_fetch_bytes`: one partition in it. A single larger batch
+      still comes.
+    - `max_buffered_bytes`: fetched ahead for one partition.
+    - `check_crcs`: check the checksum of every batch.
+
+    Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        client_id: str = "ottla-reader",
+        auto_offset_reset: str = "latest",
+        isolation_level: str = "read_uncommitted",
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 50 * 1024 * 1024,
+        max_partition_fetch_bytes: int = 1024 * 1024,
+        max_buffered_bytes: int = 4 * 1024 * 1024,
+        check_crcs: bool = True,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        check_choice("auto_offset_reset", auto_offset_reset, tuple(POLICIES))
+        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        check_range("fetch_min_bytes", fetch_min_bytes, 0)
+        check_range("fetch_max_wait_ms", fetch_max_wait_ms, 0, request_timeout_ms - 1)
+        check_range("fetch_max_bytes", fetch_max_bytes, 1)
+        check_range("max_partition_fetch_bytes", max_partition_fetch_bytes, 1)
+        check_range("max_buffered_bytes", max_buffered_bytes, 1)
+        self._read_committed = isolation_level == "read_committed"
+        self._timeout_s = request_timeout_ms / 1000
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            network=network,
+            random=random,
+            on_error=self._failed,
+        )
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._fetcher = Fetcher(
+            self._cluster,
+            self._states,
+            read_committed=self._read_committed,
+            policy=POLICIES[auto_offset_reset],
+            min_bytes=fetch_min_bytes,
+            max_wait_ms=fetch_max_wait_ms,
+            max_bytes=fetch_max_bytes,
+            partition_max_bytes=max_partition_fetch_bytes,
+            max_buffered_bytes=max_buffered_bytes,
+            check_crcs=check_crcs,
+            lookup_timeout_s=self._timeout_s,
+            on_fetched=self._fetched,
+            on_error=self._failed,
+        )
+        # Fetched and not handed out, each with the partition's generation at the time.
+        self._ready: deque[tuple[PartitionState, int, FetchedBatches]] = deque()
+        self._error: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        # What `async for` is in the middle of.
+        self._current: Iterator[ConsumerRecord] = iter(())
+        self._current_state: PartitionState | None = None
+        self._current_generation = 0
+        self._current_end = 0
+        self._closed = False
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        await self._cluster.start()
+
+    async def __aenter__(self) -> "Reader":
+        try:
+            await self.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop fetching and close the connections; a waiting caller gets ClosedError."""
+        self._closed = True
+        self._wake()
+        self._fetcher.close()
+        await self._cluster.close()
+
+    # ---- assignment
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic. Raises UnknownTopicOrPartitionError."""
+        found = await self._cluster.topic(topic, timeout_s=self._timeout_s, tolerate_unknown_s=0)
+        return list(found.partitions)
+
+    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Read these partitions, each from its position, and no others. Raises InvalidOptionError."""
+        states = {name: PartitionState(name, position) for name, position in positions.items()}
+        for state in self._states.values():
+            state.generation += 1  # answers under way are for nobody
+        self._cluster.untrack({name.topic for name in self._states})
+        self._states.clear()
+        self._states.update(states)
+        self._ready.clear()
+        self._cluster.track({name.topic for name in states})
+        self._fetcher.wake()
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return list(self._states)
+
+    def seek(self, partition: TopicPartition, position: Position) -> None:
+        """Go on from another place; what was fetched ahead is dropped. Raises KeyError for a partition
+        not read.
+        """
+        self._states[partition].seek(position)
+        self._fetcher.wake()
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch no more of these; what is there already is still handed out."""
+        for partition in partitions:
+            self._states[partition].paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch these again."""
+        for partition in partitions:
+            self._states[partition].paused = False
+        self._fetcher.wake()
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record to be handed out. Raises NoOffsetError before it is looked up."""
+        return known_position(self._states[partition])
+
+    def is_known(self, partition: TopicPartition) -> bool:
+        """Whether the position has been looked up, so that `position` gives it."""
+        return self._states[partition].position is not None
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """The partition's high watermark as of the last answer; -1 before the first."""
+        return self._states[partition].high_watermark
+
+    # ---- offsets
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The log start offsets."""
+        return await self._offsets(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where reading ends now: the high watermarks, with read_committed the last stable offsets."""
+        return await self._offsets(partitions, LATEST)
+
+    async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+        found = await self._list_offsets(dict.fromkeys(partitions, which))
+        return {partition: answer.offset for partition, answer in found.items()}
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first offset at or after a time in ms; None where no record is as late."""
+        found = await self._list_offsets(times)
+        return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
+
+    async def _list_offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return await list_offsets(
+            self._cluster, wanted, read_committed=self._read_committed, timeout_s=self._timeout_s
+        )
+
+    # ---- records
+
+    async def fetch_batches(self, *, timeout_ms: float | None = None) -> FetchedBatches | None:
+        """The next run of whole batches of one partition, undecoded; None after `timeout_ms`.
+
+        The position moves behind them. Raises the broker's error, CorruptRecordError, ClosedError.
+        """
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                while (found := self._take()) is None:
+                    await self._wait()
+        except TimeoutError:
+            return None
+        state, batches = found
+        state.position = max(batches.next_offset, batches.first_offset)
+        return batches
+
+    async def fetch(self, *, timeout_ms: float | None = None) -> list[ConsumerRecord]:
+        """The records of one answer of one partition, in order; empty after `timeout_ms`.
+
+        May be empty earlier: where an answer held nothing but control records or aborted transactions, only
+        the position moves. Raises the broker's error, CorruptRecordError, ClosedError.
+        """
+        batches = await self.fetch_batches(timeout_ms=timeout_ms)
+        return [] if batches is None else list(batches.records())
+
+    def __aiter__(self) -> "Reader":
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record of any partition; waits as long as it takes."""
+        while True:
+            state = self._current_state
+            if state is not None and state.generation == self._current_generation:
+                record = next(self._current, None)
+                if record is not None:
+                    state.position = record.offset + 1
+                    return record
+                state.position = self._current_end
+            self._current_state = None
+            while (found := self._take()) is None:
+                await self._wait()
+            self._current_state, batches = found
+            self._current_generation = self._current_state.generation
+            self._current_end = batches.next_offset
+            self._current = batches.records()
+
+    def _take(self) -> tuple[PartitionState, FetchedBatches] | None:
+        """The oldest answer that still counts."""
+        if self._closed:
+            raise ClosedError("the reader has been closed")
+        while self._ready:
+            state, generation, batches = self._ready.popleft()
+            if state.generation == generation:
+                state.buffered -= batches.size_bytes
+                self._fetcher.wake()
+                return state, batches
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return None
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fetched(self, state: PartitionState, batches: FetchedBatches) -> None:
+        self._ready.append((state, state.generation, batches))
+        self._wake()
+
+    def _failed(self, error: BaseException) -> None:
+        if self._error is None or isinstance(self._error, KafkaError):
+            self._error = error
+        self._wake()
+
+
+__all__ = ["Position", "Reader", "Timestamp"]

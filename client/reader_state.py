@@ -1,0 +1,103 @@
+"""Where a reader stands in each of its partitions."""
+
+from typing import Final, Literal
+
+from client.errors import NoOffsetError, error_for
+from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from client.options import refuse
+from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
+
+
+class Timestamp(int):
+    """A position by time: the first record at or after so many ms since the epoch."""
+
+
+Position = int | Timestamp | Literal["beginning", "end"]
+"""Where to read from: an offset, a `Timestamp`, the log start offset, or the end."""
+
+POLICIES: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+
+
+class PartitionState:
+    """One assigned partition.
+
+    Invariant: `position` <= `fetch_offset`; what lies between is fetched and waits to be handed out.
+    `fetch_offset` is None while `lookup` (a time, or EARLIEST, LATEST) has yet to be turned into an offset.
+    """
+
+    __slots__ = (
+        "buffered",
+        "fetch_offset",
+        "fetching",
+        "generation",
+        "high_watermark",
+        "log_start_offset",
+        "lookup",
+        "partition",
+        "paused",
+        "position",
+        "retry_at",
+    )
+
+    def __init__(self, partition: TopicPartition, position: Position) -> None:
+        self.partition = partition
+        self.position: int | None = None
+        self.fetch_offset: int | None = None
+        self.lookup: int | None = None
+        # Counts seeks: what was asked for before one is thrown away when it comes.
+        self.generation = 0
+        # Bytes fetched and not handed out.
+        self.buffered = 0
+        self.fetching = False
+        self.paused = False
+        self.retry_at = 0.0
+        # As of the last answer, -1 before the first.
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.seek(position)
+
+    def seek(self, position: Position) -> None:
+        """Go on from another place. Raises InvalidOptionError."""
+        self.generation += 1
+        self.buffered = 0
+        self.retry_at = 0.0
+        self.position = self.fetch_offset = self.lookup = None
+        if position == "beginning":
+            self.lookup = EARLIEST
+        elif position == "end":
+            self.lookup = LATEST
+        elif isinstance(position, bool) or not isinstance(position, int) or position < 0:
+            raise refuse("position", position, 'must be an offset, a Timestamp, "beginning" or "end"')
+        elif isinstance(position, Timestamp):
+            self.lookup = int(position)
+        else:
+            self.position = self.fetch_offset = position
+
+    def found(self, offset: int) -> None:
+        """The lookup gave an offset; -1 means that no record is as late, which is the end."""
+        if offset < 0 and self.lookup != LATEST:
+            self.lookup = LATEST if self.lookup != MAX_TIMESTAMP else EARLIEST
+            return
+        self.lookup = None
+        self.position = self.fetch_offset = max(offset, 0)
+
+    def reset(self, policy: int | None) -> None:
+        """The offset is outside the log: start over as the policy says. Raises OffsetOutOfRangeError for
+        "none".
+        """
+        if policy is None:
+            raise error_for(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition)
+            )
+        self.generation += 1
+        self.buffered = 0
+        self.position = self.fetch_offset = None
+        self.lookup = policy
+
+
+def known_position(state: PartitionState) -> int:
+    """The offset of the next record. Raises NoOffsetError while it is not looked up."""
+    if state.position is None:
+        raise NoOffsetError(f"{state.partition}: the position is not known yet")
+    return state.position
