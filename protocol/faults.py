@@ -1,4 +1,4 @@
-"""What generated code calls off the ordinary path, and how its failures become DecodeError and EncodeError."""
+"""What generated code calls off the ordinary path; makes DecodeError and EncodeError of its failures."""
 
 from __future__ import annotations
 

@@ -8,11 +8,15 @@ broker reads it before it knows anything. A response's header is version 1 if it
 
 from __future__ import annotations
 
+import struct
+
 from protocol.api_keys import FLEXIBLE_FROM, ApiKey
 from protocol.buffer import Buffer
 from protocol.errors import DecodeError, UnsupportedVersionError
 from protocol.fields import int16, int32, string
 from protocol.message import Message
+
+_KEY_AND_VERSION = struct.Struct(">hh")
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):
@@ -55,10 +59,11 @@ def decode_request_header(buffer: Buffer, offset: int = 0) -> tuple[RequestHeade
     broker's decision. Raises UnsupportedVersionError for an unknown key, DecodeError for a malformed
     header.
     """
-    if len(buffer) - offset < 4:
-        raise DecodeError("RequestHeader", "request_api_key", offset, "the frame ends inside the header")
-    api_key = int.from_bytes(buffer[offset : offset + 2], "big", signed=True)
-    api_version = int.from_bytes(buffer[offset + 2 : offset + 4], "big", signed=True)
+    try:
+        api_key, api_version = _KEY_AND_VERSION.unpack_from(buffer, offset)
+    except struct.error:
+        rule = "the frame ends inside the header"
+        raise DecodeError("RequestHeader", "request_api_key", offset, rule) from None
     if api_version < 0:
         raise DecodeError("RequestHeader", "request_api_version", offset + 2, f"{api_version} is negative")
     return RequestHeader.decode(buffer, request_header_version(api_key, api_version), offset)
