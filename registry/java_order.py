@@ -1,0 +1,81 @@
+"""The order in which Kafka's maps come out, so that our znodes have Kafka's bytes.
+
+Kafka hands hash maps to its JSON writer. JSON does not care about the order of keys, but byte equality is
+what lets a znode be compared, so the three maps that hold variable keys are imitated. All three are ordered
+by bits of String.hashCode; the recorded znodes confirm each. (Fixed sets of keys stand in the recorded order
+in the znode classes.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode as an unsigned 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for i in range(0, len(units), 2):
+        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return value
+
+
+def properties_order(keys: Iterable[str]) -> list[str]:
+    """Order of java.util.Properties: 16 buckets, doubled at three quarters full, bucket by bucket."""
+    names = list(keys)
+    buckets = 16
+    while len(names) >= buckets * 3 // 4:
+        buckets *= 2
+    return sorted(names, key=lambda name: _folded(name) & 0x7FFFFFFF & (buckets - 1))
+
+
+def mutable_map_order(keys: Iterable[str]) -> list[str]:
+    """Order of a Scala 2.13 mutable.HashMap filled one by one: by bucket, then by signed hash."""
+    names = list(keys)
+    buckets = 16
+    while len(names) >= buckets * 3 // 4:
+        buckets *= 2
+
+    def position(name: str) -> tuple[int, int]:
+        folded = _folded(name)
+        return folded & (buckets - 1), folded - (folded >> 31 << 32)
+
+    return sorted(names, key=position)
+
+
+def immutable_map_order(keys: Iterable[str]) -> list[str]:
+    """Order of a Scala 2.13 immutable Map: as inserted up to four keys, then that of a hash trie."""
+    names = list(keys)
+    if len(names) <= 4:
+        return names
+    return _trie_order([(_improved(name), name) for name in names], 0)
+
+
+def _trie_order(entries: list[tuple[int, str]], shift: int) -> list[str]:
+    """A node has one slot for five bits of the hash; its own keys come first, then its sub-nodes."""
+    if len(entries) == 1 or shift > 31:
+        return [name for _hash, name in entries]
+    slots: dict[int, list[tuple[int, str]]] = {}
+    for entry in entries:
+        slots.setdefault(entry[0] >> shift & 31, []).append(entry)
+    own = [slots[slot][0][1] for slot in sorted(slots) if len(slots[slot]) == 1]
+    below = [_trie_order(slots[slot], shift + 5) for slot in sorted(slots) if len(slots[slot]) > 1]
+    return own + [name for names in below for name in names]
+
+
+def _folded(name: str) -> int:
+    """The hash with its upper half folded in, as both HashMaps spread it."""
+    value = java_hash(name)
+    return value ^ value >> 16
+
+
+def _improved(name: str) -> int:
+    """The hash as Scala's immutable HashMap mixes it."""
+    value = java_hash(name)
+    value = (value + ~(value << 9)) & 0xFFFFFFFF
+    value ^= value >> 14
+    value = (value + (value << 4)) & 0xFFFFFFFF
+    return value ^ value >> 10
