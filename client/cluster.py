@@ -23,13 +23,14 @@ from client.errors import (
 from client.metadata import Metadata, TopicMetadata
 from client.network import AsyncioNetwork, Network
 from client.options import check_range, parse_bootstrap_servers
-from protocol.message import Message
+from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Message)
 
 BOOTSTRAP_ROUNDS = 3
+_UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
 
 
 class Cluster:
@@ -153,7 +154,7 @@ class Cluster:
         if self.metadata.controller_id not in self.metadata.brokers:
             await self.refresh([])
         if self.metadata.controller_id not in self.metadata.brokers:
-            raise error_for(41, "the cluster has no controller now")
+            raise error_for(_NOT_CONTROLLER, "the cluster has no controller now")
         return await self.connection(self.metadata.controller_id)
 
     async def _open(self, host: str, port: int) -> Connection:
@@ -278,10 +279,12 @@ class Cluster:
             if known is not None and known.partitions:
                 return known
             response = await self.refresh([name])
-            code = next((topic.error_code for topic in response.topics if topic.name == name), 3)
+            code = next((topic.error_code for topic in response.topics if topic.name == name), _UNKNOWN_TOPIC)
             if code:
                 error = error_for(code, context=f"topic {name}")
-                patience = timeout_s if tolerate_unknown_s is None or code != 3 else tolerate_unknown_s
+                patience = (
+                    timeout_s if tolerate_unknown_s is None or code != _UNKNOWN_TOPIC else tolerate_unknown_s
+                )
                 if not error.retriable or loop.time() - start >= patience:
                     self.untrack([name])
                     raise error
@@ -290,22 +293,29 @@ class Cluster:
 
     # ---- requests
 
-    async def retry(self, action: Callable[[], Awaitable[T]], *, timeout_s: float) -> T:
-        """Run `action` until it does not fail with a retriable error or time is up; then its last error."""
+    async def retry(
+        self, action: Callable[[], Awaitable[T]], *, timeout_s: float, tolerate_unknown_s: float = 0
+    ) -> T:
+        """Run `action` until it does not fail with a retriable error or time is up; then its last error.
+
+        An unknown topic counts as retriable for `tolerate_unknown_s` only: right after a creation not every
+        broker knows it, but who asks for one that does not exist should hear so.
+        """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
+        start = loop.time()
         attempt = 0
         while True:
             try:
                 return await action()
             except KafkaError as error:
                 delay_s = self.backoff.delay_s(attempt)
+                patience_s = tolerate_unknown_s if error.code == _UNKNOWN_TOPIC else timeout_s
                 unreachable = isinstance(error, NoBrokersAvailableError)
-                if not error.retriable or unreachable or loop.time() + delay_s > deadline:
+                if not error.retriable or unreachable or loop.time() + delay_s > start + patience_s:
                     raise
                 attempt += 1
                 await asyncio.sleep(delay_s)
-                if error.code is None or error.code.invalid_metadata or error.code.name == "NOT_CONTROLLER":
+                if error.code is None or error.code.invalid_metadata or error.code == _NOT_CONTROLLER:
                     await self.refresh(self._topics)
 
 

@@ -18,6 +18,8 @@ from protocol.messages.list_offsets import (
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+# A topic just created is known to the controller before it is known to the leader.
+UNKNOWN_PATIENCE_S: Final = 1.0
 _MAX_TIMESTAMP_VERSION: Final = 7
 
 
@@ -69,7 +71,9 @@ async def list_offsets(
         if errors:
             raise errors[0]
 
-    await cluster.retry(ask_the_rest, timeout_s=timeout_s)
+    await cluster.retry(
+        ask_the_rest, timeout_s=timeout_s, tolerate_unknown_s=min(timeout_s, UNKNOWN_PATIENCE_S)
+    )
     return found
 
 

@@ -1,0 +1,126 @@
+"""What the admin client takes and gives."""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from client.metadata import BrokerMetadata
+
+USE_BROKER_DEFAULT = -1
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to (DescribeConfigs, AlterConfigs)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+class ConfigSource(IntEnum):
+    """Where a setting's value comes from, as DescribeConfigs says."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs does to one setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ElectionType(IntEnum):
+    """Which replica may become leader (KIP-460)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class NewTopic(NamedTuple):
+    """A topic to create: counts (-1: the broker's default) or an explicit `assignment` of partition to
+    replicas.
+    """
+
+    name: str
+    partitions: int = USE_BROKER_DEFAULT
+    replication_factor: int = USE_BROKER_DEFAULT
+    assignment: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str | None] = {}
+
+
+class CreatedTopic(NamedTuple):
+    """A topic as created. `topic_id` is 16 bytes, zero from an old broker; counts are -1 from an old
+    broker.
+    """
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    replication_factor: int
+
+
+class ConfigEntry(NamedTuple):
+    """One setting.
+
+    `value` is None where the broker keeps it to itself; `synonyms` are (name, value, source) in the order in
+    which they take precedence.
+    """
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    is_sensitive: bool
+    documentation: str | None
+    synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == ConfigSource.DEFAULT_CONFIG
+
+
+class ConfigChange(NamedTuple):
+    """One change to a setting; `value` does not matter for DELETE."""
+
+    name: str
+    value: str | None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+class ClusterDescription(NamedTuple):
+    """The brokers, which of them is the controller (-1: none), and the cluster's id."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerMetadata, ...]
+
+
+class ReplicaSize(NamedTuple):
+    """One replica in a log directory. `offset_lag` is how far it is behind the high watermark."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirDescription(NamedTuple):
+    """One log directory of a broker; totals are -1 from an old broker."""
+
+    broker_id: int
+    path: str
+    error_code: int
+    replicas: tuple[ReplicaSize, ...]
+    total_bytes: int
+    usable_bytes: int
