@@ -158,7 +158,7 @@ def _snappy_compress(data: Buffer) -> bytes:
 def _snappy_decompress(data: Buffer, limit: int | None) -> bytes:
     view = memoryview(data)
     if bytes(view[:8]) != _XERIAL_MAGIC:
-        return _snappy_block(view, limit)
+        return _snappy_block(view, limit, limit)
     size = len(view)
     if size < len(_XERIAL_HEADER):
         raise CorruptRecordError(0, "snappy: framing header is cut off")
@@ -176,19 +176,21 @@ def _snappy_decompress(data: Buffer, limit: int | None) -> bytes:
         position += 4
         if not 0 <= length <= size - position:
             raise CorruptRecordError(0, f"snappy: block of {length} bytes, {size - position} are left")
-        part = _snappy_block(view[position : position + length], None if limit is None else limit - total)
+        part = _snappy_block(
+            view[position : position + length], None if limit is None else limit - total, limit
+        )
         parts.append(part)
         total += len(part)
         position += length
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _snappy_block(block: memoryview, limit: int | None) -> bytes:
+def _snappy_block(block: memoryview, room: int | None, limit: int | None) -> bytes:
     from cramjam import DecompressionError, snappy
 
     try:
         length = snappy.decompress_raw_len(block)
-        if limit is not None and length > limit:
+        if room is not None and length > room:
             raise _too_large("snappy", limit)
         # The library allocates what the block claims, so a claim beyond the format's means is refused first.
         if length > _SNAPPY_MAX_RATIO * len(block) + 64:
@@ -213,12 +215,27 @@ def _lz4_compress(data: Buffer, level: int | None, *, broken_checksum: bool) -> 
             else:
                 parts += ((len(block) | 0x80000000).to_bytes(4, "little"), block)
         else:
-            # Only the library's frames know levels: its one block is taken out, between header and end mark.
-            stream = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-            stream.compress(block)
-            parts.append(bytes(stream.finish())[7:-4])
+            parts += _lz4_leveled_blocks(bytes(block), level)
     parts.append(b"\x00\x00\x00\x00")
     return b"".join(parts)
+
+
+def _lz4_leveled_blocks(data: bytes, level: int) -> list[Buffer]:
+    """Length and bytes of the block that stands for at most 64 KiB of `data`."""
+    from cramjam import lz4
+
+    # Only the library's frames know levels, so the blocks are taken out of one, without their checksums.
+    stream = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    stream.compress(data)
+    frame = bytes(stream.finish())
+    checksum_size = 4 if frame[4] & 0x10 else 0
+    position = _lz4_descriptor_end(memoryview(frame)) + 1
+    parts: list[Buffer] = []
+    while word := int.from_bytes(frame[position : position + 4], "little"):
+        end = position + 4 + (word & 0x7FFFFFFF)
+        parts.append(frame[position:end])
+        position = end + checksum_size
+    return parts
 
 
 def _lz4_decompress(data: Buffer, limit: int | None, *, ignore_checksum: bool) -> bytes:
