@@ -1,0 +1,172 @@
+"""Walks over the batches of a segment file by their headers, without reading the records.
+
+Magic 2 batches and the older message formats (0 and 1, found in directories that were once written by old brokers)
+share the first 17 bytes: offset, length, (epoch or crc), magic. In the older formats the offset is the *last* one
+of a compressed message set.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from protocol.errors import CorruptRecordError
+from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD
+from storage.file_system import CachedFile
+
+_SCAN_BYTES = 8192  # a little more than index.interval.bytes: most lookups are one read
+_CHUNK_BYTES = 1 << 20
+
+_PREFIX = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
+_PREFIX_PAD = bytes(_PREFIX.size)
+_MIN_SIZE = LOG_OVERHEAD + 14  # the smallest message of magic 0
+_MESSAGE_TIMESTAMP = struct.Struct(">q")
+
+
+class BatchHeader(NamedTuple):
+    """The header of one batch in a file: `position` and `size` in bytes, timestamps in ms."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    magic: int
+    attributes: int
+    leader_epoch: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_offset_delta: int
+
+
+def find_batch(file: CachedFile, position: int, end: int, offset: int) -> tuple[int, int] | None:
+    """(position, size) of the first batch from `position` on whose last offset is at least `offset`.
+
+    Looks no further than byte `end`. Raises CorruptRecordError where a length cannot be.
+    """
+    unpack = _PREFIX.unpack_from
+    pread = file.fs.pread
+    while position < end:
+        data = pread(
+            file.open().fd, _SCAN_BYTES if end - position > _SCAN_BYTES else end - position, position
+        )
+        available = len(data)
+        if available < _SCAN_BYTES:
+            data += _PREFIX_PAD
+            fits = available - _MIN_SIZE
+            if fits < 0:
+                return None
+        else:
+            fits = available - _PREFIX.size
+        at = 0
+        while at <= fits:
+            base_offset, length, magic, delta = unpack(data, at)
+            if (base_offset + delta if magic >= 2 else base_offset) >= offset:
+                return position + at, length + LOG_OVERHEAD
+            if length < _MIN_SIZE - LOG_OVERHEAD:
+                raise CorruptRecordError(position + at, f"batch length {length}")
+            at += length + LOG_OVERHEAD
+        position += at
+    return None
+
+
+def parse_header(data: bytes | memoryview, at: int, position: int) -> BatchHeader:
+    """The header at index `at` of `data`, which stands at byte `position` of the file.
+
+    Raises CorruptRecordError on a magic or length that cannot be; `data` must hold the header.
+    """
+    length, magic = struct.unpack_from(">i4xb", data, at + 8)
+    if magic == 2:
+        if length < BATCH_HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptRecordError(position, f"batch length {length}")
+        fields = HEADER.unpack_from(data, at)
+        return BatchHeader(
+            position, length + LOG_OVERHEAD, fields[0], fields[0] + fields[6], 2, fields[5],
+            fields[2], fields[8], fields[9], fields[10], fields[11], fields[6],
+        )  # fmt: skip
+    if magic not in (0, 1):
+        raise CorruptRecordError(position, f"unknown magic {magic}")
+    if length < _MIN_SIZE - LOG_OVERHEAD + 8 * magic:
+        raise CorruptRecordError(position, f"message length {length}")
+    offset = _MESSAGE_TIMESTAMP.unpack_from(data, at)[0]
+    timestamp = _MESSAGE_TIMESTAMP.unpack_from(data, at + 18)[0] if magic == 1 else -1
+    attributes = data[at + 17]
+    return BatchHeader(
+        position, length + LOG_OVERHEAD, offset, offset, magic, attributes, -1, timestamp, -1, -1, -1, 0
+    )
+
+
+def iter_headers(file: CachedFile, position: int, end: int) -> Iterator[BatchHeader]:
+    """The headers of the whole batches in [position, end). Raises CorruptRecordError at the first impossible one."""
+    while position + _MIN_SIZE <= end:
+        data = file.fs.pread(file.open().fd, min(_SCAN_BYTES * 8, end - position), position)
+        at = 0
+        while at + BATCH_HEADER_SIZE <= len(data) or (
+            position + len(data) == end and at + _MIN_SIZE <= len(data)
+        ):
+            if len(data) - at < BATCH_HEADER_SIZE:
+                data += bytes(BATCH_HEADER_SIZE)
+            header = parse_header(data, at, position + at)
+            if header.position + header.size > end:
+                return
+            yield header
+            at += header.size
+            if position + at >= end:
+                return
+        if at == 0:
+            return
+        position += at
+
+
+def iter_valid_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch of the file from its start on with its bytes, checksum checked, up to byte `end`.
+
+    Raises CorruptRecordError at the first batch that is cut off, malformed or of a wrong checksum.
+    """
+    position = 0
+    chunk = b""
+    start = 0  # position of the chunk in the file
+    while position < end:
+        at = position - start
+        if len(chunk) - at < BATCH_HEADER_SIZE and start + len(chunk) < end:
+            chunk, start, at = (
+                file.fs.pread(file.open().fd, min(_CHUNK_BYTES, end - position), position),
+                position,
+                0,
+            )
+        if len(chunk) - at < _MIN_SIZE:
+            raise CorruptRecordError(position, f"{len(chunk) - at} bytes are too few for a batch")
+        padded = chunk if len(chunk) - at >= BATCH_HEADER_SIZE else chunk[at:] + bytes(BATCH_HEADER_SIZE)
+        header = parse_header(padded, at if padded is chunk else 0, position)
+        if position + header.size > end:
+            raise CorruptRecordError(
+                position, f"batch of {header.size} bytes is cut off after {end - position}"
+            )
+        if at + header.size > len(chunk):
+            chunk, start, at = (
+                file.fs.pread(file.open().fd, max(min(_CHUNK_BYTES, end - position), header.size), position),
+                position,
+                0,
+            )
+        if len(chunk) - at < header.size:
+            raise CorruptRecordError(position, "the file is shorter than it was")
+        batch = memoryview(chunk)[at : at + header.size]
+        _check_crc(header, batch)
+        yield header, batch
+        position += header.size
+
+
+def _check_crc(header: BatchHeader, batch: memoryview) -> None:
+    if header.magic == 2:
+        stored = struct.unpack_from(">I", batch, 17)[0]
+        computed = crc32c(batch[21:])
+    else:
+        stored = struct.unpack_from(">I", batch, 12)[0]
+        computed = zlib.crc32(batch[16:])
+    if stored != computed:
+        raise CorruptRecordError(header.position, f"stored crc {stored}, computed crc {computed}")

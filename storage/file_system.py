@@ -1,0 +1,226 @@
+"""The file system as storage/ sees it: the one seam through which every byte reaches the disk.
+
+Everything that tests must be able to break (power cut, full disk, slow fsync) goes through an instance of
+`FileSystem`. The hot calls are the operating system's own functions, bound as static attributes, so that they cost
+nothing extra; a subclass replaces them with methods.
+
+Descriptors are owned by `OpenFile` objects and closed when the last reference is dropped. A reader that still
+holds a range of a file that was deleted or pushed out of the cache therefore reads on undisturbed, and an fsync in
+another thread never meets a descriptor number that has been reused.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from storage.errors import LogDirIOError
+
+T = TypeVar("T")
+
+# Of the descriptors that the process may have, this share goes to files of the log; the rest is for sockets.
+_CACHE_SHARE = 2
+_MIN_CACHE = 32
+
+
+class OpenFile:
+    """One descriptor. Closed by `close()` or when the last reference goes."""
+
+    __slots__ = ("_close", "fd")
+
+    def __init__(self, fd: int, close: Callable[[int], None] = os.close) -> None:
+        self.fd = fd
+        self._close = close
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            self._close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class FileSystem:
+    """POSIX operations on real files. One instance a broker: it also bounds the descriptors kept open."""
+
+    pread = staticmethod(os.pread)
+    pwrite = staticmethod(os.pwrite)
+    ftruncate = staticmethod(os.ftruncate)
+    fsync = staticmethod(os.fsync)
+
+    def __init__(self, max_open_files: int | None = None) -> None:
+        if max_open_files is None:
+            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            max_open_files = max(_MIN_CACHE, soft // _CACHE_SHARE) if soft > 0 else 1 << 16
+        self.descriptors = DescriptorCache(max_open_files)
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """Run `work` off the event loop. A simulation replaces this with a plain call."""
+        import asyncio
+
+        return await asyncio.to_thread(work)
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        """Open for reading and writing. Raises FileNotFoundError if it is missing and `create` is not set."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OpenFile(os.open(path, flags, 0o644))
+
+    def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+        """Write every byte, however short the kernel's writes are. Raises OSError."""
+        written = self.pwrite(fd, data, position)
+        size = len(data)
+        if written != size:
+            view = memoryview(data)
+            while written < size:
+                written += self.pwrite(fd, view[written:], position + written)
+
+    def read_file(self, path: str) -> bytes:
+        """The whole of a small file. Raises FileNotFoundError."""
+        handle = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        parts = []
+        position = 0
+        while part := self.pread(handle.fd, 1 << 20, position):
+            parts.append(part)
+            position += len(part)
+        return b"".join(parts)
+
+    def write_file(self, path: str, data: bytes, *, sync: bool) -> None:
+        """Create or replace a file in place (not atomic: for files whose own checksum guards them)."""
+        handle = self.open(path, create=True)
+        self.ftruncate(handle.fd, 0)
+        self.write_all(handle.fd, data, 0)
+        if sync:
+            self.fsync(handle.fd)
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool) -> None:
+        """Replace a file as a whole: a `.tmp` beside it is written and renamed over it, as Kafka does.
+
+        With `sync` both the content and the rename have reached the disk on return. Raises LogDirIOError.
+        """
+        temporary = path + ".tmp"
+        try:
+            self.write_file(temporary, data, sync=sync)
+            self.rename(temporary, path)
+            if sync:
+                self.sync_directory(os.path.dirname(path))  # noqa: PTH120 - paths are strings here
+        except OSError as error:
+            raise LogDirIOError(path, error) from error
+
+    def sync_path(self, path: str) -> None:
+        """Fsync a file by name; a file that is gone needs none."""
+        try:
+            handle = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return
+        self.fsync(handle.fd)
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and deletions in a directory durable."""
+        self.sync_path(path)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)  # noqa: PTH105
+
+    def remove(self, path: str) -> bool:
+        """Delete a file; False if it was not there."""
+        try:
+            os.unlink(path)  # noqa: PTH108
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def make_directory(self, path: str) -> bool:
+        """Create a directory and its parents; False if it was there already."""
+        if os.path.isdir(path):  # noqa: PTH112
+            return False
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        return True
+
+    def list_directory(self, path: str) -> Iterator[os.DirEntry[str]]:
+        with os.scandir(path) as entries:
+            yield from list(entries)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)  # noqa: PTH110
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size  # noqa: PTH116
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
+
+
+class CachedFile:
+    """A file of the log that is opened on use and may be closed at any time by the descriptor cache.
+
+    Users take `handle` if it is not None, else `open()`, and set `used`; they hold the handle while they work.
+    """
+
+    __slots__ = ("create", "fs", "handle", "path", "used")
+
+    def __init__(self, fs: FileSystem, path: str, *, create: bool = False) -> None:
+        self.fs = fs
+        self.path = path
+        self.create = create  # only for a file that begins its life now: a lost one must not come back empty
+        self.handle: OpenFile | None = None
+        self.used = False
+
+    def open(self) -> OpenFile:
+        """The open file. Raises LogDirIOError, FileNotFoundError."""
+        handle = self.handle
+        if handle is None:
+            try:
+                handle = self.fs.open(self.path, create=self.create)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise LogDirIOError(self.path, error) from error
+            self.create = False
+            self.handle = handle
+            self.fs.descriptors.add(self)
+        self.used = True
+        return handle
+
+    def release(self) -> None:
+        """Drop this reference; readers that hold the handle keep it open."""
+        if self.handle is not None:
+            self.handle = None
+            self.fs.descriptors.forget()
+
+
+class DescriptorCache:
+    """Bounds the log's open files: first in, first out, with a second chance for what was used meanwhile."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.open_files = 0
+        self._queue: deque[CachedFile] = deque()
+
+    def add(self, file: CachedFile) -> None:
+        self._queue.append(file)
+        self.open_files += 1
+        while self.open_files > self.limit and len(self._queue) > 1:
+            oldest = self._queue.popleft()
+            if oldest.handle is None:
+                continue  # released by its owner
+            if oldest.used and oldest is not file:
+                oldest.used = False
+                self._queue.append(oldest)
+            elif oldest is not file:
+                oldest.release()
+            else:
+                self._queue.append(oldest)
+
+    def forget(self) -> None:
+        """A file in the queue has been released."""
+        self.open_files -= 1
+        if len(self._queue) > 64 and len(self._queue) > 4 * self.open_files:
+            self._queue = deque(file for file in self._queue if file.handle is not None)

@@ -1,0 +1,540 @@
+"""The log of one partition: its segments, offsets, producers and leader epochs.
+
+    log start offset ≤ last stable offset ≤ high watermark ≤ log end offset
+
+Readers see records from the log start offset on; the high watermark is what enough replicas have; the log end offset is
+that of the next append. Everything here is synchronous and belongs to one thread: appends are one `pwrite` into the page
+cache. Only `Flush.run` may leave that thread. `segments` is replaced, never changed, so that a reader keeps what it saw.
+
+An append is checked by header and checksum; records are looked at only where the topic's settings ask for it
+(see `batch_validation`). Base offset and leader epoch are patched in the caller's buffer, which the checksum does not
+cover.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+
+from crc32c import crc32c
+
+from protocol.buffer import Buffer
+from protocol.control_records import EndTransactionMarker, read_end_marker
+from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
+from storage import log_change, log_flush, log_loader, log_lookup
+from storage.batch_validation import BatchRules
+from storage.errors import (
+    LogClosedError,
+    OffsetOutOfRangeError,
+    OffsetsOutOfOrderError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    UnexpectedAppendOffsetError,
+)
+from storage.file_records import FileRecords
+from storage.file_system import FileSystem
+from storage.leader_epoch_cache import LeaderEpochCache
+from storage.log_append import AppendOrigin, LogAppendInfo, LogReadInfo
+from storage.log_config import LogConfig
+from storage.log_segment import MAX_RELATIVE_OFFSET, LogSegment
+from storage.producer_entry import BatchMetadata
+from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerState
+from storage.transaction_index import AbortedTransaction
+
+_unpack_header = HEADER.unpack_from
+_pack_leader_fields = struct.Struct(">qii").pack_into  # base offset, length, leader epoch
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_LOOK_INSIDE = 0x08  # a timestamp type that only a broker may set
+_SEQUENCE_MASK = 0x7FFFFFFF
+_MAX_HINTS = 64
+
+
+class Log:
+    """One partition on disk. Made by `Log.open`.
+
+    Plain attributes, to be read by anybody: `topic`, `partition`, `topic_id` (16 bytes or None), `directory`,
+    `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point` (everything below is synced),
+    `segments` (ascending, at least one, the last one is written to), `producers`, `leader_epochs`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        fs: FileSystem,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """An empty shell that `Log.open` fills."""
+        self.topic = topic
+        self.partition = partition
+        self.directory = directory
+        self.topic_id: bytes | None = None
+        self.fs = fs
+        self.now_ms = now_ms
+        self.random = random.Random(0)
+        self.full_validation = False
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self.last_flush_ms = now_ms()
+        self.producers = ProducerState(fs, str(directory))
+        self.leader_epochs = LeaderEpochCache(fs, str(directory))
+        self.segments: tuple[LogSegment, ...] = ()
+        self._base_offsets: tuple[int, ...] = ()
+        self._inactive_bytes = 0
+        # Positions that were translated lately, by offset: what tail readers ask for next.
+        self._hints: dict[int, tuple[LogSegment, int]] = {}
+        self.closed = False
+        self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
+        # Set by the log manager: files to remove after a delay in ms; a segment was rolled.
+        self.schedule_removal: Callable[[list[str], int], None] | None = None
+        self.on_roll: Callable[[Log], None] | None = None
+        self.config = config
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        fs: FileSystem,
+        now_ms: Callable[[], int],
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean_shutdown: bool = False,
+        topic_id: bytes | None = None,
+        producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+        full_validation: bool = False,
+        rng: random.Random | None = None,
+    ) -> Log:
+        """Load the log in `directory` (`<topic>-<partition>`), or begin one there.
+
+        recovery_point, log_start_offset: what the checkpoints say. clean_shutdown: no segment needs recovery.
+        topic_id: given for a new log, or to be held against `partition.metadata`. full_validation: look into
+        every batch as Kafka does. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError, CorruptFileError,
+        LogDirIOError.
+        """
+        topic, partition = log_loader.parse_directory_name(directory.name)
+        log = cls(directory, topic, partition, config, fs, now_ms)
+        log.random = rng or log.random
+        log.full_validation = full_validation
+        log.config = config
+        log.producers.expiration_ms = producer_id_expiration_ms
+        log_loader.load(
+            log, recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id
+        )
+        return log
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings; set it to change them."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._rules = BatchRules(config, full=self.full_validation)
+        self._header_is_enough = self._rules.header_is_enough
+        self._max_message_bytes = config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.max_segment_ms
+        self._flush_messages = config.flush_messages
+
+    # -- offsets -------------------------------------------------------------------------------------------------
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments' records."""
+        return self._inactive_bytes + self.segments[-1].size
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is decided: readers of committed data stop here."""
+        first = self.producers.first_unstable_offset
+        if first is None or first >= self.high_watermark:
+            return self.high_watermark
+        return first if first > self.log_start_offset else self.log_start_offset
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, kept between log start and log end offset; returns what it is now."""
+        high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.high_watermark = high_watermark
+        self.producers.high_watermark_updated(high_watermark)
+        return high_watermark
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Give up the records below `offset` (segments go later). True if that moved the log start offset.
+
+        Raises OffsetOutOfRangeError above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.high_watermark)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.log_start_offset_incremented(offset)
+        return True
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) if none is known."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # -- append --------------------------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self, records: Buffer, leader_epoch: int, *, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> LogAppendInfo:
+        """Append one batch; its offsets are given here. `records` is patched in place if it is writable.
+
+        Raises RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, InvalidRecordError (and
+        RecordValidationError), InvalidTimestampError, OutOfOrderSequenceError, InvalidProducerEpochError,
+        InvalidTxnStateError, TransactionCoordinatorFencedError, UnsupportedCompressionError, LogDirIOError;
+        the log is then what it was.
+        """
+        if type(records) is not memoryview or records.readonly:
+            records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
+        size = len(records)
+        client = origin is AppendOrigin.CLIENT
+        if size < BATCH_HEADER_SIZE or records[16] != 2:
+            records = log_change.up_convert(self, records)
+            size = len(records)
+        (
+            base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
+            producer_id, producer_epoch, sequence, count,
+        ) = _unpack_header(records)  # fmt: skip
+        if length + LOG_OVERHEAD != size:
+            records = log_change.single_batch(records, length)
+            size = len(records)
+        if client and base_offset:
+            raise InvalidRecordError(f"the base offset of a produced batch must be 0, it is {base_offset}")
+        if size > self._max_message_bytes:
+            raise RecordTooLargeError(size, self._max_message_bytes)
+        computed = crc32c(records[21:])
+        if computed != crc:
+            raise CorruptRecordError(0, f"stored crc {crc}, computed crc {computed}")
+        if client:
+            if delta + 1 != count or count <= 0:
+                raise InvalidRecordError(f"{count} records announced, last offset delta {delta}")
+            if attributes & _CONTROL:
+                raise InvalidRecordError("clients must not write control records")
+            if sequence < 0 <= producer_id:
+                raise InvalidRecordError(f"sequence number {sequence} with producer id {producer_id}")
+        log_append_time = -1
+        if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
+            records, max_timestamp, log_append_time = self._rules.validate(
+                records, self.now_ms(), client=client
+            )
+            if len(records) != size:
+                size = len(records)
+                length = size - LOG_OVERHEAD
+                if size > self._max_message_bytes:
+                    raise RecordTooLargeError(size, self._max_message_bytes)
+        first_offset = self.log_end_offset
+        last_offset = first_offset + delta
+
+        marker: EndTransactionMarker | None = None
+        if producer_id >= 0:
+            last_sequence = (sequence + delta) & _SEQUENCE_MASK
+            if attributes & _CONTROL:
+                marker = read_end_marker(RecordBatch(records))
+                if marker is not None:
+                    self.producers.check_marker(producer_id, producer_epoch, marker, first_offset)
+            elif (entry := self.producers.producers.get(producer_id)) is not None:
+                if client:
+                    duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
+                    if duplicate is not None:
+                        return LogAppendInfo(
+                            duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, duplicate.timestamp,
+                            self.log_start_offset, size, True,
+                        )  # fmt: skip
+                    entry.check_epoch(producer_epoch, first_offset)
+                    entry.check_sequence(producer_epoch, sequence, first_offset)
+                else:
+                    entry.check_epoch(producer_epoch, first_offset)
+                entry.check_transactional(attributes & _TRANSACTIONAL != 0, first_offset)
+
+        if self.closed:
+            raise LogClosedError(f"{self.topic}-{self.partition} is closed")
+        if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+        segment = self._segment_for(size, first_offset, last_offset, max_timestamp)
+        _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
+        segment.append(records, size, last_offset, max_timestamp, last_offset)
+        next_offset = last_offset + 1
+        self.log_end_offset = next_offset
+        if producer_id >= 0:
+            if attributes & _CONTROL:
+                if marker is not None:
+                    self._end_transaction(producer_id, producer_epoch, marker, first_offset, max_timestamp)
+            else:
+                self.producers.add_batch(
+                    producer_id, producer_epoch, BatchMetadata(last_sequence, last_offset, delta, max_timestamp),
+                    attributes & _TRANSACTIONAL != 0, first_offset,
+                )  # fmt: skip
+        self.producers.end_offset = next_offset
+        return LogAppendInfo(
+            first_offset, last_offset, max_timestamp, log_append_time, self.log_start_offset, size,
+            False, next_offset - self.recovery_point >= self._flush_messages,
+        )  # fmt: skip
+
+    def append_as_follower(self, records: Buffer) -> LogAppendInfo:
+        """Append batches as the leader wrote them, offsets and all; a batch cut off at the end is left out.
+
+        Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError, RecordBatchTooLargeError,
+        LogDirIOError; the log is then what it was.
+        """
+        batches = log_change.whole_batches(memoryview(records))
+        if not batches:
+            return LogAppendInfo(-1, -1, -1, -1, self.log_start_offset, 0)
+        last_offset = -1
+        max_timestamp = -1
+        offset_of_max = -1
+        for batch in batches:
+            batch.check_crc()
+            if batch.last_offset <= last_offset:
+                raise OffsetsOutOfOrderError(f"offset {batch.last_offset} follows {last_offset}")
+            last_offset = batch.last_offset
+            if batch.max_timestamp > max_timestamp:
+                max_timestamp, offset_of_max = batch.max_timestamp, last_offset
+        first_offset = batches[0].base_offset
+        if first_offset < self.log_end_offset:
+            raise UnexpectedAppendOffsetError(first_offset, last_offset, self.log_end_offset)
+        if self.closed:
+            raise LogClosedError(f"{self.topic}-{self.partition} is closed")
+        for batch in batches:
+            if (
+                batch.partition_leader_epoch != self.leader_epochs.latest_epoch
+                and batch.partition_leader_epoch >= 0
+            ):
+                self.leader_epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+        size = batches[-1].position + batches[-1].size_bytes
+        segment = self._segment_for(size, first_offset, last_offset, max_timestamp)
+        segment.append(memoryview(records)[:size], size, last_offset, max_timestamp, offset_of_max)
+        self.log_end_offset = last_offset + 1
+        for batch in batches:
+            aborted = self.producers.replay(batch)
+            if aborted is not None:
+                segment.txn_index.append(aborted)
+        return LogAppendInfo(
+            first_offset, last_offset, max_timestamp, -1, self.log_start_offset, size,
+            False, self.log_end_offset - self.recovery_point >= self._flush_messages,
+        )  # fmt: skip
+
+    def _segment_for(self, size: int, first_offset: int, last_offset: int, timestamp: int) -> LogSegment:
+        """The segment that an append of `size` bytes goes to; a new one where the active one is full or old."""
+        if size > self._segment_bytes:
+            raise RecordBatchTooLargeError(size, self._segment_bytes)
+        segment = self.segments[-1]
+        first = segment.rolling_timestamp
+        if (
+            first is not None
+            and first >= 0
+            and timestamp - first <= self._segment_ms - segment.roll_jitter_ms
+            and segment.size + size <= self._segment_bytes
+            and last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
+            and segment.has_index_room
+        ):
+            return segment
+        if segment.should_roll(
+            size, last_offset, timestamp, self._segment_bytes, self._segment_ms, self.now_ms()
+        ):
+            return log_change.roll(self, first_offset)
+        return segment
+
+    def _end_transaction(
+        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
+    ) -> None:
+        completed = self.producers.add_marker(producer_id, producer_epoch, marker, offset, timestamp)
+        if completed is not None:
+            aborted = self.producers.complete(completed)
+            if aborted is not None:
+                self.segments[-1].txn_index.append(aborted)
+
+    # -- read ----------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        max_offset: int,
+        min_one_message: bool = True,
+        include_aborted: bool = False,
+    ) -> LogReadInfo:
+        """Records from `offset` on, of one segment: nothing of them is read here.
+
+        max_bytes: the range is cut there, within a batch if need be. max_offset: records from there on are not
+        to be seen (high watermark, last stable offset or log end offset). min_one_message: the first batch is
+        given whole, whatever max_bytes is. Raises OffsetOutOfRangeError.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= max_offset:
+            if offset == self.log_end_offset:
+                active = self.segments[-1]
+                self._remember(offset, active, active.size)
+            return LogReadInfo(None, False, [] if include_aborted else None)
+        segments = self.segments
+        hint = self._hints.get(offset)
+        if hint is not None and hint[1] < hint[0].size:
+            segment, position = hint
+            first_size = -1
+        else:
+            found = self._find(offset, segments)
+            if found is None:
+                return LogReadInfo(None, False, [] if include_aborted else None)
+            segment, position, first_size = found
+        end = self._end_position(segment, position, max_offset, segments)
+        size = end - position
+        incomplete = False
+        if size > max_bytes:
+            if first_size < 0:
+                first_size = log_lookup.batch_size_at(segment, position)
+            if first_size > max_bytes:
+                incomplete = not min_one_message
+                max_bytes = max_bytes if incomplete else first_size
+            size = min(size, max_bytes)
+        if size <= 0:
+            return LogReadInfo(None, incomplete, [] if include_aborted else None)
+        file = segment.file
+        records = FileRecords(self.fs, file.handle or file.open(), position, size)
+        file.used = True
+        aborted: list[AbortedTransaction] | None = None
+        if include_aborted:
+            aborted = log_lookup.aborted_transactions(self, segments, segment, offset, position + size)
+        return LogReadInfo(records, incomplete, aborted)
+
+    def _find(self, offset: int, segments: tuple[LogSegment, ...]) -> tuple[LogSegment, int, int] | None:
+        """(segment, position, size) of the batch with `offset`, or of the next one if compaction removed that."""
+        number = len(segments) - 1
+        if segments[number].base_offset > offset:
+            number = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        while number < len(segments):
+            found = segments[number].translate(offset)
+            if found is not None:
+                return segments[number], *found
+            number += 1
+        return None
+
+    def _end_position(
+        self, segment: LogSegment, position: int, max_offset: int, segments: tuple[LogSegment, ...]
+    ) -> int:
+        """Where in `segment` the records below `max_offset` end."""
+        if segment is segments[-1]:
+            if max_offset >= self.log_end_offset:
+                self._remember(max_offset, segment, segment.size)
+                return segment.size
+        elif segments[bisect_right(self._base_offsets, segment.base_offset)].base_offset <= max_offset:
+            return segment.size
+        hint = self._hints.get(max_offset)
+        if hint is not None and hint[0] is segment:
+            return hint[1]
+        found = segment.translate(max_offset, position)
+        end = found[0] if found is not None else segment.size
+        self._remember(max_offset, segment, end)
+        return end
+
+    def _remember(self, offset: int, segment: LogSegment, position: int) -> None:
+        hints = self._hints
+        if len(hints) >= _MAX_HINTS:
+            hints.clear()
+        hints[offset] = (segment, position)
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record whose timestamp is at least `timestamp`."""
+        return log_lookup.offset_by_timestamp(self, timestamp)
+
+    def fetch_offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the log."""
+        return log_lookup.offset_of_max_timestamp(self)
+
+    # -- change --------------------------------------------------------------------------------------------------
+
+    def set_segments(self, segments: tuple[LogSegment, ...]) -> None:
+        """Replace the segments (at least one, ascending); readers keep what they saw."""
+        assert segments
+        self.segments = segments
+        self._base_offsets = tuple(segment.base_offset for segment in segments)
+        self._inactive_bytes = sum(segment.size for segment in segments[:-1])
+        self._hints.clear()
+
+    def roll(self) -> LogSegment:
+        """Begin a new segment at the log end offset, unless the active one is empty. Raises LogDirIOError."""
+        return log_change.roll(self, self.log_end_offset)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the records from `offset` on. False if there are none. Raises LogDirIOError."""
+        return log_change.truncate_to(self, offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove every record; the next one gets `offset`. Raises LogDirIOError."""
+        log_change.truncate_fully_and_start_at(self, offset)
+
+    def delete_old_segments(self) -> int:
+        """Remove the segments that retention by start offset, size and time gives up; how many went."""
+        return log_change.delete_old_segments(self)
+
+    def take_producer_snapshot(self) -> None:
+        """Write what is known of the producers to `<log end offset>.snapshot`."""
+        self.producers.take_snapshot()
+
+    # -- flush and close -----------------------------------------------------------------------------------------
+
+    def prepare_flush(self, offset: int | None = None) -> log_flush.Flush | None:
+        """What has to be synced for everything below `offset` (default: log end offset) to be durable; None: nothing.
+
+        Run it anywhere (`Flush.run` blocks), then call `Flush.done` in the log's thread.
+        """
+        return log_flush.prepare(self, self.log_end_offset if offset is None else offset)
+
+    def flush(self, offset: int | None = None) -> None:
+        """Sync everything below `offset`, blocking. Raises LogDirIOError."""
+        flush = self.prepare_flush(offset)
+        if flush is not None:
+            flush.run()
+            flush.done()
+
+    def seal(self) -> None:
+        """Write what a clean stop leaves: producer snapshot, last time index entry, indexes cut to size."""
+        if not self.closed:
+            self.producers.take_snapshot()
+            for segment in self.segments:
+                segment.seal()
+
+    def release(self) -> None:
+        """Drop the descriptors; appends are refused from now on."""
+        self.closed = True
+        self._hints.clear()
+        for segment in self.segments:
+            segment.release()
+
+    def close(self) -> None:
+        """Clean stop: seal, sync, release. Raises LogDirIOError."""
+        if not self.closed:
+            self.seal()
+            self.flush()
+            self.release()
+
+    def move_to(self, directory: Path) -> None:
+        """Rename the directory. Raises LogDirIOError."""
+        log_change.move_to(self, directory)
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.topic}-{self.partition}, offsets={self.log_start_offset}..{self.log_end_offset}, "
+            f"high_watermark={self.high_watermark}, segments={len(self.segments)}, directory={str(self.directory)!r})"
+        )

@@ -1,0 +1,265 @@
+"""What changes a log's segments: rolling, truncation, retention, renaming; and the rare forms of an append.
+
+Functions on a `Log`, kept apart so that `log.py` stays about appending and reading. A segment that goes is taken
+out of the list first, then its files get the suffix `.deleted`, and are removed after file.delete.delay.ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch, read_batch
+from storage.errors import LogDirIOError
+from storage.log_loader import rebuild_producer_state
+from storage.log_segment import SEGMENT_SUFFIXES, LogSegment, file_name
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+
+# -- appends that are not one plain batch ------------------------------------------------------------------------
+
+
+def up_convert(log: Log, records: memoryview) -> memoryview:
+    """A batch of magic 2 from a message set of an old client; also answers what is too short for a batch.
+
+    Raises InvalidRecordError, CorruptRecordError, UnsupportedCompressionError.
+    """
+    if len(records) <= MAGIC_OFFSET:
+        raise InvalidRecordError(f"{len(records)} bytes hold no record batch")
+    magic = records[MAGIC_OFFSET]
+    if magic > 1:
+        if magic == 2:
+            raise CorruptRecordError(0, f"{len(records)} bytes are too few for a batch header")
+        raise InvalidRecordError(f"unknown magic {magic}")
+    from protocol import conversion
+
+    converted = conversion.up_convert(records)
+    if len(converted) < BATCH_HEADER_SIZE:
+        raise InvalidRecordError("the message set is empty")
+    return memoryview(converted)
+
+
+def single_batch(records: memoryview, length: int) -> memoryview:
+    """The one whole batch at the start of `records`; bytes of a further one, cut off, are left out.
+
+    Raises CorruptRecordError, InvalidRecordError where there is more than one.
+    """
+    size = length + LOG_OVERHEAD
+    if size < BATCH_HEADER_SIZE:
+        raise CorruptRecordError(0, f"batch length {length}")
+    if size > len(records):
+        raise InvalidRecordError(f"batch of {size} bytes is cut off after {len(records)}")
+    rest = records[size:]
+    if len(rest) >= LOG_OVERHEAD:
+        following = int.from_bytes(rest[8:12], "big", signed=True) + LOG_OVERHEAD
+        if following <= len(rest):
+            raise InvalidRecordError("more than one record batch for a partition")
+    return records[:size]
+
+
+def whole_batches(records: memoryview) -> list[RecordBatch]:
+    """The batches in what a leader sent; one that is cut off at the end is left out. Raises CorruptRecordError."""
+    batches = []
+    position = 0
+    end = len(records)
+    while end - position >= BATCH_HEADER_SIZE:
+        size = int.from_bytes(records[position + 8 : position + 12], "big", signed=True) + LOG_OVERHEAD
+        if position + size > end:
+            break
+        batch = read_batch(records[: position + max(size, 0)], position)
+        batches.append(batch)
+        position += size
+    return batches
+
+
+# -- segments ----------------------------------------------------------------------------------------------------
+
+
+def new_segment(log: Log, base_offset: int) -> LogSegment:
+    """Make the files of an empty segment. Raises LogDirIOError."""
+    config = log.config
+    directory = str(log.directory)
+    jitter = (
+        log.random.randint(0, min(config.segment_jitter_ms, config.segment_ms))
+        if config.segment_jitter_ms
+        else 0
+    )
+    try:
+        for suffix in SEGMENT_SUFFIXES:
+            log.fs.remove(f"{directory}/{file_name(base_offset, suffix)}")
+        return LogSegment(
+            log.fs,
+            directory,
+            base_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            max_index_bytes=config.segment_index_bytes,
+            now_ms=log.now_ms(),
+            roll_jitter_ms=jitter,
+            create=True,
+        )
+    except OSError as error:
+        raise LogDirIOError(directory, error) from error
+
+
+def roll(log: Log, expected_offset: int) -> LogSegment:
+    """Begin a new segment at `expected_offset` or the log end offset, whichever is larger.
+
+    An empty active segment that begins there already stays. A producer snapshot of the same name goes with it.
+    """
+    base_offset = max(expected_offset, log.log_end_offset)
+    active = log.segments[-1]
+    if active.size == 0 and active.base_offset == base_offset:
+        return active
+    assert base_offset > active.base_offset
+    active.become_inactive()
+    segment = new_segment(log, base_offset)
+    log.set_segments((*log.segments, segment))
+    log.producers.end_offset = base_offset
+    log.producers.take_snapshot()
+    if log.on_roll is not None:
+        log.on_roll(log)
+    return segment
+
+
+def remove_segments(log: Log, segments: tuple[LogSegment, ...]) -> None:
+    """Rename the files of segments that are no longer in the list, with their snapshots; they are removed later."""
+    paths: list[str] = []
+    try:
+        for segment in segments:
+            paths += segment.rename_deleted()
+            snapshot = log.producers.remove_snapshot_of(segment.base_offset)
+            if snapshot is not None:
+                paths.append(snapshot)
+    except OSError as error:
+        raise LogDirIOError(log.directory, error) from error
+    finally:
+        remove_files(log, paths)
+
+
+def remove_files(log: Log, paths: list[str]) -> None:
+    if log.schedule_removal is not None:
+        log.schedule_removal(paths, log.config.file_delete_delay_ms)
+        return
+    for path in paths:
+        log.fs.remove(path)
+
+
+# -- truncation --------------------------------------------------------------------------------------------------
+
+
+def truncate_to(log: Log, offset: int) -> bool:
+    """Remove the records from `offset` on; False if the log ends before."""
+    if offset < 0:
+        raise ValueError(f"cannot truncate to offset {offset}")
+    if offset >= log.log_end_offset:
+        # A leader that never appended may have left an epoch that begins at the end.
+        log.leader_epochs.truncate_from_end(log.log_end_offset)
+        return False
+    if log.segments[0].base_offset > offset:
+        truncate_fully_and_start_at(log, offset)
+        return True
+    keep = tuple(segment for segment in log.segments if segment.base_offset <= offset)
+    gone = log.segments[len(keep) :]
+    log.set_segments(keep)
+    remove_segments(log, gone)
+    try:
+        keep[-1].truncate_to(offset)
+    except OSError as error:
+        raise LogDirIOError(log.directory, error) from error
+    _set_log_end_offset(log, offset)
+    log.leader_epochs.truncate_from_end(offset)
+    log.log_start_offset = min(log.log_start_offset, offset)
+    rebuild_producer_state(log, offset)
+    if log.high_watermark >= offset:
+        log.update_high_watermark(offset)
+    return True
+
+
+def truncate_fully_and_start_at(log: Log, offset: int) -> None:
+    """Remove every record; the log is empty and begins at `offset`."""
+    gone = log.segments
+    remove_segments(log, gone)
+    log.set_segments((new_segment(log, offset),))
+    _set_log_end_offset(log, offset)
+    log.leader_epochs.clear()
+    log.producers.truncate_fully_and_start_at(offset)
+    log.log_start_offset = offset
+    log.update_high_watermark(offset)
+
+
+def _set_log_end_offset(log: Log, offset: int) -> None:
+    log.log_end_offset = offset
+    log.recovery_point = min(log.recovery_point, offset)
+
+
+# -- retention ---------------------------------------------------------------------------------------------------
+
+
+def delete_old_segments(log: Log) -> int:
+    """Remove whole segments below the log start offset and, with cleanup.policy=delete, by size and by age."""
+    config = log.config
+    deleted = _delete_while(
+        log, lambda segment, following: following is not None and following <= log.log_start_offset
+    )
+    if not config.deletes:
+        return deleted
+    if config.retention_bytes >= 0 and log.size_bytes >= config.retention_bytes:
+        excess = log.size_bytes - config.retention_bytes
+
+        def too_much(segment: LogSegment, following: int | None) -> bool:
+            nonlocal excess
+            if segment.size > excess:
+                return False
+            excess -= segment.size
+            return True
+
+        deleted += _delete_while(log, too_much)
+    if config.retention_ms >= 0:
+        now_ms = log.now_ms()
+        deleted += _delete_while(
+            log, lambda segment, following: now_ms - segment.largest_timestamp > config.retention_ms
+        )
+    return deleted
+
+
+def _delete_while(log: Log, condition: Callable[[LogSegment, int | None], bool]) -> int:
+    """Remove the oldest segments for as long as `condition` (given the next base offset) holds for them.
+
+    Nothing at or above the high watermark goes, nor an empty active segment; if all go a new one is made.
+    """
+    count = 0
+    segments = log.segments
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        end_offset = log.log_end_offset if following is None else following
+        if following is None and segment.size == 0:
+            break
+        if log.high_watermark < end_offset or not condition(segment, following):
+            break
+        count += 1
+    if count == 0:
+        return 0
+    if count == len(segments):
+        roll(log, log.log_end_offset)
+    gone, kept = log.segments[:count], log.segments[count:]
+    log.set_segments(kept)
+    log.increment_log_start_offset(kept[0].base_offset)
+    remove_segments(log, gone)
+    return count
+
+
+def move_to(log: Log, directory: Path) -> None:
+    """Rename the partition's directory; descriptors are opened anew where they are needed."""
+    try:
+        log.fs.rename(str(log.directory), str(directory))
+    except OSError as error:
+        raise LogDirIOError(log.directory, error) from error
+    log.directory = directory
+    for segment in log.segments:
+        segment.move_to(str(directory))
+    log.producers.directory = str(directory)
+    log.leader_epochs.directory = str(directory)

@@ -1,0 +1,88 @@
+"""Making a log durable: what to sync is gathered in the log's thread, synced anywhere, and noted afterwards.
+
+The recovery point moves only when everything below it has reached the disk: the segments, their indexes, new
+directory entries, producer snapshots, leader epochs and the topic id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from storage.errors import LogDirIOError
+from storage.file_system import OpenFile
+from storage.leader_epoch_cache import LeaderEpochCache
+from storage.partition_metadata import PARTITION_METADATA
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+
+class Flush:
+    """One sync of a log up to `offset`. `run` blocks and touches nothing but descriptors and paths it owns."""
+
+    __slots__ = ("_directory", "_files", "_log", "_parent", "_paths", "offset")
+
+    def __init__(
+        self, log: Log, offset: int, files: list[OpenFile], paths: list[str], directory: bool
+    ) -> None:
+        self._log = log
+        self.offset = offset
+        self._files = files
+        self._paths = paths
+        self._directory = str(log.directory) if directory else None
+        self._parent = str(log.directory.parent) if log.directory_unsynced else None
+
+    def run(self) -> None:
+        """Sync everything. Raises LogDirIOError."""
+        fs = self._log.fs
+        try:
+            for file in self._files:
+                fs.fsync(file.fd)
+            for path in self._paths:
+                fs.sync_path(path)
+            if self._directory is not None:
+                fs.sync_directory(self._directory)
+            if self._parent is not None:
+                fs.sync_directory(self._parent)
+        except OSError as error:
+            raise LogDirIOError(self._log.directory, error) from error
+
+    def done(self) -> None:
+        """Move the recovery point: to be called in the log's thread after `run` succeeded."""
+        log = self._log
+        if self._parent is not None:
+            log.directory_unsynced = False
+        # The log may have been truncated meanwhile.
+        log.recovery_point = max(log.recovery_point, min(self.offset, log.log_end_offset))
+        log.last_flush_ms = log.now_ms()
+
+
+def prepare(log: Log, offset: int) -> Flush | None:
+    """The sync that makes everything below `offset` durable; None if it is already."""
+    epochs: LeaderEpochCache = log.leader_epochs
+    start = log.recovery_point
+    if (
+        offset <= start
+        and not epochs.dirty
+        and not log.producers.unsynced_snapshots
+        and not log.directory_unsynced
+    ):
+        return None
+    files: list[OpenFile] = []
+    new_names = log.directory_unsynced
+    segments = log.segments
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else log.log_end_offset + 1
+        if following <= start or segment.base_offset > offset:
+            continue
+        files += segment.files_to_sync()
+        new_names |= segment.base_offset >= start
+    paths = log.producers.unsynced_snapshots
+    log.producers.unsynced_snapshots = []
+    if epochs.dirty:
+        paths = [*paths, epochs.path]
+        epochs.dirty = False
+        new_names = True
+    if log.directory_unsynced:
+        paths = [*paths, f"{log.directory}/{PARTITION_METADATA}"]
+    return Flush(log, offset, files, paths, new_names or bool(paths))

@@ -1,0 +1,406 @@
+"""Loading a log: which files there are, what a crash left behind, and the state that the files do not hold.
+
+After a clean stop the segments are taken as they are: nothing is read but sizes, the end of the last segment and the
+newest producer snapshot. After any other stop the segments from the recovery point on are read, cut at the first batch
+that is not whole, and their indexes built again; what lies below the recovery point was synced and is not read.
+
+Leftovers: `.deleted` and `.cleaned` files go; a `.swap` file is a finished compaction of which only the last step is
+missing: it replaces the segments that it covers, unless a `.cleaned` file below shows that it was not finished.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.record_batch import RecordBatch
+from storage import partition_metadata
+from storage.batch_scan import iter_headers, iter_valid_batches
+from storage.errors import (
+    CorruptFileError,
+    InconsistentTopicIdError,
+    InvalidLogDirectoryNameError,
+    LogDirIOError,
+)
+from storage.log_segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    LogSegment,
+)
+from storage.offset_index import OffsetIndex
+from storage.producer_entry import BatchMetadata
+from storage.producer_state import ProducerState
+from storage.time_index import TimeIndex
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+DELETE_DIRECTORY_SUFFIX = "-delete"
+
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)(\.[a-z]+)?")
+_DELETE_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|future|stray)")
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+def parse_directory_name(name: str) -> tuple[str, int]:
+    """(topic, partition) of `<topic>-<partition>` or `<topic>-<partition>.<id>-delete`.
+
+    Raises InvalidLogDirectoryNameError.
+    """
+    match = _DELETE_DIRECTORY.fullmatch(name)
+    topic, dash, partition = (name.rpartition(".")[0] if match else name).rpartition("-")
+    if not dash or not topic or not partition.isascii() or not partition.isdigit():
+        raise InvalidLogDirectoryNameError(name)
+    return topic, int(partition)
+
+
+def load(
+    log: Log, recovery_point: int, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None
+) -> None:
+    """Fill a `Log` from its directory. Raises what `Log.open` raises."""
+    try:
+        _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id)
+    except OSError as error:
+        raise LogDirIOError(log.directory, error) from error
+
+
+def _load(
+    log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: bool, topic_id: bytes | None
+) -> None:
+    from storage import log_change
+
+    directory = str(log.directory)
+    log.directory_unsynced = log.fs.make_directory(directory)
+    log.log_start_offset = log_start_offset
+    _load_topic_id(log, topic_id)
+    epochs_lost = _load_leader_epochs(log)
+    files = _finish_interrupted_work(log)
+    log.producers.list_snapshots()
+    segments = _open_segments(log, files)
+    damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
+    first_suspect = None if clean_shutdown else recovery_point
+    segments = _recover(log, segments, first_suspect, damaged)
+    if segments:
+        end_offset = segments[-1].next_offset()
+        if end_offset < log_start_offset:
+            logger.warning(
+                "%s: log end offset %d is below log start offset %d: all segments are removed",
+                directory, end_offset, log_start_offset,
+            )  # fmt: skip
+            log_change.remove_segments(log, tuple(segments))
+            log.leader_epochs.clear()
+            segments = []
+    if not segments:
+        segments = [log_change.new_segment(log, log_start_offset)]
+        end_offset = log_start_offset
+    log.set_segments(tuple(segments))
+    log.log_end_offset = end_offset
+    log.recovery_point = end_offset if clean_shutdown else min(recovery_point, end_offset)
+    if epochs_lost:
+        _rebuild_leader_epochs(log)
+    log.leader_epochs.truncate_from_end(end_offset)
+    log.log_start_offset = max(log_start_offset, segments[0].base_offset)
+    log.leader_epochs.truncate_from_start(log_start_offset)
+    log.producers.list_snapshots()
+    log.producers.remove_stray_snapshots({segment.base_offset for segment in segments})
+    log.producers.end_offset = -1  # nothing loaded yet
+    rebuild_producer_state(log, end_offset)
+    log.update_high_watermark(log.log_start_offset)
+
+
+def _load_topic_id(log: Log, topic_id: bytes | None) -> None:
+    stored = partition_metadata.read_topic_id(log.fs, str(log.directory))
+    if stored is not None and topic_id is not None and stored != topic_id:
+        raise InconsistentTopicIdError(
+            f"{log.directory} belongs to topic id {stored.hex()}, not to {topic_id.hex()} of the same name"
+        )
+    log.topic_id = stored or topic_id
+    if stored is None and topic_id is not None:
+        partition_metadata.write_topic_id(log.fs, str(log.directory), topic_id)
+        log.directory_unsynced = True
+
+
+def assign_topic_id(log: Log, topic_id: bytes) -> None:
+    """Give a log without topic id its id. Raises InconsistentTopicIdError if it has another one."""
+    if log.topic_id != topic_id:
+        _load_topic_id(log, topic_id)
+
+
+def _load_leader_epochs(log: Log) -> bool:
+    """True if the file is unreadable and has to be made anew."""
+    try:
+        log.leader_epochs.load()
+    except CorruptFileError as error:
+        logger.warning("%s: leader epochs are read from the log again", error)
+        return True
+    return False
+
+
+def _rebuild_leader_epochs(log: Log) -> None:
+    log.leader_epochs.clear()
+    for segment in log.segments:
+        for header in iter_headers(segment.file, 0, segment.size):
+            if header.leader_epoch > log.leader_epochs.latest_epoch:
+                log.leader_epochs.assign(header.leader_epoch, header.base_offset)
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def _finish_interrupted_work(log: Log) -> dict[int, set[str]]:
+    """Remove leftovers and finish swaps; base offset → suffixes of the segment files that are there then."""
+    names = _segment_files(log)
+    cleaned = [base for base, suffix in names if suffix.endswith(CLEANED_SUFFIX)]
+    first_cleaned = min(cleaned, default=None)
+    swaps = []
+    for base, suffix in names:
+        if suffix.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            _remove(log, base, suffix)
+        elif suffix.endswith(SWAP_SUFFIX):
+            if first_cleaned is not None and base >= first_cleaned:
+                _remove(log, base, suffix)
+            else:
+                swaps.append((base, suffix))
+    if swaps:
+        _finish_swap(log, swaps)
+    files: dict[int, set[str]] = {}
+    for base, suffix in _segment_files(log):
+        if suffix in SEGMENT_SUFFIXES:
+            files.setdefault(base, set()).add(suffix)
+    return files
+
+
+def _segment_files(log: Log) -> list[tuple[int, str]]:
+    """(base offset, suffixes) of every file that is named as a segment's is."""
+    found = []
+    for entry in log.fs.list_directory(str(log.directory)):
+        match = _SEGMENT_FILE.fullmatch(entry.name)
+        if match:
+            found.append((int(match[1]), match[2] + (match[3] or "")))
+        elif entry.name.endswith((DELETED_SUFFIX, ".tmp")):
+            log.fs.remove(entry.path)
+    return sorted(found)
+
+
+def _remove(log: Log, base: int, suffix: str) -> None:
+    log.fs.remove(f"{log.directory}/{base:020d}{suffix}")
+
+
+def _finish_swap(log: Log, swaps: list[tuple[int, str]]) -> None:
+    """Put finished compacted segments in the place of those that they cover."""
+    first, end = None, 0
+    for base, suffix in swaps:
+        if suffix == LOG_SUFFIX + SWAP_SUFFIX:
+            segment = _segment(log, base, SWAP_SUFFIX)
+            last = base - 1
+            for header in iter_headers(segment.file, 0, segment.size):
+                last = header.last_offset
+            segment.release()
+            first = base if first is None else min(first, base)
+            end = max(end, last + 1)
+    for base, suffix in _segment_files(log):
+        if suffix in SEGMENT_SUFFIXES and first is not None and first <= base < end:
+            _remove(log, base, suffix)
+    for base, suffix in swaps:
+        path = f"{log.directory}/{base:020d}{suffix}"
+        log.fs.rename(path, path.removesuffix(SWAP_SUFFIX))
+    logger.info("%s: finished the replacement of segments [%s, %d)", log.directory, first, end)
+
+
+def _segment(log: Log, base_offset: int, suffix: str = "") -> LogSegment:
+    config = log.config
+    return LogSegment(
+        log.fs,
+        str(log.directory),
+        base_offset,
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.segment_index_bytes,
+        now_ms=log.now_ms(),
+        roll_jitter_ms=log.random.randint(0, config.segment_jitter_ms) if config.segment_jitter_ms else 0,
+        suffix=suffix,
+    )
+
+
+def _open_segments(log: Log, files: dict[int, set[str]]) -> list[LogSegment]:
+    """The segments of the files, ascending; index files without a log are removed."""
+    segments = []
+    for base, suffixes in sorted(files.items()):
+        if LOG_SUFFIX not in suffixes:
+            logger.warning("%s: index files at %d have no log and are removed", log.directory, base)
+            for suffix in suffixes:
+                _remove(log, base, suffix)
+            continue
+        segments.append(_segment(log, base))
+    return segments
+
+
+def _indexes_fit(segment: LogSegment) -> bool:
+    """Whether both indexes exist and are whole entries long, and the transaction index can be read."""
+    for suffix, width in ((INDEX_SUFFIX, OffsetIndex.ENTRY.size), (TIME_INDEX_SUFFIX, TimeIndex.ENTRY.size)):
+        try:
+            if segment.fs.size(segment.path(suffix)) % width:
+                return False
+        except FileNotFoundError:
+            return False
+    try:
+        _ = segment.txn_index
+    except CorruptFileError:
+        return False
+    return True
+
+
+# -- recovery ----------------------------------------------------------------------------------------------------
+
+
+def _recover(
+    log: Log, segments: list[LogSegment], recovery_point: int | None, damaged: set[int]
+) -> list[LogSegment]:
+    """Recover the segments from `recovery_point` on (None: none) and those with damaged indexes.
+
+    Returns the segments that remain: behind one that had to be cut nothing does.
+    """
+    from storage import log_change
+
+    recovered = 0
+    cut = 0
+    state: ProducerState | None = None
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        suspect = recovery_point is not None and (following is None or following > recovery_point)
+        if not suspect and segment.base_offset not in damaged:
+            state = None
+            continue
+        if state is None:
+            state = _state_before(log, segments[:number], segment.base_offset)
+        removed = recover_segment(log, segment, state)
+        recovered += 1
+        cut += removed
+        if removed and suspect:
+            rest = segments[number + 1 :]
+            if rest:
+                logger.warning("%s: %d segments behind the cut are removed", log.directory, len(rest))
+                log_change.remove_segments(log, tuple(rest))
+            segments = segments[: number + 1]
+            break
+    if recovered:
+        logger.info(
+            "%s: recovered %d of %d segments, cut %d bytes, log ends at offset %d",
+            log.directory, recovered, len(segments), cut, segments[-1].next_offset(),
+        )  # fmt: skip
+    return segments
+
+
+def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> ProducerState:
+    """What was known of the producers at `base_offset`: from a snapshot and what follows it in earlier segments."""
+    state = ProducerState(log.fs, str(log.directory), log.producers.expiration_ms)
+    state.list_snapshots()
+    state.end_offset = -1
+    state.truncate_and_reload(log.log_start_offset, base_offset, log.now_ms())
+    for number, segment in enumerate(before):
+        following = before[number + 1].base_offset if number + 1 < len(before) else base_offset
+        if following > state.end_offset:
+            _replay(segment, state, base_offset)
+    return state
+
+
+def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
+    """Read every batch, build the indexes again, cut what is not whole; how many bytes were cut.
+
+    `state` is that of the producers before the segment and is moved on to its end.
+    """
+    segment.create_indexes()
+    txn_index = segment.txn_index
+    valid = 0
+    last_entry = 0
+    last_offset = segment.base_offset - 1
+    try:
+        for header, data in iter_valid_batches(segment.file, segment.size):
+            if not last_offset < header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
+                raise CorruptRecordError(
+                    header.position, f"offset {header.last_offset} follows {last_offset}"
+                )
+            aborted = None
+            if header.magic == 2:
+                # The marker in a control batch is read before the batch counts as valid.
+                aborted = state.replay(RecordBatch(data))
+                if header.leader_epoch > log.leader_epochs.latest_epoch:
+                    log.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            last_offset = header.last_offset
+            if header.max_timestamp > segment.max_timestamp:
+                segment.max_timestamp, segment.offset_of_max_timestamp = header.max_timestamp, last_offset
+            if valid - last_entry > segment.index_interval_bytes:
+                segment.offset_index.append(last_offset, valid)
+                segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
+                last_entry = valid
+            if aborted is not None:
+                txn_index.append(aborted)
+            valid += header.size
+    except (CorruptRecordError, InvalidRecordError) as error:
+        logger.warning("%s: the log ends at byte %d: %s", segment.file.path, valid, error)
+    removed = segment.size - valid
+    if removed:
+        segment.fs.ftruncate(segment.file.open().fd, valid)
+        segment.size = valid
+    segment.bytes_since_index_entry = valid - last_entry
+    segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
+    segment.seal()
+    return removed
+
+
+def _replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
+    """Take the batches of a segment from the state's end offset up to `end_offset` into account, by their headers."""
+    found = segment.translate(state.end_offset) if state.end_offset > segment.base_offset else (0, 0)
+    if found is None:
+        return
+    for header in iter_headers(segment.file, found[0], segment.size):
+        if header.base_offset >= end_offset:
+            break
+        if header.producer_id >= 0:
+            if header.attributes & 0x20:
+                data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
+                state.replay(RecordBatch(memoryview(data)))
+            else:
+                last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
+                metadata = BatchMetadata(
+                    last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
+                )
+                state.add_batch(
+                    header.producer_id,
+                    header.producer_epoch,
+                    metadata,
+                    header.attributes & 0x10 != 0,
+                    header.base_offset,
+                )
+        state.end_offset = header.last_offset + 1
+
+
+def rebuild_producer_state(log: Log, end_offset: int) -> None:
+    """Bring the producers to what they were at `end_offset`: newest snapshot, then what follows it in the log.
+
+    Snapshots are written on the way at the last two segments, and at the end: the next start needs no replay.
+    """
+    state = log.producers
+    state.truncate_and_reload(log.log_start_offset, end_offset, log.now_ms())
+    if end_offset > state.end_offset:
+        segments = log.segments
+        snapshot_at = {segment.base_offset for segment in segments[-2:]}
+        for number, segment in enumerate(segments):
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+            if following <= state.end_offset or segment.base_offset >= end_offset:
+                continue
+            state.end_offset = max(segment.base_offset, state.end_offset, log.log_start_offset)
+            if segment.base_offset in snapshot_at and state.end_offset == segment.base_offset:
+                state.take_snapshot()
+            _replay(segment, state, end_offset)
+    state.end_offset = end_offset
+    state.take_snapshot()

@@ -1,0 +1,83 @@
+"""Lookups in a log that are not on the hot path: by timestamp, and of aborted transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.record_batch import LOG_OVERHEAD, RecordBatch
+from storage.batch_scan import BatchHeader, iter_headers
+from storage.log_segment import LogSegment
+from storage.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+
+def batch_size_at(segment: LogSegment, position: int) -> int:
+    """Size of the batch that begins at `position`, from its header."""
+    length = segment.fs.pread(segment.file.open().fd, 4, position + 8)
+    return int.from_bytes(length, "big", signed=True) + LOG_OVERHEAD
+
+
+def aborted_transactions(
+    log: Log, segments: tuple[LogSegment, ...], segment: LogSegment, offset: int, end: int
+) -> list[AbortedTransaction]:
+    """The aborted transactions that overlap a range of `segment` from `offset` to byte `end`, or may do so.
+
+    Where the range ends is known to the precision of the offset index; a reader ignores what does not concern it.
+    """
+    number = segments.index(segment)
+    upper_bound = segment.offset_index.offset_at_or_after(end)
+    if upper_bound is None:
+        upper_bound = segments[number + 1].base_offset if number + 1 < len(segments) else log.log_end_offset
+    aborted: list[AbortedTransaction] = []
+    for later in segments[number:]:
+        found, complete = later.txn_index.collect(offset, upper_bound)
+        aborted += found
+        if complete:
+            break
+    return aborted
+
+
+def offset_by_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of the first record at or above `timestamp` from the log start offset on."""
+    start = log.log_start_offset
+    for segment in log.segments:
+        if segment.largest_timestamp >= timestamp:
+            indexed = segment.time_index.lookup(timestamp)[1]
+            position = segment.offset_index.lookup(max(indexed, start))
+            for header in iter_headers(segment.file, position, segment.size):
+                if header.max_timestamp >= timestamp:
+                    for record_timestamp, offset in _records(segment, header):
+                        if record_timestamp >= timestamp and offset >= start:
+                            return record_timestamp, offset, header.leader_epoch
+            return None
+    return None
+
+
+def offset_of_max_timestamp(log: Log) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of the first record that has the largest timestamp; None in an empty log."""
+    for segment in log.segments:
+        segment.load_max_timestamp()
+    segment = max(log.segments, key=lambda candidate: candidate.max_timestamp)
+    position = segment.offset_index.lookup(segment.offset_of_max_timestamp)
+    for header in iter_headers(segment.file, position, segment.size):
+        if header.max_timestamp == segment.max_timestamp:
+            for timestamp, offset in _records(segment, header):
+                if timestamp == segment.max_timestamp:
+                    return timestamp, offset, header.leader_epoch
+    return None
+
+
+def _records(segment: LogSegment, header: BatchHeader) -> list[tuple[int, int]]:
+    """(timestamp, offset) of the records of one batch."""
+    data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
+    if header.magic < 2:
+        from protocol.message_set import iter_messages
+
+        return [
+            (record.timestamp, record.offset)
+            for message in iter_messages(data)
+            for record in message.records()
+        ]
+    return [(record.timestamp, record.offset) for record in RecordBatch(memoryview(data)).records()]
