@@ -184,7 +184,7 @@ class BrokerConfig:
             self._take(name, text)
         self._one_id()
         self._resolve()
-        self.warnings += size_warnings(self, self.static)
+        self.warnings += size_warnings(self)
 
     @classmethod
     def load(

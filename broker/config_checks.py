@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from broker.settings.catalog import BROKER_SETTINGS
 from storage.setting import ConfigError
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def check_values(config: BrokerConfig) -> None:
         raise ConfigError("log.cleaner.dedupe.buffer.size", values["log.cleaner.dedupe.buffer.size"], rule)
 
 
-def size_warnings(config: BrokerConfig, given: Mapping[str, str]) -> Iterator[str]:
-    """A warning for every size that is too small for the largest message, where either was chosen by hand.
+def size_warnings(config: BrokerConfig) -> Iterator[str]:
+    """A warning for every size that is too small for the largest message, where either is not its default.
 
     Nothing breaks (the first batch of a fetch comes whole, KIP-74), but what was meant is hardly what
     happens.
@@ -63,7 +64,8 @@ def size_warnings(config: BrokerConfig, given: Mapping[str, str]) -> Iterator[st
     values: dict[str, Any] = config.values
     largest = values["message.max.bytes"]
     for name in LARGER_THAN_MESSAGES:
-        if values[name] < largest and (name in given or "message.max.bytes" in given):
+        chosen = any(values[other] != BROKER_SETTINGS[other].default for other in (name, "message.max.bytes"))
+        if values[name] < largest and chosen:
             yield f"{name} ({values[name]}) is smaller than message.max.bytes ({largest})"
 
 
@@ -71,14 +73,13 @@ def _check_id(config: BrokerConfig) -> None:
     number, node = config.broker_id, config.values["node.id"]
     if number != node:
         raise ConfigError("node.id", node, f"must be the same as broker.id ({number})")
+    name = "node.id" if "node.id" in config.static and "broker.id" not in config.static else "broker.id"
     if not config.broker_id_generation_enable:
         if number < 0:
-            raise ConfigError(
-                "broker.id", number, "must be at least 0 as broker.id.generation.enable is false"
-            )
+            raise ConfigError(name, number, "must be at least 0 as broker.id.generation.enable is false")
     elif not -1 <= number <= config.reserved_broker_max_id:
         rule = f"must be from -1 to reserved.broker.max.id ({config.reserved_broker_max_id})"
-        raise ConfigError("broker.id", number, rule)
+        raise ConfigError(name, number, rule)
 
 
 def _check_times(config: BrokerConfig) -> None:

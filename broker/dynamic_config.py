@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 
 from broker.config import BrokerConfig
-from broker.described_config import ConfigLayers, DescribedConfig, base_name, setting_of
+from broker.described_config import ConfigLayers, DescribedConfig, setting_of
 from broker.refused_settings import refusal
 from broker.setting_names import LISTENER_PREFIX
 from storage.log_config import LogConfig
-from storage.setting import LIST, PER_BROKER, READ_ONLY, ConfigError, Setting
+from storage.setting import HIDDEN, LIST, PER_BROKER, READ_ONLY, ConfigError, Setting
 
 CLUSTER_WIDE_PER_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """The settings that may stand for all brokers even with a listener's prefix."""
@@ -166,27 +166,35 @@ class DynamicBrokerConfig:
 
 
 def _check_one(name: str, text: str, *, per_broker: bool) -> None:
-    base = base_name(name)
-    prefixed = name.startswith(LISTENER_PREFIX)
+    """Raises ConfigError where one dynamic setting is wrong by itself."""
     setting = setting_of(name)
     if setting is None:
         return  # Kafka keeps settings of plug-ins here, whose names it does not know
+    rule = _never(setting, prefixed=name.startswith(LISTENER_PREFIX), per_broker=per_broker)
+    if rule is None:
+        try:
+            rule = refusal(setting, setting.parse(text))
+        except ConfigError as error:
+            rule = error.rule
+    if rule is not None:
+        raise ConfigError(name, HIDDEN if setting.is_sensitive else text, rule)
+
+
+def _never(setting: Setting, *, prefixed: bool, per_broker: bool) -> str | None:
+    """Why a setting may not be changed here, whatever its value; None where it may."""
+    name = setting.name
     if setting.update_mode == READ_ONLY and not prefixed:
-        raise setting.error(text, "cannot be changed while the broker runs")
-    if base in FIXED_LISTENERS:
-        raise setting.error(text, "cannot be changed while the broker runs yet")
+        return "cannot be changed while the broker runs"
+    if name in FIXED_LISTENERS:
+        return "cannot be changed while the broker runs yet"
     if setting.is_sensitive:
-        raise setting.error(text, "passwords are not kept as dynamic settings yet")
-    if base.startswith("ssl.") and not prefixed:
-        raise setting.error(text, "can only be changed for one listener: listener.name.<name>." + base)
-    if not per_broker:
-        for_all = base in CLUSTER_WIDE_PER_LISTENER
-        if (setting.update_mode == PER_BROKER or prefixed) and not for_all:
-            raise setting.error(text, "can only be changed for one broker, not for all")
-    value = setting.parse(text)
-    reason = refusal(setting, value)
-    if reason is not None:
-        raise setting.error(text, reason)
+        return "passwords are not kept as dynamic settings yet"
+    if name.startswith("ssl.") and not prefixed:
+        return f"can only be changed for one listener: listener.name.<name>.{name}"
+    for_all = per_broker or name in CLUSTER_WIDE_PER_LISTENER
+    if (setting.update_mode == PER_BROKER or prefixed) and not for_all:
+        return "can only be changed for one broker, not for all"
+    return None
 
 
 def _check_threads(name: str, before: object, after: object) -> None:

@@ -6,6 +6,7 @@ clear would be worse than one that does not start.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from storage.setting import Setting, SettingValue
@@ -36,6 +37,10 @@ def refusal(setting: Setting, value: SettingValue) -> str | None:
     return reason
 
 
-def is_refusable(name: str) -> bool:
-    """Whether some value of this setting is refused."""
-    return name in _REASONS or name.startswith("zookeeper.ssl.")
+def refused_settings(settings: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The settings of which some value is refused, with the reason."""
+    for name in settings:
+        if name in _REASONS:
+            yield name, _REASONS[name]
+        elif name.startswith("zookeeper.ssl."):
+            yield name, _ZOOKEEPER_TLS

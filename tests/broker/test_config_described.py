@@ -6,7 +6,7 @@ import pytest
 from support.reference import REFERENCE
 
 from broker.config import SINGLE_BROKER_DEFAULTS, BrokerConfig
-from broker.described_config import ConfigSource, DescribedConfig
+from broker.described_config import DescribedConfig
 from broker.dynamic_config import DynamicBrokerConfig
 
 
