@@ -78,6 +78,7 @@ class EmbeddedStore:
         self._queue: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None  # runs only while there is something to write
         self._sessions: dict[int, EmbeddedRegistry] = {}  # the live ones, by session id
+        self._ended: list[EmbeddedRegistry] = []  # their sessions end with the group being written
         self._last_session_id = now_ms() << 16
         self._failure: RegistryError | None = None
 
@@ -161,7 +162,7 @@ class EmbeddedStore:
         """Queue the end of a session: what it queued before still happens, nothing after."""
 
         def apply(draft: Draft) -> None:
-            del self._sessions[session_id]
+            self._ended.append(self._sessions.pop(session_id))
             for path in sorted(self._tree.ephemerals(session_id).union(draft.changes)):
                 node = draft.get(path)
                 if node is not None and node.ephemeral_owner == session_id:
@@ -195,6 +196,9 @@ class EmbeddedStore:
             self._queue = group + self._queue  # for _fail to answer
             raise
         changes = self._tree.merge(draft)
+        ended, self._ended = self._ended, []
+        for registry in ended:
+            registry.session_ended()
         for write in group:
             write.answer()
         for registry in self._sessions.values():
@@ -220,8 +224,9 @@ class EmbeddedStore:
         self._end_all_sessions()
 
     def _end_all_sessions(self) -> None:
-        sessions, self._sessions = self._sessions, {}
-        for registry in sessions.values():
+        ended = [*self._ended, *self._sessions.values()]
+        self._ended, self._sessions = [], {}
+        for registry in ended:
             registry.session_ended()
 
 

@@ -197,8 +197,8 @@ class EmbeddedRegistry:
         if self._state is ConnectionState.SUSPENDED:
             self.reconnect()
         if self._state is ConnectionState.CONNECTED:
-            await self._store.end_session(self._session_id)
-            self.session_ended()
+            with suppress(SessionExpiredError):  # it has ended meanwhile
+                await self._store.end_session(self._session_id)
 
     def disconnect(self) -> None:
         """Cut the connection: the session's timeout starts to run. For tests and simulations."""
@@ -267,11 +267,9 @@ class EmbeddedRegistry:
 
     def _timed_out(self, session_id: int) -> None:
         self._expiry = None
-        self._store.end_session(session_id).add_done_callback(self._ended_by_timeout)
-
-    def _ended_by_timeout(self, future: asyncio.Future[None]) -> None:
-        future.exception()  # that it was over already, or that the store is: it is over in any case
-        self.session_ended()
+        ended = self._store.end_session(session_id)
+        # An error tells that it was over already, or that the store is: it is over in any case.
+        ended.add_done_callback(lambda future: future.exception())
 
     def _set_state(self, state: ConnectionState) -> None:
         self._state = state

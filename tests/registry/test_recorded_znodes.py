@@ -26,10 +26,9 @@ def recorded_bytes(entry):
 def check(path, data):
     znode = znode_class(path)
     assert znode is not None, f"no class for {path}"
-    if (data is None and path in ("/latest_producer_id_block",)) or (
-        data is None and "/brokers/ids/" in path
-    ):
-        return  # created without data, filled by the next operation
+    filled_by_the_next_operation = path == "/latest_producer_id_block" or path.startswith("/brokers/ids/")
+    if data is None and filled_by_the_next_operation:
+        return
     assert znode.decode(data, path).encode() == data, path
 
 

@@ -1,0 +1,447 @@
+"""What only the embedded store promises: its file, durability, order of visibility, failure, determinism."""
+
+import asyncio
+import contextlib
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.counts import count
+
+from registry.embedded import EmbeddedStore
+from registry.errors import (
+    ConnectionLossError,
+    NodeExistsError,
+    NoNodeError,
+    RegistryClosedError,
+    RegistryCorruptError,
+    RegistryError,
+    RegistryInUseError,
+    RegistryStorageError,
+    SessionExpiredError,
+)
+from registry.interface import Acl, ConnectionState, Create, Delete, Set
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextlib.asynccontextmanager
+async def opened(path, **options):
+    store = await EmbeddedStore.open(path, **options)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def connected(store):
+    registry = store.session()
+    await registry.start()
+    return registry
+
+
+class Disk:
+    """An injected way to block that lets commits through only when told to, or fails them."""
+
+    def __init__(self):
+        self.commits = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error = None
+
+    async def __call__(self, work):
+        await self.gate.wait()
+        self.commits += 1
+        if self.error is not None:
+            raise self.error
+        return work()
+
+
+async def test_everything_but_ephemerals_survives(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    acl = [Acl(31, "world", "anyone"), Acl(1, "digest", "a:b:c")]
+    async with opened(path) as store:
+        registry = await connected(store)
+        await registry.create("/a", b"\x00\xff", acl=acl)
+        await registry.create("/a/s-", sequence=True)
+        await registry.create("/a/é", None)
+        await registry.create("/a/gone")
+        await registry.delete("/a/gone")
+        await registry.create("/e", ephemeral=True)
+        await registry.create("/a/e", ephemeral=True)
+        await registry.set("/a", b"", 0)
+        before = {p: await registry.get(p) for p in ("/a", "/a/s-0000000000", "/a/é")}
+        zxid = store.tree.zxid
+    async with opened(path) as store:
+        registry = await connected(store)
+        assert sorted(await registry.children("/")) == ["a"]
+        assert sorted(await registry.children("/a")) == ["s-0000000000", "é"]
+        data, stat = await registry.get("/a")
+        old = before.pop("/a")
+        assert data == old[0] == b""
+        assert stat.cversion == old[1].cversion + 1  # one ephemeral child was removed
+        assert stat.pzxid == store.tree.zxid == zxid + 1
+        assert stat.mzxid == old[1].mzxid
+        assert {p: await registry.get(p) for p in before} == before
+        assert (await registry.get_acl("/a"))[0] == tuple(acl)
+        # The counter of sequential nodes goes on, and so does the zxid.
+        assert await registry.create("/a/s-", sequence=True) == "/a/s-0000000004"
+        assert (await registry.exists("/a/s-0000000004")).czxid > zxid
+
+
+async def test_reopening_gives_the_same_tree(tmp_path):
+    """Random operations of all kinds; memory and file agree after each reopening."""
+    rng = random.Random(7)
+    path = tmp_path / "registry.sqlite"
+    paths = ["/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/1", "/a/x/2"]
+
+    def operation():
+        target = rng.choice(paths)
+        kind = rng.randrange(4)
+        if kind == 0:
+            return Delete(target, rng.choice([-1, -1, 0]))
+        if kind == 1:
+            return Set(target, rng.randbytes(rng.randrange(20)), rng.choice([-1, -1, 1]))
+        return Create(target, rng.randbytes(3), sequence=rng.random() < 0.2)
+
+    done = failed = 0
+    for _round in range(count(5, 50)):
+        async with opened(path) as store:
+            registry = await connected(store)
+            for _ in range(60):
+                ops = [operation() for _ in range(rng.choice([1, 1, 2, 3]))]
+                nodes = dict(store.tree.nodes)
+                try:
+                    await registry.multi(ops)
+                    done += 1
+                except RegistryError:
+                    failed += 1
+                    assert store.tree.nodes == nodes
+            nodes, zxid = store.tree.nodes, store.tree.zxid
+        async with opened(path) as store:
+            assert store.tree.nodes == nodes
+            assert store.tree.zxid <= zxid
+            children = {p: store.tree.children(p) for p in nodes}
+            for p, node in nodes.items():
+                assert len(children[p]) == node.num_children
+                assert all(f"{p.rstrip('/')}/{name}" in nodes for name in children[p])
+    assert min(done, failed) > 50
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from registry.embedded import EmbeddedStore
+
+async def main():
+    store = await EmbeddedStore.open(Path(sys.argv[1]))
+    registries = [store.session() for _ in range(3)]
+    for registry in registries:
+        await registry.start()
+    await registries[0].create(f"/alive", ephemeral=True)
+
+    async def write(registry, who):
+        n = 0
+        while True:
+            path = await registry.create(f"/{who}-", str(n).encode(), sequence=True)
+            print(who, n, path, flush=True)
+            n += 1
+
+    await asyncio.gather(*(write(registry, who) for who, registry in enumerate(registries)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kill", range(count(2, 25)))
+async def test_what_was_acknowledged_survives_a_kill(tmp_path, kill):
+    path = tmp_path / "registry.sqlite"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    with writer:
+        lines = [writer.stdout.readline() for _ in range(20 + 13 * kill)]
+        writer.send_signal(signal.SIGKILL)
+        lines += writer.stdout.readlines()
+    acknowledged = [line.split() for line in lines if line.endswith("\n")]
+    assert len(acknowledged) >= 20
+    async with opened(path) as store:
+        registry = await connected(store)
+        for _who, n, node in acknowledged:
+            assert (await registry.get(node))[0] == n.encode()
+        assert await registry.exists("/alive") is None
+        # Nothing in between is missing either: each writer waited for one before it made the next.
+        written = sorted(
+            (node.split("-")[0], (await registry.get(f"/{node}"))[0]) for node in await registry.children("/")
+        )
+        for who in "012":
+            numbers = sorted(int(n) for w, n in written if w == who)
+            assert numbers == list(range(len(numbers)))
+            last = max(int(n) for w, n, _ in acknowledged if w == who)
+            assert len(numbers) in (last + 1, last + 2)
+
+
+async def test_a_second_opener_is_refused(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    script = (
+        "import asyncio, sys; from pathlib import Path; from registry.embedded import EmbeddedStore\n"
+        "asyncio.run(EmbeddedStore.open(Path(sys.argv[1])))"
+    )
+
+    def other_process():
+        return subprocess.run(
+            [sys.executable, "-c", script, str(path)], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    async with opened(path) as store:
+        with pytest.raises(RegistryInUseError, match="another process has the registry open"):
+            await EmbeddedStore.open(path)
+        result = await asyncio.to_thread(other_process)
+        assert result.returncode != 0
+        assert f"RegistryInUseError: {path}: another process has the registry open" in result.stderr
+        registry = await connected(store)
+        await registry.create("/still-works")
+    assert (await asyncio.to_thread(other_process)).returncode == 0
+
+
+async def test_files_that_are_no_registry_are_refused(tmp_path):
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(bytes(range(256)) * 64)
+    with pytest.raises(RegistryCorruptError, match="not a registry"):
+        await EmbeddedStore.open(garbage)
+    assert garbage.read_bytes() == bytes(range(256)) * 64
+
+    foreign = tmp_path / "foreign"
+    with contextlib.closing(sqlite3.connect(foreign)) as connection, connection:
+        connection.execute("CREATE TABLE t (x)")
+    with pytest.raises(RegistryCorruptError, match="another program"):
+        await EmbeddedStore.open(foreign)
+
+    with pytest.raises(RegistryStorageError, match="cannot be opened"):
+        await EmbeddedStore.open(tmp_path / "no" / "such" / "directory")
+
+
+@pytest.mark.parametrize(
+    ("damage", "rule"),
+    [
+        ("PRAGMA user_version = 2", "layout 2 is not known"),
+        ("DELETE FROM meta", "last zxid is missing"),
+        ("DELETE FROM znode WHERE path = '/'", "no root"),
+        ("DELETE FROM znode WHERE path = '/a'", "/a/b has no parent"),
+        ("UPDATE znode SET acl = 'nonsense'", "not a registry"),
+    ],
+)
+async def test_damaged_content_is_refused(tmp_path, damage, rule):
+    path = tmp_path / "registry.sqlite"
+    async with opened(path) as store:
+        await (await connected(store)).create("/a/b", make_parents=True)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(RegistryCorruptError, match=rule):
+        await EmbeddedStore.open(path)
+
+
+async def test_power_cut_settings(tmp_path, open_file):
+    """A commit is durable only with FULL in WAL mode."""
+    file, _tree = open_file(tmp_path / "registry.sqlite")
+    execute = file._connection.execute
+    assert execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert execute("PRAGMA synchronous").fetchone() == (2,)
+    assert execute("PRAGMA locking_mode").fetchone() == ("exclusive",)
+
+
+async def test_nothing_is_visible_before_it_is_durable(tmp_path, calls):
+    disk = Disk()
+    async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
+        registry, other = await connected(store), await connected(store)
+        called = calls()
+        other.watch_children("/", called)
+        disk.gate.clear()
+        write = asyncio.create_task(registry.create("/a"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not write.done()
+        assert await other.exists("/a") is None
+        assert called.count == 0
+        disk.gate.set()
+        await write
+        assert await other.exists("/a") is not None
+        await called.wait()
+
+
+async def test_concurrent_writes_share_a_commit_and_keep_their_order(tmp_path):
+    disk = Disk()
+    async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
+        first, second = await connected(store), await connected(store)
+        commits = disk.commits
+        results = await asyncio.gather(
+            first.create("/a", b"first"),
+            second.create("/a", b"second"),
+            second.set("/a", b"third", 0),
+            first.delete("/nothing"),
+            first.create("/a/b"),
+            return_exceptions=True,
+        )
+        assert disk.commits == commits + 1
+        assert [type(result).__name__ for result in results] == [
+            "str",
+            "NodeExistsError",
+            "Stat",
+            "NoNodeError",
+            "str",
+        ]
+        assert (await first.get("/a"))[0] == b"third"
+        b, a = await first.exists("/a/b"), await first.exists("/a")
+        assert a.czxid < a.mzxid < b.czxid == a.pzxid  # a transaction each, none for those that failed
+        assert b.czxid == a.czxid + 2
+
+
+async def test_a_failed_commit_ends_everything(tmp_path, calls):
+    disk = Disk()
+    path = tmp_path / "registry.sqlite"
+    async with opened(path, run_blocking=disk) as store:
+        registry, other = await connected(store), await connected(store)
+        await registry.create("/kept")
+        expired = calls()
+        other.listen(expired)
+        await asyncio.sleep(0)
+        disk.error = RegistryStorageError("the disk is full")
+        results = await asyncio.gather(registry.create("/a"), other.create("/b"), return_exceptions=True)
+        assert [str(result) for result in results] == ["the disk is full"] * 2
+        await expired.wait()
+        assert registry.state is other.state is ConnectionState.EXPIRED
+        with pytest.raises(SessionExpiredError):
+            await registry.get("/kept")
+        with pytest.raises(RegistryStorageError):
+            await registry.start()
+        await registry.close()
+    async with opened(path) as store:
+        assert sorted(store.tree.nodes) == ["/", "/kept"]
+
+
+async def test_a_full_disk_is_reported(tmp_path, open_file):
+    file, tree = open_file(tmp_path / "registry.sqlite")
+    file._connection.execute("PRAGMA max_page_count = 8")
+    node = tree.node("/")._replace(data=bytes(1 << 20))
+    with pytest.raises(RegistryStorageError, match="full"):
+        file.write({"/a": node}, 1)
+
+
+async def test_a_caller_that_gives_up_does_not_stop_its_write(tmp_path):
+    disk = Disk()
+    async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
+        registry = await connected(store)
+        disk.gate.clear()
+        task = asyncio.create_task(registry.create("/a"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        disk.gate.set()
+        await registry.create("/b")
+        assert await registry.children("/") == ["a", "b"]
+
+
+async def test_writes_under_way_are_lost_to_sight_at_a_disconnect(tmp_path):
+    disk = Disk()
+    async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
+        registry = await connected(store)
+        disk.gate.clear()
+        task = asyncio.create_task(registry.create("/a"))
+        await asyncio.sleep(0)
+        registry.disconnect()
+        with pytest.raises(ConnectionLossError):
+            await task
+        disk.gate.set()
+        registry.reconnect()
+        with pytest.raises(NodeExistsError):  # it was applied all the same
+            await registry.create("/a")
+
+
+async def test_an_expired_session_writes_nothing_that_it_queued_later(tmp_path):
+    disk = Disk()
+    async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
+        registry, other = await connected(store), await connected(store)
+        disk.gate.clear()
+        before = asyncio.create_task(registry.create("/before", ephemeral=True))
+        end = asyncio.create_task(registry.expire())
+        after = asyncio.create_task(registry.create("/after", ephemeral=True))
+        await asyncio.sleep(0)
+        disk.gate.set()
+        assert await before == "/before"
+        await end
+        with pytest.raises(SessionExpiredError):
+            await after
+        assert await other.children("/") == []
+        with pytest.raises(NoNodeError):
+            await other.get("/before")
+
+
+async def test_close_waits_for_writes_and_refuses_more(tmp_path):
+    path = tmp_path / "registry.sqlite"
+    store = await EmbeddedStore.open(path)
+    registry = await connected(store)
+    write = asyncio.create_task(registry.create("/a"))
+    await asyncio.sleep(0)
+    await store.close()
+    await store.close()
+    assert await write == "/a"
+    with pytest.raises(SessionExpiredError):
+        await registry.create("/b")
+    with pytest.raises(RegistryClosedError):
+        await store.session().start()
+    await registry.close()
+    async with opened(path) as store:
+        assert store.tree.get("/a") is not None
+
+
+async def test_time_is_injected():
+    times = iter(range(1_000, 9_000, 1_000))
+    async with opened(None, now_ms=lambda: next(times)) as store:
+        registry = await connected(store)  # the store took 1000 for session ids
+        await registry.create("/a")
+        stat = await registry.set("/a", b"")
+        assert (stat.ctime, stat.mtime) == (2_000, 3_000)
+
+
+async def test_watches_do_not_fire_without_a_change(calls):
+    async with opened(None) as store:
+        registry = await connected(store)
+        await registry.create("/a/b", make_parents=True)
+        data, children = calls(), calls()
+        registry.watch_data("/a", data)
+        registry.watch_children("/a", children)
+        await registry.set("/a/b", b"")
+        await registry.create("/c")
+        with pytest.raises(NodeExistsError):
+            await registry.create("/a/b")
+        with pytest.raises(NodeExistsError):
+            await registry.multi([Create("/a/x"), Create("/a/b")])
+        await asyncio.sleep(0)
+        assert (data.count, children.count) == (0, 0)
+        await registry.set("/a", b"")
+        await asyncio.sleep(0)
+        assert (data.count, children.count) == (1, 0)
+        await asyncio.gather(registry.create("/a/y"), registry.create("/a/z"))
+        await asyncio.sleep(0)
+        assert (data.count, children.count) == (1, 1)
+
+
+async def test_no_thread_and_no_sqlite_without_a_file():
+    """A simulation runs on a virtual clock: nothing may happen off the loop."""
+    script = (
+        "import asyncio, sys, threading\n"
+        "from registry.embedded import EmbeddedStore\n"
+        "async def main():\n"
+        "    store = await EmbeddedStore.open()\n"
+        "    registry = store.session(); await registry.start(); await registry.create('/a'); await store.close()\n"
+        "    assert threading.active_count() == 1\n"
+        "    assert 'sqlite3' not in sys.modules and 'json' not in sys.modules\n"
+        "asyncio.run(main())"
+    )
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], cwd=ROOT, check=True)
