@@ -24,7 +24,7 @@ from zlib import crc32
 from protocol.buffer import Buffer
 from protocol.compression import CompressionType, compress, decompress
 from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from protocol.record import NO_TIMESTAMP, Record
+from protocol.record import NO_TIMESTAMP, Record, wrap_int64
 from protocol.record_batch import (
     COMPRESSION_MASK,
     DECOMPRESSION_LIMIT,
@@ -178,7 +178,7 @@ class LegacyMessage:
         appended = self.timestamp_type is TimestampType.LOG_APPEND_TIME
         return [
             Record(
-                base + message.offset,
+                wrap_int64(base + message.offset),
                 self.timestamp if appended else message.timestamp,
                 _copy(message.key),
                 _copy(message.value),

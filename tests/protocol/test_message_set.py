@@ -189,6 +189,13 @@ def test_wrappers_that_are_refused(message_set: bytes, reason: str) -> None:
         message.records()
 
 
+def test_offsets_inside_that_overflow_wrap_around() -> None:
+    """As in Kafka, which renumbers the records anyhow; nothing but an int64 may come out."""
+    inner = build_set(1, [(2**62, 1, None, b"a")]) + build_set(1, [(-(2**62), 1, None, b"b")])
+    offsets = [record.offset for record in read_message(wrapper(1, inner, 2**62)).records()]
+    assert offsets == [-(2**62), 2**62]
+
+
 def test_corruption_inside_a_wrapper() -> None:
     inner = bytearray(build_set(1, some(1)))
     inner[-1] ^= 1
