@@ -1,0 +1,137 @@
+"""Helpers of the storage tests: recorded log directories, logs in a temporary place, batches to append."""
+
+import json
+import shutil
+from base64 import b64decode
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from protocol.compression import CompressionType
+from protocol.record import Record
+from protocol.record_batch import RecordBatch, iter_batches
+from protocol.record_batch_builder import RecordBatchBuilder
+from storage.file_system import FileSystem
+from storage.log import Log
+from storage.log_config import LogConfig
+from support.reference import REFERENCE
+
+LOG_DIRS = REFERENCE / "log-dirs"
+RECORDED_NOW_MS = 1_795_236_000_000  # a little after the recording
+BASE_TIME_MS = 1_700_000_000_000
+
+EXPECTED = sorted(path.stem for path in (LOG_DIRS / "expected").glob("*.json"))
+
+
+def expected(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((LOG_DIRS / "expected" / f"{name}.json").read_text())
+    return content
+
+
+def recorded_directory(name: str) -> Path:
+    """`name` as in expected/: the partition, with `.broker-N` where there are several."""
+    partition, _, broker = name.partition(".")
+    if broker:
+        return LOG_DIRS / partition.rpartition("-")[0] / broker / partition
+    return LOG_DIRS / "broker-0" / partition
+
+
+def copy_directory(name: str, target: Path) -> Path:
+    """A writable copy of a recorded partition."""
+    source = recorded_directory(name)
+    directory = target / source.name
+    directory.mkdir(parents=True)
+    for file in source.iterdir():
+        shutil.copyfile(file, directory / file.name)
+    return directory
+
+
+def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_MS, **settings: Any) -> Log:
+    """Open with Kafka's defaults, `settings` of LogConfig (snake case) and of `Log.open` (named below) aside."""
+    of_open = {
+        name: settings.pop(name)
+        for name in ("recovery_point", "log_start_offset", "topic_id", "full_validation", "fs")
+        if name in settings
+    }
+    return Log.open(
+        directory,
+        LogConfig().with_overrides(**settings),
+        fs=of_open.pop("fs", None) or FileSystem(),
+        now_ms=lambda: now_ms,
+        clean_shutdown=clean,
+        **of_open,
+    )
+
+
+def batch(
+    *values: bytes | str,
+    timestamp: int = BASE_TIME_MS,
+    step: int = 1,
+    key: bytes | None = b"k",
+    codec: CompressionType = CompressionType.NONE,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    transactional: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """One batch; `producer` is (id, epoch, base sequence), `step` the ms from record to record."""
+    builder = RecordBatchBuilder(
+        base_offset,
+        codec,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=producer[2],
+        transactional=transactional,
+        partition_leader_epoch=leader_epoch,
+    )
+    for index, value in enumerate(values):
+        builder.append(timestamp + index * step, key, value.encode() if isinstance(value, str) else value)
+    return builder.build()
+
+
+def read_batches(log: Log, offset: int | None = None, max_bytes: int = 1 << 20) -> list[RecordBatch]:
+    """Every batch from `offset` on, read as a consumer reads: fetch after fetch."""
+    position = log.log_start_offset if offset is None else offset
+    found: list[RecordBatch] = []
+    while True:
+        info = log.read(position, max_bytes, max_offset=log.log_end_offset)
+        if info.records is None:
+            return found
+        data = info.records.to_bytes()
+        whole = [each for each in iter_whole(data) if each.next_offset > position]
+        assert whole
+        found += whole
+        position = whole[-1].next_offset
+
+
+def iter_whole(data: bytes) -> list[RecordBatch]:
+    """The whole batches in what a fetch returned; the last one may be cut off."""
+    end = 0
+    while end + 12 <= len(data):
+        size = int.from_bytes(data[end + 8 : end + 12], "big") + 12
+        if end + size > len(data):
+            break
+        end += size
+    return list(iter_batches(data[:end]))
+
+
+def read_records(log: Log, offset: int | None = None) -> list[Record]:
+    start = log.log_start_offset if offset is None else offset
+    return [
+        record
+        for each in read_batches(log, offset)
+        if not each.is_control
+        for record in each.records()
+        if record.offset >= start
+    ]
+
+
+def matches(actual: bytes | None, recorded: Any) -> bool:
+    """Whether bytes are what expected/ describes: null, text, base64 or a hash of long ones."""
+    if recorded is None or actual is None:
+        return recorded is None and actual is None
+    if isinstance(recorded, str):
+        return actual == recorded.encode()
+    if "b64" in recorded:
+        return actual == b64decode(recorded["b64"])
+    return len(actual) == recorded["len"] and sha256(actual).hexdigest() == recorded["sha256"]
