@@ -160,14 +160,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("kill", range(count(2, 25)))
 async def test_what_was_acknowledged_survives_a_kill(tmp_path, kill):
     path = tmp_path / "registry.sqlite"
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    with writer:
-        lines = [writer.stdout.readline() for _ in range(20 + 13 * kill)]
-        writer.send_signal(signal.SIGKILL)
-        lines += writer.stdout.readlines()
-    acknowledged = [line.split() for line in lines if line.endswith("\n")]
+    acknowledged = await asyncio.to_thread(acknowledged_until_killed, path, 20 + 13 * kill)
     assert len(acknowledged) >= 20
     async with opened(path) as store:
         registry = await connected(store)
@@ -175,14 +168,24 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path, kill):
             assert (await registry.get(node))[0] == n.encode()
         assert await registry.exists("/alive") is None
         # Nothing in between is missing either: each writer waited for one before it made the next.
-        written = sorted(
-            (node.split("-")[0], (await registry.get(f"/{node}"))[0]) for node in await registry.children("/")
-        )
         for who in "012":
-            numbers = sorted(int(n) for w, n in written if w == who)
-            assert numbers == list(range(len(numbers)))
-            last = max(int(n) for w, n, _ in acknowledged if w == who)
-            assert len(numbers) in (last + 1, last + 2)
+            nodes = [node for node in await registry.children("/") if node.startswith(f"{who}-")]
+            written = [int((await registry.get(f"/{node}"))[0]) for node in nodes]
+            assert written == list(range(len(nodes)))
+            last = max((int(n) for w, n, _ in acknowledged if w == who), default=-1)
+            assert len(nodes) in (last + 1, last + 2)
+
+
+def acknowledged_until_killed(path, lines_before):
+    """Kill a writer after some lines; (writer, number, node) of what it was told is written."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    with writer:
+        lines = [writer.stdout.readline() for _ in range(lines_before)]
+        writer.send_signal(signal.SIGKILL)
+        lines += writer.stdout.readlines()
+    return [line.split() for line in lines if line.endswith("\n")]
 
 
 async def test_a_second_opener_is_refused(tmp_path):
@@ -287,13 +290,8 @@ async def test_concurrent_writes_share_a_commit_and_keep_their_order(tmp_path):
             return_exceptions=True,
         )
         assert disk.commits == commits + 1
-        assert [type(result).__name__ for result in results] == [
-            "str",
-            "NodeExistsError",
-            "Stat",
-            "NoNodeError",
-            "str",
-        ]
+        kinds = [type(result).__name__ for result in results]
+        assert kinds == ["str", "NodeExistsError", "Stat", "NoNodeError", "str"]
         assert (await first.get("/a"))[0] == b"third"
         b, a = await first.exists("/a/b"), await first.exists("/a")
         assert a.czxid < a.mzxid < b.czxid == a.pzxid  # a transaction each, none for those that failed
@@ -439,7 +437,8 @@ async def test_no_thread_and_no_sqlite_without_a_file():
         "from registry.embedded import EmbeddedStore\n"
         "async def main():\n"
         "    store = await EmbeddedStore.open()\n"
-        "    registry = store.session(); await registry.start(); await registry.create('/a'); await store.close()\n"
+        "    registry = store.session(); await registry.start()\n"
+        "    await registry.create('/a'); await store.close()\n"
         "    assert threading.active_count() == 1\n"
         "    assert 'sqlite3' not in sys.modules and 'json' not in sys.modules\n"
         "asyncio.run(main())"
