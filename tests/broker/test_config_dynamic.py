@@ -142,7 +142,8 @@ def test_check_sees_both_layers():
 
 
 def test_apply_changes_the_config_in_place_the_brokers_own_setting_first():
-    config = BrokerConfig({"message.max.bytes": "3"})
+    config = BrokerConfig({"message.max.bytes": "3", "num.io.threads": "2"})
+    warnings = list(config.warnings)
     dynamic = DynamicBrokerConfig(config)
     assert dynamic.apply(cluster_wide={"message.max.bytes": "4", "log.segment.bytes": "99"}) == (
         frozenset({"message.max.bytes", "log.segment.bytes"}),
@@ -156,6 +157,7 @@ def test_apply_changes_the_config_in_place_the_brokers_own_setting_first():
     assert dynamic.apply(cluster_wide={})[0] == {"message.max.bytes", "log.segment.bytes"}
     assert (config.message_max_bytes, config.log_segment_bytes) == (3, 1073741824)
     assert dynamic.apply(per_broker={}, cluster_wide={}) == (frozenset(), [])
+    assert config.warnings == warnings != []
 
 
 def test_apply_leaves_out_what_is_not_valid():
