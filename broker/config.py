@@ -230,9 +230,11 @@ class BrokerConfig:
     def become(self, other: BrokerConfig) -> frozenset[str]:
         """Takes the values of `other`, in place; returns the names of the settings that changed."""
         changed = frozenset(name for name, value in other.values.items() if value != self.values.get(name))
-        warnings = self.warnings
+        warnings, assigned = self.warnings, self._assigned_id
         self.__dict__.update(other.__dict__)
         self.warnings = warnings
+        if assigned is not None:
+            self.assign_broker_id(assigned)
         return changed
 
     def _take(self, name: str, text: str) -> None:

@@ -160,6 +160,14 @@ def test_apply_changes_the_config_in_place_the_brokers_own_setting_first():
     assert config.warnings == warnings != []
 
 
+def test_a_generated_id_stays():
+    config = BrokerConfig({})
+    dynamic = DynamicBrokerConfig(config)
+    config.assign_broker_id(1001)
+    dynamic.apply(per_broker={"message.max.bytes": "5"})
+    assert (config.broker_id, config.message_max_bytes) == (1001, 5)
+
+
 def test_apply_leaves_out_what_is_not_valid():
     config = BrokerConfig({})
     dynamic = DynamicBrokerConfig(config)
