@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from registry.java_order import immutable_map_order, properties_order
-from registry.znode import Content, EmptyZnode, Znode, to_json
+from registry.znode import Content, EmptyZnode, Znode, parse_integer, to_json
 
 # Protocols that are their listener's name where a registration has no map (versions 2 and 3).
 _DEFAULT_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -130,10 +130,10 @@ def _range(content: Content) -> tuple[int, int]:
 def _endpoint(content: Content, text: str, protocols: dict[str, str]) -> Endpoint:
     listener, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
-    if not separator or not colon or not port.lstrip("-").isdecimal():
+    if not separator or not colon:
         content.fail("endpoints", f"must be of the form LISTENER://host:port: {text!r}")
     if listener not in protocols:
         content.fail("listener_security_protocol_map", f"must name the protocol of listener {listener}")
-    return Endpoint(
-        listener, protocols[listener], host.removeprefix("[").removesuffix("]") or None, int(port)
-    )
+    host = host.removeprefix("[").removesuffix("]")
+    number = parse_integer(port, content.path, f"the port in {text!r}", 32)
+    return Endpoint(listener, protocols[listener], host or None, number)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.errors import ZnodeFormatError
 from registry.java_order import immutable_map_order
 from registry.znode import Content, EmptyZnode, Znode, parse_integer, parse_text, to_json
 
@@ -83,10 +82,7 @@ class ControllerEpochZnode(Znode):
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> ControllerEpochZnode:
         """Read decimal digits."""
-        epoch = parse_integer(parse_text(data, path), path, "the controller epoch")
-        if not -(1 << 31) <= epoch < 1 << 31:
-            raise ZnodeFormatError(path, "the controller epoch must be an integer of 32 bits")
-        return cls(epoch=epoch)
+        return cls(epoch=parse_integer(parse_text(data, path), path, "the controller epoch", 32))
 
 
 class ClusterZnode(EmptyZnode):
@@ -186,9 +182,7 @@ class ProducerIdBlockZnode(Znode):
         content = Content.parse(data, path)
         start, end = content.long_text("block_start"), content.long_text("block_end")
         if not 0 <= start <= end:
-            content.fail(
-                "block_end", f"must not be below block_start, which must not be negative: {start}, {end}"
-            )
+            content.fail("block_end", f"and block_start must be an ascending range from 0 up: {start}, {end}")
         return cls(broker=content.integer("broker"), block_start=start, block_end=end)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from protocol.uuid import uuid_from_string, uuid_to_string
 from registry.errors import ZnodeFormatError
 from registry.java_order import mutable_map_order
-from registry.znode import Content, EmptyZnode, Znode, to_json
+from registry.znode import Content, EmptyZnode, Znode, parse_integer, to_json
 
 LEADER_RECOVERED = 0
 LEADER_RECOVERING = 1
@@ -156,7 +156,6 @@ def _replicas(content: Content, name: str) -> dict[int, list[int]]:
     nested = content.object(name)
     replicas = {}
     for text in nested.names():
-        if not (text.isascii() and text.isdigit()):
-            nested.fail(text, "must be a partition number")
-        replicas[int(text)] = nested.integers(text)
+        partition = parse_integer(text, content.path, f"each partition in {name}", 32)
+        replicas[partition] = nested.integers(text)
     return replicas

@@ -210,11 +210,13 @@ class Content:
         return self._fields[name]
 
 
-def parse_integer(text: str, path: str, what: str) -> int:
-    """Parse a decimal Java long. Raises ZnodeFormatError."""
+def parse_integer(text: str, path: str, what: str, bits: int = 64) -> int:
+    """Parse a decimal integer as Java's parseInt and parseLong do. Raises ZnodeFormatError."""
     digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or not -(1 << 63) <= int(text) < 1 << 63:
-        raise ZnodeFormatError(path, f"{what} must be a decimal integer of 64 bits")
+    limit = 1 << bits - 1
+    # The length is looked at first: Python refuses to convert thousands of digits.
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 99 or not -limit <= int(text) < limit:
+        raise ZnodeFormatError(path, f"{what} must be a decimal integer of {bits} bits")
     return int(text)
 
 
