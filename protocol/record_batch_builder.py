@@ -8,9 +8,8 @@ itself.
 from collections.abc import Sequence
 from typing import Final
 
-from crc32c import crc32c
-
 from protocol.buffer import Buffer
+from protocol.checksum import crc32c
 from protocol.compression import CompressionType, compress
 from protocol.record import INT32_MAX, INT64_MAX, NO_TIMESTAMP, Header, wrap_int64
 from protocol.record_batch import (

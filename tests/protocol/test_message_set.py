@@ -228,6 +228,13 @@ def test_damage_is_refused(magic: int) -> None:
         read_message(good[:8] + b"\x00\x00\x00\x0d" + good[12:])
 
 
+def test_a_message_must_be_filled_by_key_and_value() -> None:
+    body = build_set(0, [(0, -1, b"k", b"v")])[16:] + b"\x00"
+    message_set = struct.pack(">qiI", 0, len(body) + 4, crc32(body)) + body
+    with pytest.raises(CorruptRecordError, match="key and value end at byte 28 of 29"):
+        read_message(message_set)
+
+
 def test_a_log_that_holds_all_formats() -> None:
     parts = [
         build_set(0, some(0)),

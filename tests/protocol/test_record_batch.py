@@ -242,6 +242,10 @@ GOOD = bytes.fromhex("00 00 00 02 6b 02 76 00")
         (b"\xff\xff\xff\xff\x1f" + GOOD, 1),  # 33 bits
         (b"\x80\x80\x80\x80\x80\x00" + GOOD, 1),  # six bytes
         (record_bytes(GOOD + b"\x00"), 1),  # a byte too many
+        (b"\x12" + GOOD + record_bytes(GOOD), 2),  # a length that reaches into the next record
+        (b"\x0e" + GOOD + record_bytes(GOOD), 2),  # a length that ends before the record
+        (record_bytes(bytes.fromhex("00 00 8080808010 02 6b 02 76 00")), 1),  # offset delta of 33 bits
+        (record_bytes(bytes.fromhex("00 8080808080808080800200 02 6b 02 76 00")), 1),  # timestamp delta of 65
         (record_bytes(bytes.fromhex("00 00 00 7e 6b 02 76 00")), 1),  # key beyond the record
         (record_bytes(bytes.fromhex("00 00 00 02 6b 7e 76 00")), 1),  # value beyond the record
         (record_bytes(bytes.fromhex("00 00 00 02 6b 02 76 01")), 1),  # -1 headers
