@@ -1,8 +1,8 @@
 """Walks over the batches of a segment file by their headers, without reading the records.
 
-Magic 2 batches and the older message formats (0 and 1, found in directories that were once written by old brokers)
-share the first 17 bytes: offset, length, (epoch or crc), magic. In the older formats the offset is the *last* one
-of a compressed message set.
+Magic 2 batches and the older message formats (0 and 1, found in directories that were once written by old
+brokers) share the first 17 bytes: offset, length, (epoch or crc), magic. In the older formats the offset is
+the *last* one of a compressed message set.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def parse_header(data: bytes | memoryview, at: int, position: int) -> BatchHeade
 
 
 def iter_headers(file: CachedFile, position: int, end: int) -> Iterator[BatchHeader]:
-    """The headers of the whole batches in [position, end). Raises CorruptRecordError at the first impossible one."""
+    """The headers of the whole batches in [position, end). Raises CorruptRecordError at the first impossible
+    one.
+    """
     while position + _MIN_SIZE <= end:
         data = file.fs.pread(file.open().fd, min(_SCAN_BYTES * 8, end - position), position)
         at = 0

@@ -1,12 +1,13 @@
 """The part of a leader's append that has to look beyond the header, or to write a batch anew.
 
-Most topics never come here: it is for compacted ones (every record needs a key), limits on timestamps, the broker's
-own timestamps (LogAppendTime), a topic's own compression type, message formats 0 and 1, and full validation.
+Most topics never come here: it is for compacted ones (every record needs a key), limits on timestamps, the
+broker's own timestamps (LogAppendTime), a topic's own compression type, message formats 0 and 1, and full
+validation.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from protocol.compression import CompressionType
 from protocol.errors import CorruptRecordError, InvalidRecordError
@@ -18,10 +19,29 @@ from protocol.record_batch import (
     set_max_timestamp_log_append,
 )
 from protocol.record_batch_builder import RecordBatchBuilder
-from storage.errors import InvalidTimestampError, RecordValidationError
+from storage.errors import InvalidTimestampError, RecordTooLargeError, RecordValidationError
 from storage.log_config import LONG_MAX, LogConfig
 
 _ERRORS_NAMED = 3
+
+
+def refuse(records: memoryview, max_message_bytes: int, *, client: bool) -> NoReturn:
+    """Raise what is wrong with a batch whose header broke a rule, in the order in which Kafka looks.
+
+    Raises InvalidRecordError, RecordTooLargeError, CorruptRecordError.
+    """
+    batch = RecordBatch(records)
+    if client and batch.base_offset != 0:
+        raise InvalidRecordError(f"the base offset of a produced batch must be 0, it is {batch.base_offset}")
+    if len(records) > max_message_bytes:
+        raise RecordTooLargeError(len(records), max_message_bytes)
+    batch.check_crc()
+    count, delta = batch.record_count, batch.last_offset_delta
+    if delta + 1 != count or count <= 0:
+        raise InvalidRecordError(f"{count} records announced, last offset delta {delta}")
+    if batch.is_control:
+        raise InvalidRecordError("clients must not write control records")
+    raise InvalidRecordError(f"sequence number {batch.base_sequence} with producer id {batch.producer_id}")
 
 
 class ValidatedBatch(NamedTuple):
@@ -120,13 +140,9 @@ class BatchRules:
                 and not -self.after_max_ms <= now_ms - record.timestamp <= self.before_max_ms
             ):
                 bad_timestamp = True
-                errors.append(
-                    (
-                        index,
-                        f"timestamp {record.timestamp} of the record with offset {record.offset} is outside of "
-                        f"[{now_ms - self.before_max_ms}, {now_ms + self.after_max_ms}]",
-                    )
-                )
+                low, high = now_ms - self.before_max_ms, now_ms + self.after_max_ms
+                reason = f"timestamp {record.timestamp} is outside of [{low}, {high}]"
+                errors.append((index, reason))
             elif self.full and record.offset != batch.base_offset + index:
                 raise RecordValidationError(f"record {index} of the batch has the offset {record.offset}")
         if bad_timestamp:

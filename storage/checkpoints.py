@@ -4,8 +4,9 @@
     2                       number of entries
     topic-a 0 4711          one entry a line: topic, partition, offset
 
-`recovery-point-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks), `log-start-offset-checkpoint`
-and `cleaner-offset-checkpoint` are of this form; `leader-epoch-checkpoint` has the lines "epoch start-offset".
+`recovery-point-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks),
+`log-start-offset-checkpoint` and `cleaner-offset-checkpoint` are of this form; `leader-epoch-checkpoint` has
+the lines "epoch start-offset".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can go wrong in the log: one small hierarchy. `broker/errors.py` maps each to Kafka's error code.
 
-Corrupt bytes in a batch and invalid records are the wire's own errors: see `protocol.errors.CorruptRecordError`
-and `protocol.errors.InvalidRecordError`.
+Corrupt bytes in a batch and invalid records are the wire's own errors: see
+`protocol.errors.CorruptRecordError` and `protocol.errors.InvalidRecordError`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InvalidLogDirectoryNameError(StorageError):
 
     def __init__(self, directory: str | PathLike[str]) -> None:
         super().__init__(
-            f"found directory {directory}: its name is neither topic-partition nor topic-partition.id-delete; "
+            f"found directory {directory}: its name is not topic-partition nor topic-partition.id-delete; "
             "a log directory holds nothing but topic data"
         )
 
@@ -96,7 +96,9 @@ class RecordBatchTooLargeError(StorageError):
 
 
 class RecordValidationError(InvalidRecordError):
-    """Records refused one by one. `record_errors` holds (index in the batch, reason), as Produce v8 reports them."""
+    """Records refused one by one. `record_errors` holds (index in the batch, reason), as Produce v8 reports
+    them.
+    """
 
     record_errors: tuple[tuple[int, str], ...]
 

@@ -8,8 +8,8 @@ from storage.file_system import FileSystem, OpenFile
 class FileRecords:
     """Bytes [position, position + size) of one segment file (satisfies `protocol.buffer.LazyRecords`).
 
-    Holds the descriptor open until it is dropped, so a segment that is deleted meanwhile is read to its end. A
-    truncation by a follower may cut the range: `read` then returns fewer bytes than asked for.
+    Holds the descriptor open until it is dropped, so a segment that is deleted meanwhile is read to its end.
+    A truncation by a follower may cut the range: `read` then returns fewer bytes than asked for.
     """
 
     __slots__ = ("_file", "_pread", "_size", "position")

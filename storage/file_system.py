@@ -1,12 +1,12 @@
 """The file system as storage/ sees it: the one seam through which every byte reaches the disk.
 
 Everything that tests must be able to break (power cut, full disk, slow fsync) goes through an instance of
-`FileSystem`. The hot calls are the operating system's own functions, bound as static attributes, so that they cost
-nothing extra; a subclass replaces them with methods.
+`FileSystem`. The hot calls are the operating system's own functions, bound as static attributes, so that they
+cost nothing extra; a subclass replaces them with methods.
 
 Descriptors are owned by `OpenFile` objects and closed when the last reference is dropped. A reader that still
-holds a range of a file that was deleted or pushed out of the cache therefore reads on undisturbed, and an fsync in
-another thread never meets a descriptor number that has been reused.
+holds a range of a file that was deleted or pushed out of the cache therefore reads on undisturbed, and an
+fsync in another thread never meets a descriptor number that has been reused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import resource
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import TypeVar
 
 from storage.errors import LogDirIOError
@@ -161,7 +162,8 @@ class FileSystem:
 class CachedFile:
     """A file of the log that is opened on use and may be closed at any time by the descriptor cache.
 
-    Users take `handle` if it is not None, else `open()`, and set `used`; they hold the handle while they work.
+    Users take `handle` if it is not None, else `open()`, and set `used`; they hold the handle while they
+    work.
     """
 
     __slots__ = ("create", "fs", "handle", "path", "used")
@@ -202,25 +204,35 @@ class DescriptorCache:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.open_files = 0
+        self._lock = Lock()  # logs are recovered in several threads
         self._queue: deque[CachedFile] = deque()
 
     def add(self, file: CachedFile) -> None:
-        self._queue.append(file)
-        self.open_files += 1
-        while self.open_files > self.limit and len(self._queue) > 1:
+        with self._lock:
+            self._queue.append(file)
+            self.open_files += 1
+            released = self._choose(file)
+        for oldest in released:
+            oldest.release()
+
+    def _choose(self, file: CachedFile) -> list[CachedFile]:
+        released: list[CachedFile] = []
+        while self.open_files - len(released) > self.limit and len(self._queue) > 1:
             oldest = self._queue.popleft()
-            if oldest.handle is None:
+            if oldest is file:
+                self._queue.append(oldest)
+            elif oldest.handle is None:
                 continue  # released by its owner
-            if oldest.used and oldest is not file:
+            elif oldest.used:
                 oldest.used = False
                 self._queue.append(oldest)
-            elif oldest is not file:
-                oldest.release()
             else:
-                self._queue.append(oldest)
+                released.append(oldest)
+        return released
 
     def forget(self) -> None:
         """A file in the queue has been released."""
-        self.open_files -= 1
-        if len(self._queue) > 64 and len(self._queue) > 4 * self.open_files:
-            self._queue = deque(file for file in self._queue if file.handle is not None)
+        with self._lock:
+            self.open_files -= 1
+            if len(self._queue) > 64 and len(self._queue) > 4 * self.open_files:
+                self._queue = deque(file for file in self._queue if file.handle is not None)

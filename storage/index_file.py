@@ -1,9 +1,10 @@
 """What the two sparse indexes of a segment share: fixed-size entries in a file, ascending, big-endian.
 
-Entries are appended by `pwrite` and searched by `pread`: no map, so neither a full disk nor a file that was cut can
-raise a SIGBUS, and an index that nobody looks into holds no memory. The number of entries in use is kept here, not
-taken from the file: what lies behind it is not part of the index. Kafka preallocates an index with zeros while it
-is open; such a tail is found and ignored when the index is loaded, and cut off when the index is trimmed.
+Entries are appended by `pwrite` and searched by `pread`: no map, so neither a full disk nor a file that was
+cut can raise a SIGBUS, and an index that nobody looks into holds no memory. The number of entries in use is
+kept here, not taken from the file: what lies behind it is not part of the index. Kafka preallocates an index
+with zeros while it is open; such a tail is found and ignored when the index is loaded, and cut off when the
+index is trimmed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Leader epochs of a partition: where each began. Kept in `leader-epoch-checkpoint` ("epoch start-offset" lines).
+"""Leader epochs of a partition: where each began. Kept in `leader-epoch-checkpoint` ("epoch start-offset"
+lines).
 
-A follower finds by them where its log parts from the leader's (KIP-101, KIP-279). Epochs and start offsets rise
-strictly together; a new entry removes those that it contradicts.
+A follower finds by them where its log parts from the leader's (KIP-101, KIP-279). Epochs and start offsets
+rise strictly together; a new entry removes those that it contradicts.
 
-Writing is not synchronous here: an epoch is derived again from the batches when the log is recovered, so it is
-enough that the file is synced before the recovery point moves past (see `Log.flush`).
+Writing is not synchronous here: an epoch is derived again from the batches when the log is recovered, so it
+is enough that the file is synced before the recovery point moves past (see `Log.flush`).
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch not above `epoch` and where it ended.
+        """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch not above `epoch` and where
+        it ended.
 
         (-1, -1) where nothing can be said: an undefined epoch, one newer than all known ones, or none known.
         An epoch before the first known one ends where that begins.
@@ -120,9 +122,9 @@ class LeaderEpochCache:
             self._replace([entry for entry in self.entries if entry[1] < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that ended at or before `start_offset`; the one that it lies in begins there now."""
+        """Forget the epochs that ended by `start_offset`; the one that it lies in begins there now."""
         slot = bisect_right(self._starts, start_offset)
-        if slot and self._starts[slot - 1] != start_offset or slot > 1:
+        if slot > 1 or (slot == 1 and self._starts[0] != start_offset):
             self._replace([(self._epochs[slot - 1], start_offset), *self.entries[slot:]])
 
     def clear(self) -> None:

@@ -2,20 +2,20 @@
 
     log start offset ≤ last stable offset ≤ high watermark ≤ log end offset
 
-Readers see records from the log start offset on; the high watermark is what enough replicas have; the log end offset is
-that of the next append. Everything here is synchronous and belongs to one thread: appends are one `pwrite` into the page
-cache. Only `Flush.run` may leave that thread. `segments` is replaced, never changed, so that a reader keeps what it saw.
+Readers see records from the log start offset on; the high watermark is what enough replicas have; the log end
+offset is that of the next append. Everything here is synchronous and belongs to one thread: appends are one
+`pwrite` into the page cache. Only `Flush.run` may leave that thread. `segments` is replaced, never changed,
+so that a reader keeps what it saw.
 
 An append is checked by header and checksum; records are looked at only where the topic's settings ask for it
-(see `batch_validation`). Base offset and leader epoch are patched in the caller's buffer, which the checksum does not
-cover.
+(see `batch_validation`). Base offset and leader epoch are patched in the caller's buffer, which the checksum
+does not cover.
 """
 
 from __future__ import annotations
 
 import random
 import struct
-from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,17 +23,14 @@ from crc32c import crc32c
 
 from protocol.buffer import Buffer
 from protocol.control_records import EndTransactionMarker, read_end_marker
-from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
-from storage import log_change, log_flush, log_loader, log_lookup
-from storage.batch_validation import BatchRules
+from storage import log_change, log_flush, log_follower, log_loader, log_lookup
+from storage.batch_validation import BatchRules, refuse
 from storage.errors import (
     LogClosedError,
     OffsetOutOfRangeError,
-    OffsetsOutOfOrderError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
-    UnexpectedAppendOffsetError,
 )
 from storage.file_records import FileRecords
 from storage.file_system import FileSystem
@@ -88,10 +85,10 @@ class Log:
         self.producers = ProducerState(fs, str(directory))
         self.leader_epochs = LeaderEpochCache(fs, str(directory))
         self.segments: tuple[LogSegment, ...] = ()
-        self._base_offsets: tuple[int, ...] = ()
+        self.base_offsets: tuple[int, ...] = ()
         self._inactive_bytes = 0
         # Positions that were translated lately, by offset: what tail readers ask for next.
-        self._hints: dict[int, tuple[LogSegment, int]] = {}
+        self.hints: dict[int, tuple[LogSegment, int]] = {}
         self.closed = False
         self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
         # Set by the log manager: files to remove after a delay in ms; a segment was rolled.
@@ -115,12 +112,12 @@ class Log:
         full_validation: bool = False,
         rng: random.Random | None = None,
     ) -> Log:
-        """Load the log in `directory` (`<topic>-<partition>`), or begin one there.
+        """Load the log in `directory` (`<topic>-<partition>`), or begin one.
 
         recovery_point, log_start_offset: what the checkpoints say. clean_shutdown: no segment needs recovery.
         topic_id: given for a new log, or to be held against `partition.metadata`. full_validation: look into
-        every batch as Kafka does. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError, CorruptFileError,
-        LogDirIOError.
+        every batch as Kafka does. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError,
+        CorruptFileError, LogDirIOError.
         """
         topic, partition = log_loader.parse_directory_name(directory.name)
         log = cls(directory, topic, partition, config, fs, now_ms)
@@ -146,9 +143,9 @@ class Log:
         self._max_message_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms
-        self._flush_messages = config.flush_messages
+        self.flush_messages = config.flush_messages
 
-    # -- offsets -------------------------------------------------------------------------------------------------
+    # -- offsets -----------------------------------------------------------------------------------
 
     @property
     def active_segment(self) -> LogSegment:
@@ -193,7 +190,7 @@ class Log:
         """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) if none is known."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
-    # -- append --------------------------------------------------------------------------------------------------
+    # -- append ------------------------------------------------------------------------------------
 
     def append_as_leader(
         self, records: Buffer, leader_epoch: int, *, origin: AppendOrigin = AppendOrigin.CLIENT
@@ -219,20 +216,21 @@ class Log:
         if length + LOG_OVERHEAD != size:
             records = log_change.single_batch(records, length)
             size = len(records)
-        if client and base_offset:
-            raise InvalidRecordError(f"the base offset of a produced batch must be 0, it is {base_offset}")
-        if size > self._max_message_bytes:
-            raise RecordTooLargeError(size, self._max_message_bytes)
-        computed = crc32c(records[21:])
-        if computed != crc:
-            raise CorruptRecordError(0, f"stored crc {crc}, computed crc {computed}")
-        if client:
-            if delta + 1 != count or count <= 0:
-                raise InvalidRecordError(f"{count} records announced, last offset delta {delta}")
-            if attributes & _CONTROL:
-                raise InvalidRecordError("clients must not write control records")
-            if sequence < 0 <= producer_id:
-                raise InvalidRecordError(f"sequence number {sequence} with producer id {producer_id}")
+        if (
+            size > self._max_message_bytes
+            or crc32c(records[21:]) != crc
+            or (
+                client
+                and (
+                    base_offset
+                    or delta + 1 != count
+                    or count <= 0
+                    or attributes & _CONTROL
+                    or sequence < 0 <= producer_id
+                )
+            )
+        ):
+            refuse(records, self._max_message_bytes, client=client)
         log_append_time = -1
         if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
             records, max_timestamp, log_append_time = self._rules.validate(
@@ -248,94 +246,87 @@ class Log:
 
         marker: EndTransactionMarker | None = None
         if producer_id >= 0:
-            last_sequence = (sequence + delta) & _SEQUENCE_MASK
             if attributes & _CONTROL:
-                marker = read_end_marker(RecordBatch(records))
-                if marker is not None:
-                    self.producers.check_marker(producer_id, producer_epoch, marker, first_offset)
-            elif (entry := self.producers.producers.get(producer_id)) is not None:
-                if client:
-                    duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
-                    if duplicate is not None:
-                        return LogAppendInfo(
-                            duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, duplicate.timestamp,
-                            self.log_start_offset, size, True,
-                        )  # fmt: skip
-                    entry.check_epoch(producer_epoch, first_offset)
-                    entry.check_sequence(producer_epoch, sequence, first_offset)
-                else:
-                    entry.check_epoch(producer_epoch, first_offset)
-                entry.check_transactional(attributes & _TRANSACTIONAL != 0, first_offset)
-
+                marker = self._check_marker(records, producer_id, producer_epoch, first_offset)
+            else:
+                duplicate = self._check_producer(
+                    producer_id, producer_epoch, sequence, delta, client, attributes & _TRANSACTIONAL != 0
+                )
+                if duplicate is not None:
+                    return LogAppendInfo(
+                        duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
+                        duplicate.timestamp, self.log_start_offset, size, True,
+                    )  # fmt: skip
         if self.closed:
             raise LogClosedError(f"{self.topic}-{self.partition} is closed")
         if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
             self.leader_epochs.assign(leader_epoch, first_offset)
-        segment = self._segment_for(size, first_offset, last_offset, max_timestamp)
+        segment = self.segment_for(size, first_offset, last_offset, max_timestamp)
         _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
         segment.append(records, size, last_offset, max_timestamp, last_offset)
         next_offset = last_offset + 1
         self.log_end_offset = next_offset
         if producer_id >= 0:
-            if attributes & _CONTROL:
-                if marker is not None:
-                    self._end_transaction(producer_id, producer_epoch, marker, first_offset, max_timestamp)
-            else:
+            if marker is not None:
+                self._end_transaction(producer_id, producer_epoch, marker, first_offset, max_timestamp)
+            elif not attributes & _CONTROL:
+                last_sequence = (sequence + delta) & _SEQUENCE_MASK
                 self.producers.add_batch(
-                    producer_id, producer_epoch, BatchMetadata(last_sequence, last_offset, delta, max_timestamp),
-                    attributes & _TRANSACTIONAL != 0, first_offset,
-                )  # fmt: skip
+                    producer_id,
+                    producer_epoch,
+                    BatchMetadata(last_sequence, last_offset, delta, max_timestamp),
+                    attributes & _TRANSACTIONAL != 0,
+                    first_offset,
+                )
         self.producers.end_offset = next_offset
         return LogAppendInfo(
             first_offset, last_offset, max_timestamp, log_append_time, self.log_start_offset, size,
-            False, next_offset - self.recovery_point >= self._flush_messages,
+            False, next_offset - self.recovery_point >= self.flush_messages,
         )  # fmt: skip
 
     def append_as_follower(self, records: Buffer) -> LogAppendInfo:
-        """Append batches as the leader wrote them, offsets and all; a batch cut off at the end is left out.
+        """Append batches as the leader wrote them, offsets and all; one cut off at the end is left out.
 
-        Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError, RecordBatchTooLargeError,
-        LogDirIOError; the log is then what it was.
+        Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError,
+        RecordBatchTooLargeError, LogDirIOError; the log is then what it was.
         """
-        batches = log_change.whole_batches(memoryview(records))
-        if not batches:
-            return LogAppendInfo(-1, -1, -1, -1, self.log_start_offset, 0)
-        last_offset = -1
-        max_timestamp = -1
-        offset_of_max = -1
-        for batch in batches:
-            batch.check_crc()
-            if batch.last_offset <= last_offset:
-                raise OffsetsOutOfOrderError(f"offset {batch.last_offset} follows {last_offset}")
-            last_offset = batch.last_offset
-            if batch.max_timestamp > max_timestamp:
-                max_timestamp, offset_of_max = batch.max_timestamp, last_offset
-        first_offset = batches[0].base_offset
-        if first_offset < self.log_end_offset:
-            raise UnexpectedAppendOffsetError(first_offset, last_offset, self.log_end_offset)
-        if self.closed:
-            raise LogClosedError(f"{self.topic}-{self.partition} is closed")
-        for batch in batches:
-            if (
-                batch.partition_leader_epoch != self.leader_epochs.latest_epoch
-                and batch.partition_leader_epoch >= 0
-            ):
-                self.leader_epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-        size = batches[-1].position + batches[-1].size_bytes
-        segment = self._segment_for(size, first_offset, last_offset, max_timestamp)
-        segment.append(memoryview(records)[:size], size, last_offset, max_timestamp, offset_of_max)
-        self.log_end_offset = last_offset + 1
-        for batch in batches:
-            aborted = self.producers.replay(batch)
-            if aborted is not None:
-                segment.txn_index.append(aborted)
-        return LogAppendInfo(
-            first_offset, last_offset, max_timestamp, -1, self.log_start_offset, size,
-            False, self.log_end_offset - self.recovery_point >= self._flush_messages,
-        )  # fmt: skip
+        return log_follower.append(self, memoryview(records))
 
-    def _segment_for(self, size: int, first_offset: int, last_offset: int, timestamp: int) -> LogSegment:
-        """The segment that an append of `size` bytes goes to; a new one where the active one is full or old."""
+    def _check_producer(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        sequence: int,
+        delta: int,
+        client: bool,
+        transactional: bool,
+    ) -> BatchMetadata | None:
+        """The batch that this one repeats, if any; raises where the producer must not write it."""
+        entry = self.producers.producers.get(producer_id)
+        if entry is None:
+            return None
+        offset = self.log_end_offset
+        if client:
+            duplicate = entry.find_duplicate(producer_epoch, sequence, (sequence + delta) & _SEQUENCE_MASK)
+            if duplicate is not None:
+                return duplicate
+        entry.check_epoch(producer_epoch, offset)
+        if client:
+            entry.check_sequence(producer_epoch, sequence, offset)
+        entry.check_transactional(transactional, offset)
+        return None
+
+    def _check_marker(
+        self, records: memoryview, producer_id: int, producer_epoch: int, offset: int
+    ) -> EndTransactionMarker | None:
+        """The transaction marker in a control batch; raises for a zombie's."""
+        marker = read_end_marker(RecordBatch(records))
+        if marker is not None:
+            self.producers.check_marker(producer_id, producer_epoch, marker, offset)
+        return marker
+
+    def segment_for(self, size: int, first_offset: int, last_offset: int, timestamp: int) -> LogSegment:
+        """The segment that an append of `size` bytes goes to; a new one if the active one is full or old."""
         if size > self._segment_bytes:
             raise RecordBatchTooLargeError(size, self._segment_bytes)
         segment = self.segments[-1]
@@ -364,7 +355,7 @@ class Log:
             if aborted is not None:
                 self.segments[-1].txn_index.append(aborted)
 
-    # -- read ----------------------------------------------------------------------------------------------------
+    # -- read --------------------------------------------------------------------------------------
 
     def read(
         self,
@@ -377,28 +368,28 @@ class Log:
     ) -> LogReadInfo:
         """Records from `offset` on, of one segment: nothing of them is read here.
 
-        max_bytes: the range is cut there, within a batch if need be. max_offset: records from there on are not
-        to be seen (high watermark, last stable offset or log end offset). min_one_message: the first batch is
-        given whole, whatever max_bytes is. Raises OffsetOutOfRangeError.
+        max_bytes: the range is cut there, within a batch if need be. max_offset: records from there on are
+        not to be seen (high watermark, last stable offset or log end offset). min_one_message: the first
+        batch is given whole, whatever max_bytes is. Raises OffsetOutOfRangeError.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
         if offset >= max_offset:
             if offset == self.log_end_offset:
                 active = self.segments[-1]
-                self._remember(offset, active, active.size)
+                self.remember(offset, active, active.size)
             return LogReadInfo(None, False, [] if include_aborted else None)
         segments = self.segments
-        hint = self._hints.get(offset)
+        hint = self.hints.get(offset)
         if hint is not None and hint[1] < hint[0].size:
             segment, position = hint
             first_size = -1
         else:
-            found = self._find(offset, segments)
+            found = log_lookup.find(self, offset, segments)
             if found is None:
                 return LogReadInfo(None, False, [] if include_aborted else None)
             segment, position, first_size = found
-        end = self._end_position(segment, position, max_offset, segments)
+        end = log_lookup.end_position(self, segment, position, max_offset, segments)
         size = end - position
         incomplete = False
         if size > max_bytes:
@@ -418,38 +409,9 @@ class Log:
             aborted = log_lookup.aborted_transactions(self, segments, segment, offset, position + size)
         return LogReadInfo(records, incomplete, aborted)
 
-    def _find(self, offset: int, segments: tuple[LogSegment, ...]) -> tuple[LogSegment, int, int] | None:
-        """(segment, position, size) of the batch with `offset`, or of the next one if compaction removed that."""
-        number = len(segments) - 1
-        if segments[number].base_offset > offset:
-            number = max(bisect_right(self._base_offsets, offset) - 1, 0)
-        while number < len(segments):
-            found = segments[number].translate(offset)
-            if found is not None:
-                return segments[number], *found
-            number += 1
-        return None
-
-    def _end_position(
-        self, segment: LogSegment, position: int, max_offset: int, segments: tuple[LogSegment, ...]
-    ) -> int:
-        """Where in `segment` the records below `max_offset` end."""
-        if segment is segments[-1]:
-            if max_offset >= self.log_end_offset:
-                self._remember(max_offset, segment, segment.size)
-                return segment.size
-        elif segments[bisect_right(self._base_offsets, segment.base_offset)].base_offset <= max_offset:
-            return segment.size
-        hint = self._hints.get(max_offset)
-        if hint is not None and hint[0] is segment:
-            return hint[1]
-        found = segment.translate(max_offset, position)
-        end = found[0] if found is not None else segment.size
-        self._remember(max_offset, segment, end)
-        return end
-
-    def _remember(self, offset: int, segment: LogSegment, position: int) -> None:
-        hints = self._hints
+    def remember(self, offset: int, segment: LogSegment, position: int) -> None:
+        """Keep a translated position: the end of what was read is where tail readers go on."""
+        hints = self.hints
         if len(hints) >= _MAX_HINTS:
             hints.clear()
         hints[offset] = (segment, position)
@@ -462,15 +424,15 @@ class Log:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the log."""
         return log_lookup.offset_of_max_timestamp(self)
 
-    # -- change --------------------------------------------------------------------------------------------------
+    # -- change ------------------------------------------------------------------------------------
 
     def set_segments(self, segments: tuple[LogSegment, ...]) -> None:
         """Replace the segments (at least one, ascending); readers keep what they saw."""
         assert segments
         self.segments = segments
-        self._base_offsets = tuple(segment.base_offset for segment in segments)
+        self.base_offsets = tuple(segment.base_offset for segment in segments)
         self._inactive_bytes = sum(segment.size for segment in segments[:-1])
-        self._hints.clear()
+        self.hints.clear()
 
     def roll(self) -> LogSegment:
         """Begin a new segment at the log end offset, unless the active one is empty. Raises LogDirIOError."""
@@ -492,10 +454,11 @@ class Log:
         """Write what is known of the producers to `<log end offset>.snapshot`."""
         self.producers.take_snapshot()
 
-    # -- flush and close -----------------------------------------------------------------------------------------
+    # -- flush and close ---------------------------------------------------------------------------
 
     def prepare_flush(self, offset: int | None = None) -> log_flush.Flush | None:
-        """What has to be synced for everything below `offset` (default: log end offset) to be durable; None: nothing.
+        """What has to be synced for everything below `offset` (default: log end offset) to be durable; None:
+        nothing.
 
         Run it anywhere (`Flush.run` blocks), then call `Flush.done` in the log's thread.
         """
@@ -518,7 +481,7 @@ class Log:
     def release(self) -> None:
         """Drop the descriptors; appends are refused from now on."""
         self.closed = True
-        self._hints.clear()
+        self.hints.clear()
         for segment in self.segments:
             segment.release()
 
@@ -536,5 +499,6 @@ class Log:
     def __repr__(self) -> str:
         return (
             f"Log({self.topic}-{self.partition}, offsets={self.log_start_offset}..{self.log_end_offset}, "
-            f"high_watermark={self.high_watermark}, segments={len(self.segments)}, directory={str(self.directory)!r})"
+            f"high_watermark={self.high_watermark}, segments={len(self.segments)}, "
+            f"directory={str(self.directory)!r})"
         )

@@ -19,8 +19,8 @@ class AppendOrigin(Enum):
 class LogAppendInfo:
     """Outcome of an append. Offsets are inclusive; of a duplicate they are those of the first time.
 
-    `log_append_time` is -1 unless the broker set the timestamps. `first_offset` is -1 if nothing was appended.
-    `flush_required` says that flush.messages is reached: `Log.flush` is due.
+    `log_append_time` is -1 unless the broker set the timestamps. `first_offset` is -1 if nothing was
+    appended. `flush_required` says that flush.messages is reached: `Log.flush` is due.
     """
 
     __slots__ = (
@@ -67,8 +67,8 @@ class LogAppendInfo:
 class LogReadInfo:
     """Outcome of a read. `records` is a range of one segment file, None if there is nothing to read.
 
-    `first_batch_incomplete`: the first batch did not fit into max_bytes and is cut, because the caller did not ask for
-    it whole. `aborted_transactions` is None unless asked for.
+    `first_batch_incomplete`: the first batch did not fit into max_bytes and is cut, because the caller did
+    not ask for it whole. `aborted_transactions` is None unless asked for.
     """
 
     __slots__ = ("aborted_transactions", "first_batch_incomplete", "records")

@@ -1,7 +1,8 @@
 """What changes a log's segments: rolling, truncation, retention, renaming; and the rare forms of an append.
 
-Functions on a `Log`, kept apart so that `log.py` stays about appending and reading. A segment that goes is taken
-out of the list first, then its files get the suffix `.deleted`, and are removed after file.delete.delay.ms.
+Functions on a `Log`, kept apart so that `log.py` stays about appending and reading. A segment that goes is
+taken out of the list first, then its files get the suffix `.deleted`, and are removed after
+file.delete.delay.ms.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.errors import CorruptRecordError, InvalidRecordError
-from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch, read_batch
+from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, MAGIC_OFFSET
 from storage.errors import LogDirIOError
 from storage.log_loader import rebuild_producer_state
 from storage.log_segment import SEGMENT_SUFFIXES, LogSegment, file_name
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from storage.log import Log
 
 
-# -- appends that are not one plain batch ------------------------------------------------------------------------
+# -- appends that are not one plain batch ----------------------------------------------------------
 
 
 def up_convert(log: Log, records: memoryview) -> memoryview:
@@ -61,22 +62,7 @@ def single_batch(records: memoryview, length: int) -> memoryview:
     return records[:size]
 
 
-def whole_batches(records: memoryview) -> list[RecordBatch]:
-    """The batches in what a leader sent; one that is cut off at the end is left out. Raises CorruptRecordError."""
-    batches = []
-    position = 0
-    end = len(records)
-    while end - position >= BATCH_HEADER_SIZE:
-        size = int.from_bytes(records[position + 8 : position + 12], "big", signed=True) + LOG_OVERHEAD
-        if position + size > end:
-            break
-        batch = read_batch(records[: position + max(size, 0)], position)
-        batches.append(batch)
-        position += size
-    return batches
-
-
-# -- segments ----------------------------------------------------------------------------------------------------
+# -- segments --------------------------------------------------------------------------------------
 
 
 def new_segment(log: Log, base_offset: int) -> LogSegment:
@@ -108,7 +94,8 @@ def new_segment(log: Log, base_offset: int) -> LogSegment:
 def roll(log: Log, expected_offset: int) -> LogSegment:
     """Begin a new segment at `expected_offset` or the log end offset, whichever is larger.
 
-    An empty active segment that begins there already stays. A producer snapshot of the same name goes with it.
+    An empty active segment that begins there already stays. A producer snapshot of the same name goes with
+    it.
     """
     base_offset = max(expected_offset, log.log_end_offset)
     active = log.segments[-1]
@@ -126,7 +113,9 @@ def roll(log: Log, expected_offset: int) -> LogSegment:
 
 
 def remove_segments(log: Log, segments: tuple[LogSegment, ...]) -> None:
-    """Rename the files of segments that are no longer in the list, with their snapshots; they are removed later."""
+    """Rename the files of segments that are no longer in the list, with their snapshots; they are removed
+    later.
+    """
     paths: list[str] = []
     try:
         for segment in segments:
@@ -148,7 +137,7 @@ def remove_files(log: Log, paths: list[str]) -> None:
         log.fs.remove(path)
 
 
-# -- truncation --------------------------------------------------------------------------------------------------
+# -- truncation ------------------------------------------------------------------------------------
 
 
 def truncate_to(log: Log, offset: int) -> bool:
@@ -196,11 +185,11 @@ def _set_log_end_offset(log: Log, offset: int) -> None:
     log.recovery_point = min(log.recovery_point, offset)
 
 
-# -- retention ---------------------------------------------------------------------------------------------------
+# -- retention -------------------------------------------------------------------------------------
 
 
 def delete_old_segments(log: Log) -> int:
-    """Remove whole segments below the log start offset and, with cleanup.policy=delete, by size and by age."""
+    """Remove whole segments below the log start offset and, with cleanup.policy=delete, by size and age."""
     config = log.config
     deleted = _delete_while(
         log, lambda segment, following: following is not None and following <= log.log_start_offset

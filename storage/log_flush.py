@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Flush:
-    """One sync of a log up to `offset`. `run` blocks and touches nothing but descriptors and paths it owns."""
+    """One sync of a log up to `offset`. `run` blocks and touches only descriptors and paths it owns."""
 
     __slots__ = ("_directory", "_files", "_log", "_parent", "_paths", "offset")
 

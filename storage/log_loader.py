@@ -1,11 +1,13 @@
 """Loading a log: which files there are, what a crash left behind, and the state that the files do not hold.
 
-After a clean stop the segments are taken as they are: nothing is read but sizes, the end of the last segment and the
-newest producer snapshot. After any other stop the segments from the recovery point on are read, cut at the first batch
-that is not whole, and their indexes built again; what lies below the recovery point was synced and is not read.
+After a clean stop the segments are taken as they are: nothing is read but sizes, the end of the last segment
+and the newest producer snapshot. After any other stop the segments from the recovery point on are read, cut
+at the first batch that is not whole, and their indexes built again; what lies below the recovery point was
+synced and is not read.
 
-Leftovers: `.deleted` and `.cleaned` files go; a `.swap` file is a finished compaction of which only the last step is
-missing: it replaces the segments that it covers, unless a `.cleaned` file below shows that it was not finished.
+Leftovers: `.deleted` and `.cleaned` files go; a `.swap` file is a finished compaction of which only the last
+step is missing: it replaces the segments that it covers, unless a `.cleaned` file below shows that it was not
+finished.
 """
 
 from __future__ import annotations
@@ -154,7 +156,7 @@ def _rebuild_leader_epochs(log: Log) -> None:
                 log.leader_epochs.assign(header.leader_epoch, header.base_offset)
 
 
-# -- files -------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def _finish_interrupted_work(log: Log) -> dict[int, set[str]]:
@@ -259,7 +261,7 @@ def _indexes_fit(segment: LogSegment) -> bool:
     return True
 
 
-# -- recovery ----------------------------------------------------------------------------------------------------
+# -- recovery --------------------------------------------------------------------------------------
 
 
 def _recover(
@@ -301,7 +303,9 @@ def _recover(
 
 
 def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> ProducerState:
-    """What was known of the producers at `base_offset`: from a snapshot and what follows it in earlier segments."""
+    """What was known of the producers at `base_offset`: from a snapshot and what follows it in earlier
+    segments.
+    """
     state = ProducerState(log.fs, str(log.directory), log.producers.expiration_ms)
     state.list_snapshots()
     state.end_offset = -1
@@ -358,7 +362,9 @@ def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
 
 
 def _replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
-    """Take the batches of a segment from the state's end offset up to `end_offset` into account, by their headers."""
+    """Take the batches of a segment from the state's end offset up to `end_offset` into account, by their
+    headers.
+    """
     found = segment.translate(state.end_offset) if state.end_offset > segment.base_offset else (0, 0)
     if found is None:
         return
@@ -385,7 +391,8 @@ def _replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
 
 
 def rebuild_producer_state(log: Log, end_offset: int) -> None:
-    """Bring the producers to what they were at `end_offset`: newest snapshot, then what follows it in the log.
+    """Bring the producers to what they were at `end_offset`: newest snapshot, then what follows it in the
+    log.
 
     Snapshots are written on the way at the last two segments, and at the end: the next start needs no replay.
     """

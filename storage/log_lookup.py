@@ -1,7 +1,8 @@
-"""Lookups in a log that are not on the hot path: by timestamp, and of aborted transactions."""
+"""Lookups in a log: where an offset stands, by timestamp, and of aborted transactions."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from protocol.record_batch import LOG_OVERHEAD, RecordBatch
@@ -11,6 +12,38 @@ from storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from storage.log import Log
+
+
+def find(log: Log, offset: int, segments: tuple[LogSegment, ...]) -> tuple[LogSegment, int, int] | None:
+    """(segment, position, size) of the batch with `offset`, or of the next one if compaction removed that."""
+    number = len(segments) - 1
+    if segments[number].base_offset > offset:
+        number = max(bisect_right(log.base_offsets, offset) - 1, 0)
+    while number < len(segments):
+        found = segments[number].translate(offset)
+        if found is not None:
+            return segments[number], *found
+        number += 1
+    return None
+
+
+def end_position(
+    log: Log, segment: LogSegment, position: int, max_offset: int, segments: tuple[LogSegment, ...]
+) -> int:
+    """Where in `segment` the records below `max_offset` end; the first one stands at `position` or behind."""
+    if segment is segments[-1]:
+        if max_offset >= log.log_end_offset:
+            log.remember(max_offset, segment, segment.size)
+            return segment.size
+    elif segments[bisect_right(log.base_offsets, segment.base_offset)].base_offset <= max_offset:
+        return segment.size
+    hint = log.hints.get(max_offset)
+    if hint is not None and hint[0] is segment:
+        return hint[1]
+    found = segment.translate(max_offset, position)
+    end = found[0] if found is not None else segment.size
+    log.remember(max_offset, segment, end)
+    return end
 
 
 def batch_size_at(segment: LogSegment, position: int) -> int:
@@ -24,7 +57,8 @@ def aborted_transactions(
 ) -> list[AbortedTransaction]:
     """The aborted transactions that overlap a range of `segment` from `offset` to byte `end`, or may do so.
 
-    Where the range ends is known to the precision of the offset index; a reader ignores what does not concern it.
+    Where the range ends is known to the precision of the offset index; a reader ignores what does not concern
+    it.
     """
     number = segments.index(segment)
     upper_bound = segment.offset_index.offset_at_or_after(end)
@@ -40,7 +74,9 @@ def aborted_transactions(
 
 
 def offset_by_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch) of the first record at or above `timestamp` from the log start offset on."""
+    """(timestamp, offset, leader epoch) of the first record at or above `timestamp` from the log start offset
+    on.
+    """
     start = log.log_start_offset
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
@@ -56,7 +92,9 @@ def offset_by_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None
 
 
 def offset_of_max_timestamp(log: Log) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch) of the first record that has the largest timestamp; None in an empty log."""
+    """(timestamp, offset, leader epoch) of the first record that has the largest timestamp; None in an empty
+    log.
+    """
     for segment in log.segments:
         segment.load_max_timestamp()
     segment = max(log.segments, key=lambda candidate: candidate.max_timestamp)

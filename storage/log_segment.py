@@ -1,12 +1,12 @@
 """One segment of a log: `<base offset>.log` with its `.index`, `.timeindex` and `.txnindex`.
 
-`base_offset` is a lower bound of the offsets in it and gives the four files their name (20 digits). Only the last
-segment of a log is written to. `size` is the end of what has been appended; a write that failed half-way may have
-left bytes behind it, which are no part of the segment.
+`base_offset` is a lower bound of the offsets in it and gives the four files their name (20 digits). Only the
+last segment of a log is written to. `size` is the end of what has been appended; a write that failed half-way
+may have left bytes behind it, which are no part of the segment.
 
-An index entry is added by an append if more than `index.interval.bytes` were appended since the last one; it points
-to the beginning of that append and names its last offset. On roll and close the largest timestamp gets its entry.
-The indexes of a segment are opened when they are first needed.
+An index entry is added by an append if more than `index.interval.bytes` were appended since the last one; it
+points to the beginning of that append and names its last offset. On roll and close the largest timestamp gets
+its entry. The indexes of a segment are opened when they are first needed.
 """
 
 from __future__ import annotations
@@ -226,7 +226,8 @@ class LogSegment:
             self.bytes_since_index_entry += size
 
     def translate(self, offset: int, start: int = 0) -> tuple[int, int] | None:
-        """(position, size) of the batch that holds `offset`, or of the next one there is; None behind the last.
+        """(position, size) of the batch that holds `offset`, or of the next one there is; None behind the
+        last.
 
         `start` is a position from which on the batch is known to be.
         """
@@ -234,7 +235,7 @@ class LogSegment:
         return find_batch(self.file, indexed if indexed > start else start, self.size, offset)
 
     def next_offset(self) -> int:
-        """The offset behind the last batch; the base offset of an empty segment. Reads the end of the file."""
+        """The offset behind the last batch (base offset if empty). Reads the end of the file."""
         last = self.base_offset - 1
         for header in iter_headers(
             self.file, self.offset_index.lookup(self.offset_index.last_offset), self.size
@@ -294,7 +295,9 @@ class LogSegment:
         return files
 
     def seal(self) -> None:
-        """What a clean stop leaves: the entry of the largest timestamp, indexes cut to size. Cold segments have it."""
+        """What a clean stop leaves: the entry of the largest timestamp, indexes cut to size. Cold segments
+        have it.
+        """
         if self.timestamp_known and self._time_index is not None:
             with contextlib.suppress(OSError):
                 self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
@@ -317,7 +320,7 @@ class LogSegment:
         self.file.path = self.path(LOG_SUFFIX)
 
     def rename_deleted(self) -> list[str]:
-        """Give the files the suffix `.deleted`; returns their new paths. Readers in flight are not disturbed."""
+        """Give the files the suffix `.deleted`; returns their new paths. Readers go on undisturbed."""
         renamed = []
         self.release()
         for path in self.files():

@@ -1,10 +1,11 @@
-"""`<base offset>.index`: from offsets to positions in the segment file, one entry every `index.interval.bytes`.
+"""`<base offset>.index`: from offsets to positions in the segment file, one entry every
+`index.interval.bytes`.
 
-Entry, 8 bytes: offset relative to the segment's base offset (int32), position of the batch in the file (int32).
-The offset is the *last* one of the append that begins at the position. Ascending in both.
+Entry, 8 bytes: offset relative to the segment's base offset (int32), position of the batch in the file
+(int32). The offset is the *last* one of the append that begins at the position. Ascending in both.
 
-Readers are mostly near the end of the log, so the newest entries written by this process are also kept in memory,
-where a lookup is one bisection in C. Older ones, and those of closed segments, are found in the file.
+Readers are mostly near the end of the log, so the newest entries written by this process are also kept in
+memory, where a lookup is one bisection in C. Older ones, and those of closed segments, are found in the file.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class OffsetIndex(IndexFile):
         return self.entries >= self.max_entries
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; the caller has seen to it that the index is not full and that `offset` rises. Raises OSError."""
+        """Add an entry; the caller has seen to it that the index is not full and that `offset` rises. Raises
+        OSError.
+        """
         relative = offset - self.base_offset
         self._write(self.ENTRY.pack(relative, position))
         self.last_offset = offset

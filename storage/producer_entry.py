@@ -2,7 +2,8 @@
 
 Rules (KIP-98, KIP-360, as Kafka 3.9 has them), for batches that a client sends:
 
-- one of the last five batches again (same epoch, first and last sequence) is a duplicate: it is answered with the
+- one of the last five batches again (same epoch, first and last sequence) is a duplicate: it is answered with
+  the
   offsets that it got the first time;
 - an epoch below the last one seen is fenced;
 - a new epoch begins with sequence 0;
@@ -27,7 +28,9 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer: last sequence and offset, last minus first offset, max timestamp."""
+    """One of the last batches of a producer: last sequence and offset, last minus first offset, max
+    timestamp.
+    """
 
     last_sequence: int
     last_offset: int
@@ -95,8 +98,8 @@ class ProducerEntry:
         if producer_epoch != known:
             if first_sequence != 0 and known != NO_PRODUCER_EPOCH:
                 raise OutOfOrderSequenceError(
-                    f"sequence number {first_sequence} at offset {offset} where the new epoch {producer_epoch} "
-                    f"of producer {self.producer_id} must begin with 0 (last epoch {known})"
+                    f"sequence number {first_sequence} at offset {offset} where the new epoch "
+                    f"{producer_epoch} of producer {self.producer_id} must begin with 0 (last epoch {known})"
                 )
         elif known != NO_PRODUCER_EPOCH:
             batches = self.batches

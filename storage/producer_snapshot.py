@@ -1,12 +1,13 @@
 """`<offset>.snapshot`: what was known of the producers of a partition when its log ended at that offset.
 
-Big-endian: version 1 (int16), CRC-32C of everything behind it (uint32), number of entries (int32), entries of 46 bytes:
+Big-endian: version 1 (int16), CRC-32C of everything behind it (uint32), number of entries (int32), entries of
+46 bytes:
 
     producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32
     timestamp int64 | coordinator epoch int32 | first offset of the open transaction int64 (-1: none)
 
-Of a producer's last five batches only the newest is kept. Last sequence and offset are -1 (delta 0) where only a
-transaction marker is known.
+Of a producer's last five batches only the newest is kept. Last sequence and offset are -1 (delta 0) where
+only a transaction marker is known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The producers of a partition: sequences for idempotence, open transactions for the last stable offset.
 
-`end_offset` is the offset up to which batches have been taken into account. A snapshot of the state is written when
-a segment is rolled (named after the new segment's base offset), when the log is closed and after recovery, so that a
-start has to replay no more than what was appended behind the newest one.
+`end_offset` is the offset up to which batches have been taken into account. A snapshot of the state is
+written when a segment is rolled (named after the new segment's base offset), when the log is closed and after
+recovery, so that a start has to replay no more than what was appended behind the newest one.
 
 A completed transaction holds the last stable offset back until its marker is below the high watermark.
 """
@@ -78,7 +78,7 @@ class ProducerState:
             if entry.name.endswith(SNAPSHOT_SUFFIX) and entry.name[:20].isdigit() and len(entry.name) == 29
         )
 
-    # -- what an append has to keep, and what it changes ---------------------------------------------------------
+    # -- what an append has to keep, and what it changes -------------------------------------------
 
     def check_marker(
         self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int
@@ -115,7 +115,9 @@ class ProducerState:
     def add_marker(
         self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
     ) -> CompletedTransaction | None:
-        """Take an appended marker into account; the transaction that it ends, unless that has no records here."""
+        """Take an appended marker into account; the transaction that it ends, unless that has no records
+        here.
+        """
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -166,7 +168,7 @@ class ProducerState:
         )
         return self.complete(completed) if completed else None
 
-    # -- transactions and the last stable offset -----------------------------------------------------------------
+    # -- transactions and the last stable offset ---------------------------------------------------
 
     def _update_first_unstable(self) -> None:
         first = min(self._unreplicated, default=None)
@@ -197,10 +199,10 @@ class ProducerState:
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
 
-    # -- snapshots -----------------------------------------------------------------------------------------------
+    # -- snapshots ---------------------------------------------------------------------------------
 
     def take_snapshot(self, *, sync: bool = False) -> None:
-        """Write the state to `<end offset>.snapshot`, unless the newest one is as far. Raises LogDirIOError."""
+        """Write the state to `<end offset>.snapshot`, if it is news. Raises LogDirIOError."""
         if self.end_offset <= self.last_snapshot_offset:
             return
         path = self.snapshot_path(self.end_offset)
@@ -274,7 +276,9 @@ class ProducerState:
                 self._remove_snapshot(offset)
 
     def remove_snapshot_of(self, base_offset: int) -> str | None:
-        """The segment at `base_offset` goes: rename its snapshot to `.deleted`; the new path, if there was one."""
+        """The segment at `base_offset` goes: rename its snapshot to `.deleted`; the new path, if there was
+        one.
+        """
         if base_offset not in self.snapshots:
             return None
         self.snapshots.remove(base_offset)

@@ -1,8 +1,9 @@
-"""`<base offset>.timeindex`: from timestamps to offsets, an entry beside every one of the offset index if time moved on.
+"""`<base offset>.timeindex`: from timestamps to offsets, an entry beside every one of the offset index if
+time moved on.
 
 Entry, 12 bytes: timestamp in ms (int64), offset relative to the segment's base offset (int32): the largest
-timestamp up to there and the last offset of the batch that has it. Ascending in both. The last slot is kept free
-for the entry that is added when the segment is closed or rolled.
+timestamp up to there and the last offset of the batch that has it. Ascending in both. The last slot is kept
+free for the entry that is added when the segment is closed or rolled.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ NO_TIMESTAMP = -1
 
 
 class TimeIndex(IndexFile):
-    """The time index of one segment; `last_timestamp` and `last_offset` (absolute) are those of its last entry."""
+    """The time index of one segment; `last_timestamp` and `last_offset` (absolute) are those of its last
+    entry.
+    """
 
     __slots__ = ("last_offset", "last_timestamp")
 

@@ -1,8 +1,9 @@
-"""`<base offset>.txnindex`: the aborted transactions whose marker stands in the segment, in the order of markers.
+"""`<base offset>.txnindex`: the aborted transactions whose marker stands in the segment, in the order of
+markers.
 
-Entry, 34 bytes, big-endian: version 0 (int16), producer id, first offset, last offset (the marker's), last stable
-offset at that moment (int64 each). The file exists only once there is an entry. A reader of committed data is
-told of those that overlap what it fetched.
+Entry, 34 bytes, big-endian: version 0 (int16), producer id, first offset, last offset (the marker's), last
+stable offset at that moment (int64 each). The file exists only once there is an entry. A reader of committed
+data is told of those that overlap what it fetched.
 """
 
 from __future__ import annotations

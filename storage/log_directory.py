@@ -1,0 +1,107 @@
+"""One log directory (an entry of log.dirs): its lock, to whom it belongs, its checkpoints, and how it was
+left.
+
+    .lock                             held by the process that uses the directory
+    meta.properties                   broker and cluster that it belongs to
+    .kafka_cleanshutdown              there only after a clean stop; with the broker's epoch
+    *-offset-checkpoint               see `checkpoints`
+    <topic>-<partition>/              the logs
+    <topic>-<partition>.<id>-delete/  a deleted one whose files are about to go
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+from storage.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+)
+from storage.errors import LogDirIOError, LogDirLockedError
+from storage.file_system import FileSystem, OpenFile
+from storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class LogDirectory:
+    """One log directory and the small files in it. Raises LogDirIOError where the operating system fails."""
+
+    def __init__(self, fs: FileSystem, path: Path) -> None:
+        self.fs = fs
+        self.path = path
+        self.recovery_points = OffsetCheckpoint(fs, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
+        self.high_watermarks = OffsetCheckpoint(fs, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        self.log_start_offsets = OffsetCheckpoint(fs, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
+        self.clean = False  # how the last process that used it had stopped
+        self.clean_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self._lock: OpenFile | None = None
+
+    def lock(self) -> None:
+        """Make the directory if need be and take its lock. Raises LogDirLockedError if somebody else has it.
+
+        The lock is taken twice: as the JVM does (of the process), and on the open file, so that two brokers
+        in one process exclude each other as well.
+        """
+        try:
+            self.fs.make_directory(str(self.path))
+            lock = self.fs.open(f"{self.path}/{LOCK_FILE}", create=True)
+        except OSError as error:
+            raise LogDirIOError(self.path, error) from error
+        try:
+            fcntl.flock(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LogDirLockedError(self.path) from error
+        self._lock = lock
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def read_meta(self) -> MetaProperties | None:
+        """Whom the directory belongs to; None if nobody yet. Raises CorruptFileError."""
+        return read_meta_properties(self.fs, str(self.path))
+
+    def write_meta(self, properties: MetaProperties, now_ms: int) -> None:
+        write_meta_properties(self.fs, str(self.path), properties, now_ms)
+
+    def take_clean_shutdown(self) -> bool:
+        """Note whether the last stop was clean, and remove the file that says so: from now on it is not."""
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        try:
+            content = self.fs.read_file(path)
+        except FileNotFoundError:
+            self.clean = False
+            return False
+        import json
+
+        with contextlib.suppress(
+            ValueError, TypeError, AttributeError
+        ):  # an empty file of older versions counts
+            self.clean_broker_epoch = int(json.loads(content).get("brokerEpoch", UNKNOWN_BROKER_EPOCH))
+        self.clean = True
+        self.fs.remove(path)
+        return True
+
+    def write_clean_shutdown(self, broker_epoch: int) -> None:
+        text = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+        self.fs.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", text.encode(), sync=True)
+
+    def partition_directories(self) -> list[Path]:
+        """The directories in it that may be logs, sorted by name."""
+        with os.scandir(self.path) as entries:
+            return sorted(
+                Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            )
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({str(self.path)!r})"

@@ -1,0 +1,46 @@
+"""Files and directories of the log that are to go after a delay: readers may still be in them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from storage.file_system import FileSystem
+
+
+class Removals:
+    """A queue of paths by due time (ms of the injected clock)."""
+
+    def __init__(self, fs: FileSystem, now_ms: Callable[[], int], wake: Callable[[], None]) -> None:
+        self._fs = fs
+        self._now_ms = now_ms
+        self._wake = wake
+        self._heap: list[tuple[int, int, str]] = []
+        self._count = 0
+
+    def add(self, paths: list[str], delay_ms: int) -> None:
+        """Remove `paths` (files, or directories with all that is in them) in `delay_ms`."""
+        for path in paths:
+            self._count += 1
+            heapq.heappush(self._heap, (self._now_ms() + delay_ms, self._count, path))
+        if paths:
+            self._wake()
+
+    @property
+    def next_due_ms(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    async def run_due(self) -> None:
+        """Remove what is due, off the event loop."""
+        due: list[str] = []
+        while self._heap and self._heap[0][0] <= self._now_ms():
+            due.append(heapq.heappop(self._heap)[2])
+        if due:
+            await self._fs.run_blocking(lambda: self._remove(due))
+
+    def _remove(self, paths: list[str]) -> None:
+        for path in paths:
+            try:
+                self._fs.remove(path)
+            except OSError:  # a directory: EISDIR here, EPERM elsewhere
+                self._fs.remove_tree(path)
