@@ -1,1 +1,119 @@
-"""The front door: the `ottla` command and the public API."""
+"""Ottla: a Kafka broker in asyncio Python, and the client that goes with it.
+
+    from ottla import Admin, Broker, Producer, Reader
+
+What is exported is imported when it is first used, so that `import ottla` and the start of the broker cost
+next to nothing. The exceptions are in `ottla.errors`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+    from client import errors
+    from client.accumulator import RecordMetadata
+    from client.admin import Admin
+    from client.admin_types import (
+        ClusterDescription,
+        ConfigChange,
+        ConfigEntry,
+        ConfigOperation,
+        ConfigSource,
+        CreatedTopic,
+        ElectionType,
+        LogDirDescription,
+        NewTopic,
+        ResourceType,
+    )
+    from client.errors import KafkaError
+    from client.fetched import ConsumerRecord
+    from client.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
+    from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
+    from client.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner
+    from client.producer import Producer
+    from client.reader import Reader
+    from client.reader_state import Timestamp
+    from client.topic_partition import TopicPartition
+
+__version__: Final = "0.1.0"
+
+_EXPORTS: Final = {
+    "broker.broker": ("Broker",),
+    "client.accumulator": ("RecordMetadata",),
+    "client.admin": ("Admin",),
+    "client.admin_types": (
+        "ClusterDescription",
+        "ConfigChange",
+        "ConfigEntry",
+        "ConfigOperation",
+        "ConfigSource",
+        "CreatedTopic",
+        "ElectionType",
+        "LogDirDescription",
+        "NewTopic",
+        "ResourceType",
+    ),
+    "client.errors": ("KafkaError",),
+    "client.fetched": ("ConsumerRecord",),
+    "client.metadata": ("BrokerMetadata", "PartitionMetadata", "TopicMetadata"),
+    "client.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp"),
+    "client.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner"),
+    "client.producer": ("Producer",),
+    "client.reader": ("Reader",),
+    "client.reader_state": ("Timestamp",),
+    "client.topic_partition": ("TopicPartition",),
+}
+_HOMES: Final = {name: module for module, names in _EXPORTS.items() for name in names}
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "Admin",
+    "Broker",
+    "BrokerMetadata",
+    "ClusterDescription",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigSource",
+    "ConsumerRecord",
+    "CreatedTopic",
+    "DefaultPartitioner",
+    "ElectionType",
+    "KafkaError",
+    "LogDirDescription",
+    "NewTopic",
+    "OffsetAndTimestamp",
+    "PartitionMetadata",
+    "Partitioner",
+    "Producer",
+    "Reader",
+    "RecordMetadata",
+    "ResourceType",
+    "RoundRobinPartitioner",
+    "Timestamp",
+    "TopicMetadata",
+    "TopicPartition",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        value: Any = import_module("client.errors")
+    elif name in _HOMES:
+        from ottla.guard import check_packages
+
+        check_packages()
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

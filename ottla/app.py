@@ -1,0 +1,54 @@
+"""The Typer application: every subcommand but the quick way into `broker`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from ottla import __version__
+from ottla.commands import broker, configs, consume, dump_log, perf, produce, topics
+
+app = typer.Typer(
+    name="ottla",
+    help="A Kafka broker in asyncio Python, and the tools that go with it.",
+    epilog=(
+        "Start with `ottla broker`; then, in another terminal,"
+        " `echo hello | ottla produce greetings` and `ottla consume greetings`."
+    ),
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ottla {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+broker.register(app)
+topics.register(app)
+produce.register(app)
+consume.register(app)
+configs.register(app)
+dump_log.register(app)
+perf.register(app)
+
+
+def run_app(arguments: Sequence[str]) -> int:
+    """Run a command line; its exit code. Errors are raised: Typer's have `format_message`."""
+    result = app(list(arguments), prog_name="ottla", standalone_mode=False)
+    return result if isinstance(result, int) else 0

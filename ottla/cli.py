@@ -1,0 +1,54 @@
+"""The `ottla` command: from arguments to an exit code.
+
+The exit code is 0, or 1 with one line on standard error that says what is wrong. `ottla broker` goes past
+Typer, whose import costs as much as the broker's own; everything else is a Typer application, built when it
+is needed.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from ottla.guard import ShadowedPackageError, check_packages
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with `arguments` (default: those of the process) and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        check_packages()
+        if words[:1] == ["broker"] and "--help" not in words and "-h" not in words:
+            from ottla.commands.broker import run_from_arguments
+
+            return run_from_arguments(words[1:])
+        from ottla.app import run_app
+
+        return run_app(words)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return 0
+    except ShadowedPackageError as error:
+        return _fail(str(error))
+    except Exception as error:  # the outermost frame: nothing may reach the user as a traceback
+        if os.environ.get("OTTLA_DEBUG"):
+            raise
+        from ottla.failure import explain
+
+        return _fail(explain(error))
+
+
+def _fail(line: str) -> int:
+    sys.stdout.flush()
+    print(f"ottla: {line}", file=sys.stderr)
+    return 1
+
+
+def _discard_output() -> None:
+    """The reader of our output has gone (`| head`): let the interpreter's last flush go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -1,0 +1,154 @@
+"""`ottla configs`: the settings of topics and brokers."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
+from ottla.output import print_json, print_table
+from ottla.session import describe_topics, run
+
+if TYPE_CHECKING:
+    from client.admin import Admin
+    from client.admin_types import ResourceType
+
+configs = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
+Broker = Annotated[int | None, typer.Option("--broker", help="Settings of the broker with this id.")]
+BrokerDefault = Annotated[
+    bool, typer.Option("--broker-default", help="Dynamic settings that hold for all brokers.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(configs, name="configs")
+
+
+@configs.command(epilog="Example:  ottla configs describe --topic orders --all")
+def describe(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Only these settings.", metavar="[NAME...]")
+    ] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    broker_default: BrokerDefault = False,
+    show_all: Annotated[bool, typer.Option("--all", "-a", help="Also those at their default.")] = False,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Show the settings of a topic or broker that somebody has set, or with --all every one."""
+
+    async def main() -> None:
+        from client.admin import Admin
+
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            resource, name = await _resource(admin, topic, broker, broker_default)
+            found = await admin.describe_configs(resource, name, names, include_synonyms=True)
+        missing = [key for key in names or () if key not in found]
+        if missing:
+            raise CommandError(f"unknown setting {missing[0]}")
+        shown = [entry for entry in found.values() if show_all or names or not entry.is_default]
+        if as_json:
+            print_json(
+                [
+                    {
+                        "name": entry.name,
+                        "value": entry.value,
+                        "source": entry.source.name,
+                        "read_only": entry.read_only,
+                        "sensitive": entry.is_sensitive,
+                        "synonyms": [
+                            {"name": key, "value": value, "source": source.name}
+                            for key, value, source in entry.synonyms
+                        ],
+                    }
+                    for entry in shown
+                ]
+            )
+            return
+        rows = [
+            (
+                entry.name,
+                "(hidden)" if entry.is_sensitive and entry.value is None else entry.value,
+                entry.source.name.lower().replace("_", " "),
+                "read-only" if entry.read_only else "",
+            )
+            for entry in shown
+        ]
+        print_table(("name", "value", "source", ""), rows)
+
+    run(main())
+
+
+Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set. Repeatable.")]
+Delete = Annotated[
+    list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Back to the default. Repeatable.")
+]
+Append = Annotated[
+    list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Add to a list. Repeatable.")
+]
+Subtract = Annotated[
+    list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Take out of a list. Repeatable.")
+]
+
+
+@configs.command(
+    epilog="Example:  ottla configs alter --topic orders --set retention.ms=3600000 --delete segment.ms"
+)
+def alter(
+    topic: Topic = None,
+    broker: Broker = None,
+    broker_default: BrokerDefault = False,
+    set_: Set = None,
+    delete: Delete = None,
+    append: Append = None,
+    subtract: Subtract = None,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Only say whether it would work.")
+    ] = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Change single settings of a topic or broker; the others stay as they are."""
+    given = {"--set": parse_pairs(set_, "--set"), "--append": parse_pairs(append, "--append")}
+    given["--subtract"] = parse_pairs(subtract, "--subtract")
+    if not any(given.values()) and not delete:
+        raise CommandError("nothing to alter: give --set, --delete, --append or --subtract")
+
+    async def main() -> None:
+        from client.admin import Admin
+        from client.admin_types import ConfigChange, ConfigOperation
+
+        operations = {
+            "--set": ConfigOperation.SET,
+            "--append": ConfigOperation.APPEND,
+            "--subtract": ConfigOperation.SUBTRACT,
+        }
+        changes = [
+            ConfigChange(name, value, operations[option])
+            for option, pairs in given.items()
+            for name, value in pairs.items()
+        ]
+        changes += [ConfigChange(name, None, ConfigOperation.DELETE) for name in delete or ()]
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            resource, name = await _resource(admin, topic, broker, broker_default)
+            await admin.incremental_alter_configs(resource, name, changes, validate_only=validate_only)
+
+    run(main())
+    print("could be altered" if validate_only else "altered")
+
+
+async def _resource(
+    admin: "Admin", topic: str | None, broker: int | None, broker_default: bool
+) -> "tuple[ResourceType, str]":
+    """The kind and name of what one of the three options points to. Raises CommandError."""
+    from client.admin_types import ResourceType
+
+    if (topic is not None) + (broker is not None) + broker_default != 1:
+        raise CommandError("give one of --topic, --broker and --broker-default")
+    if topic is None:
+        return ResourceType.BROKER, "" if broker is None else str(broker)
+    await describe_topics(admin, [topic])
+    return ResourceType.TOPIC, topic

@@ -1,0 +1,137 @@
+"""`ottla consume`: records of a topic to standard output."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time
+from ottla.session import find_partitions, run
+
+if TYPE_CHECKING:
+    from client.reader import Reader
+    from client.reader_state import Position
+    from client.topic_partition import TopicPartition
+
+EPILOG = (
+    r"Examples:  ottla consume orders --count 10;  ottla consume orders --follow --format '%p@%o %k: %s\n';"
+    "  ottla consume orders --timestamp 2026-11-21T08:00 --json"
+)
+FORMAT_HELP = (
+    r"%t topic %p partition %o offset %T time %k key %s value %K %S their lengths %h headers, \n \t \xNN."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(consume)
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="Where from.")],
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")
+    ] = None,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start at the first record.")
+    ] = False,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset", "-o", help="Start here: a number, beginning, end, or -N for N before the end."
+        ),
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", help="Start at the first record as late: ms, or an ISO time.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", min=0, help="Stop after so many records.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
+    format_: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")] = False,
+    null_marker: Annotated[
+        str, typer.Option("--null-marker", "-Z", help="Written for a null key or value.")
+    ] = "",
+    isolation_level: Annotated[
+        str, typer.Option("--isolation-level", help="read_uncommitted or read_committed.")
+    ] = "read_uncommitted",
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Print records: all there are, or with --follow those that come.
+
+    Without a place to start, from the beginning, with --follow from the end.
+    """
+    from ottla.record_format import DEFAULT_FORMAT, format_writer, json_writer
+
+    if as_json and format_ is not None:
+        raise CommandError("--json and --format exclude each other")
+    marker = null_marker.encode("utf-8", "surrogateescape")
+    write = json_writer if as_json else format_writer(DEFAULT_FORMAT if format_ is None else format_, marker)
+    start = _start(from_beginning, offset, timestamp, follow)
+
+    async def main() -> None:
+        from client.reader import Reader
+        from client.topic_partition import TopicPartition
+
+        async with Reader(
+            bootstrap_servers=bootstrap_server,
+            client_id="ottla-consume",
+            isolation_level=isolation_level,
+            auto_offset_reset="earliest",
+        ) as reader:
+            numbers = await find_partitions(reader, topic, partition, bootstrap_server)
+            names = [TopicPartition(topic, number) for number in numbers]
+            ends = {} if follow else await reader.end_offsets(names)
+            reader.assign(await _positions(reader, names, start))
+            left = count
+            while left is None or left > 0:
+                if not follow and all(
+                    reader.is_known(name) and reader.position(name) >= ends[name] for name in names
+                ):
+                    break
+                records = await reader.fetch(timeout_ms=None if follow else 100)
+                if not follow:
+                    # What came after the start is left to --follow.
+                    records = [
+                        one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]
+                    ]
+                if left is not None:
+                    records = records[:left]
+                    left -= len(records)
+                if records:
+                    sys.stdout.buffer.write(b"".join([write(record) for record in records]))
+                    sys.stdout.buffer.flush()
+
+    run(main())
+
+
+def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> "Position":
+    """Where to start; -N stands for N before the end. Raises CommandError."""
+    from client.reader_state import Timestamp
+
+    if from_beginning + (offset is not None) + (timestamp is not None) > 1:
+        raise CommandError("give one of --from-beginning, --offset and --timestamp")
+    if timestamp is not None:
+        return Timestamp(parse_time(timestamp, "--timestamp"))
+    if offset is None:
+        return "end" if follow and not from_beginning else "beginning"
+    if offset == "beginning":
+        return "beginning"
+    if offset == "end":
+        return "end"
+    try:
+        return int(offset)
+    except ValueError:
+        raise CommandError(f"--offset {offset!r} is neither a number nor beginning or end") from None
+
+
+async def _positions(
+    reader: "Reader", names: "list[TopicPartition]", start: "Position"
+) -> "dict[TopicPartition, Position]":
+    if not isinstance(start, int) or start >= 0:
+        return dict.fromkeys(names, start)
+    beginnings = await reader.beginning_offsets(names)
+    ends = await reader.end_offsets(names)
+    return {name: max(beginnings[name], ends[name] + start) for name in names}

@@ -1,0 +1,146 @@
+"""`ottla dump-log`: what the files of a log directory hold, decoded; for Kafka's as for ours."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.failure import CommandError
+
+if TYPE_CHECKING:
+    from ottla.dump_segment import Entry
+
+EPILOG = (
+    "Examples:  ottla dump-log --records data/orders-0/00000000000000000000.log;"
+    "  ottla dump-log data/orders-0 --json"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("dump-log", epilog=EPILOG)(dump_log)
+
+
+def dump_log(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files of a log directory (.log, .index, .timeindex, .txnindex, .snapshot, checkpoints, "
+            "meta.properties, partition.metadata), or directories of them.",
+        ),
+    ],
+    records: Annotated[
+        bool, typer.Option("--records", "-r", help="Also the records of every batch.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
+) -> None:
+    """Print what is in the files; where one is corrupt, say at which byte and exit with 1."""
+    broken: list[str] = []
+    for path in _expand(paths):
+        dumper = _dumper(path, records)
+        if not as_json:
+            typer.echo(f"{path}:")
+        for entry in _entries(path, dumper):
+            typer.echo(
+                json.dumps({"file": str(path), **entry}, ensure_ascii=False) if as_json else _line(entry)
+            )
+            if entry["type"] == "corrupt":
+                where = f" at byte {entry['position']}" if entry["position"] is not None else ""
+                broken.append(f"{path} is corrupt{where}: {entry['reason']}")
+    if broken:
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise CommandError(broken[0] + more)
+
+
+def _expand(paths: list[Path]) -> list[Path]:
+    """The files meant: a directory stands for those in it that are known here."""
+    files = []
+    for path in paths:
+        if not path.exists():
+            raise CommandError(f"no file {path}")
+        if path.is_dir():
+            inside = sorted(
+                child for child in path.iterdir() if child.is_file() and _find_dumper(child, False)
+            )
+            if not inside:
+                raise CommandError(f"{path} holds none of the files of a log directory")
+            files += inside
+        else:
+            files.append(path)
+    return files
+
+
+def _dumper(path: Path, records: bool) -> "Callable[[Path], Iterator[Entry]]":
+    found = _find_dumper(path, records)
+    if found is None:
+        raise CommandError(f"{path}: neither .log, .index, .timeindex, .txnindex, .snapshot nor a checkpoint")
+    return found
+
+
+def _find_dumper(path: Path, records: bool) -> "Callable[[Path], Iterator[Entry]] | None":
+    from ottla import dump_indexes
+    from ottla.dump_segment import dump_segment
+
+    name = path.name.removesuffix(".deleted")
+    if name.endswith("checkpoint"):
+        return dump_indexes.dump_offset_checkpoint
+    if name in ("meta.properties", "partition.metadata"):
+        return dump_indexes.dump_properties
+    by_suffix: dict[str, Callable[[Path], Iterator[Entry]]] = {
+        ".log": lambda file: dump_segment(file, records=records),
+        ".index": dump_indexes.dump_offset_index,
+        ".timeindex": dump_indexes.dump_time_index,
+        ".txnindex": dump_indexes.dump_transaction_index,
+        ".snapshot": dump_indexes.dump_snapshot,
+    }
+    return by_suffix.get(Path(name).suffix)
+
+
+def _entries(path: Path, dumper: "Callable[[Path], Iterator[Entry]]") -> "Iterator[Entry]":
+    """The entries, with an error of the file as a whole as the last one."""
+    from ottla.dump_segment import corrupt
+    from storage.errors import CorruptFileError
+
+    try:
+        yield from dumper(path)
+    except CorruptFileError as error:
+        yield corrupt(0, error.rule)
+
+
+def _line(entry: "Entry") -> str:
+    """An entry for people: its type, then name: value for every field that says something."""
+    kind = entry["type"]
+    indent = "    " if kind == "record" else "  "
+    if kind == "corrupt":
+        return f"{indent}CORRUPT at byte {entry['position']}: {entry['reason']}"
+    shown = [
+        f"{name}: {_value(value)}" for name, value in entry.items() if name != "type" and _says(name, value)
+    ]
+    return f"{indent}{kind.replace('_', ' ')}  {'  '.join(shown)}"
+
+
+_UNSAID: dict[str, object] = {
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "base_sequence": -1,
+    "last_sequence": -1,
+    "sequence": -1,
+    "transactional": False,
+    "control": False,
+    "delete_horizon_ms": None,
+    "headers": [],
+    "compression": "none",
+    "valid": True,
+}
+
+
+def _says(name: str, value: object) -> bool:
+    """Whether a field of a batch or record is worth a place in the line: not when it is as in most."""
+    return name not in _UNSAID or value != _UNSAID[name]
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,207 @@
+"""`ottla produce`: lines of a file or of standard input become records."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from ottla.failure import CommandError, suggest
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
+from ottla.session import run, say
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from client.accumulator import RecordMetadata
+    from client.producer import Producer
+
+# The broker says what is too large; this only bounds one request.
+MAX_REQUEST_SIZE = 100 * 1024 * 1024
+# How long a topic that the broker does not create by itself is waited for.
+UNKNOWN_TOPIC_MS = 3_000
+
+EPILOG = (
+    "Examples:  echo hello | ottla produce greetings;"
+    "  ottla produce orders orders.txt --key-separator : --compression lz4 --header source=import"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(produce)
+
+
+def produce(
+    topic: Annotated[
+        str, typer.Argument(help="Where to; created if the broker's auto.create.topics.enable says so.")
+    ],
+    file: Annotated[Path | None, typer.Argument(help="A file of lines; none or -: standard input.")] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help=r"Lines are key, this, value (\t for a tab).")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header. Repeatable.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Write all to this partition.")
+    ] = None,
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
+    acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
+    null_marker: Annotated[
+        str | None, typer.Option("--null-marker", "-Z", help="A key or value that is just this becomes null.")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", help="Time of every record: ms since the epoch, or ISO.")
+    ] = None,
+    linger_ms: Annotated[float, typer.Option("--linger-ms", help="Wait so long for a batch to fill.")] = 5,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when it went well.")] = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Send lines as records: one record a line, without the newline; any bytes."""
+    sending = _Sending(
+        topic,
+        key=None if key is None else key.encode("utf-8", "surrogateescape"),
+        separator=None if key_separator is None else unescape(key_separator, "--key-separator"),
+        headers=[_header(text) for text in header or ()],
+        partition=partition,
+        null_marker=None if null_marker is None else null_marker.encode("utf-8", "surrogateescape"),
+        timestamp=None if timestamp is None else parse_time(timestamp, "--timestamp"),
+    )
+    if sending.separator == b"":
+        raise CommandError("--key-separator must not be empty")
+    if key is not None and key_separator is not None:
+        raise CommandError("--key and --key-separator exclude each other")
+
+    async def main() -> int:
+        from client.producer import Producer
+
+        async with Producer(
+            bootstrap_servers=bootstrap_server,
+            client_id="ottla-produce",
+            acks=acks,
+            compression_type=compression,
+            linger_ms=linger_ms,
+            max_request_size=MAX_REQUEST_SIZE,
+            max_block_ms=UNKNOWN_TOPIC_MS,
+        ) as producer:
+            await _check_topic(producer, topic, partition, bootstrap_server)
+            if file is None or str(file) == "-":
+                await sending.run(producer, sys.stdin.buffer)
+            else:
+                with file.open("rb") as source:
+                    await sending.run(producer, source)
+        return sending.sent
+
+    sent = run(main())
+    if not quiet:
+        say(f"{sent} record{'' if sent == 1 else 's'} written to {topic}")
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    """Name and value of "name=value"; "name" alone has a null value."""
+    name, equals, value = text.partition("=")
+    return name, value.encode("utf-8", "surrogateescape") if equals else None
+
+
+async def _check_topic(
+    producer: "Producer", topic: str, partition: int | None, bootstrap_server: str
+) -> None:
+    from client.admin import Admin
+    from client.errors import KafkaError
+
+    try:
+        partitions = await producer.partitions_for(topic)
+    except KafkaError as error:
+        if error.code is None or error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            near = suggest(topic, await admin.list_topics())
+        raise CommandError(
+            f"unknown topic {topic}{near}, and the broker does not create topics by itself"
+        ) from None
+    if partition is not None and partition not in partitions:
+        raise CommandError(f"topic {topic} has partitions 0 to {max(partitions)}, not {partition}")
+
+
+class _Sending:
+    """How lines become records, and how many did."""
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        separator: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None,
+        null_marker: bytes | None,
+        timestamp: int | None,
+    ) -> None:
+        self.topic = topic
+        self.key = key
+        self.separator = separator
+        self.headers = headers
+        self.partition = partition
+        self.null_marker = null_marker
+        self.timestamp = timestamp
+        self.sent = 0
+        self._failure: BaseException | None = None
+
+    async def run(self, producer: "Producer", source: BinaryIO) -> None:
+        """Send every line of `source`. Raises the first record's error, CommandError for a line without
+        key.
+        """
+        from client.errors import BufferFullError
+        from ottla.line_source import read_lines
+        from ottla.progress import Progress
+
+        number = 0
+        with Progress("records") as progress:
+            async for lines in read_lines(source):
+                for line in lines:
+                    number += 1
+                    key, value = self._split(line, number)
+                    while True:
+                        try:
+                            future = producer.send_nowait(
+                                self.topic,
+                                value,
+                                key=key,
+                                partition=self.partition,
+                                timestamp_ms=self.timestamp,
+                                headers=self.headers,
+                            )
+                            break
+                        except BufferFullError:
+                            await producer.buffer_has_room()
+                    future.add_done_callback(self._done)
+                if self._failure is not None:
+                    break
+                progress.update(self.sent)
+            await producer.flush()
+        if self._failure is not None:
+            raise self._failure
+
+    def _split(self, line: bytes, number: int) -> tuple[bytes | None, bytes | None]:
+        key: bytes | None = self.key
+        value: bytes | None = line
+        if self.separator is not None:
+            head, separator, tail = line.partition(self.separator)
+            if not separator:
+                raise CommandError(f"line {number} has no key separator {self.separator!r}")
+            key, value = head, tail
+        if self.null_marker is not None:
+            key = None if key == self.null_marker else key
+            value = None if value == self.null_marker else value
+        return key, value
+
+    def _done(self, future: "asyncio.Future[RecordMetadata]") -> None:
+        error = future.exception()
+        if error is None:
+            self.sent += 1
+        elif self._failure is None:
+            self._failure = error

@@ -1,0 +1,37 @@
+"""Errors in words for who typed the command: one line each."""
+
+from ottla.guard import PACKAGES
+
+_OURS = (*PACKAGES, "ottla")
+
+
+class CommandError(Exception):
+    """What was asked cannot be done; the message is the line to print."""
+
+
+def explain(error: Exception) -> str:
+    """One line for an error. Of one that nobody expected also its type, for the bug report."""
+    from client.errors import NoBrokersAvailableError
+
+    if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
+        return _one_line(error.format_message())
+    if isinstance(error, NoBrokersAvailableError):
+        return _one_line(f"{error}. Start one with `ottla broker`, or name another with --bootstrap-server")
+    if type(error).__module__.partition(".")[0] in _OURS:
+        return _one_line(str(error))
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _one_line(f"{where}{error.strerror or error}")
+    return _one_line(f"unexpected {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def suggest(name: str, known: list[str]) -> str:
+    """A clause that names what was perhaps meant: " (did you mean orders?)"; empty where nothing is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""

@@ -1,0 +1,27 @@
+"""Lines of a file or of standard input as they come, without blocking the event loop.
+
+A line ends with a newline; the last one may lack it. Lines are bytes: what is no text passes unchanged.
+What has arrived is handed on at once, also when it is less than a block: somebody may be typing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import BinaryIO
+
+BLOCK_SIZE = 1024 * 1024
+
+
+async def read_lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of every block read, without their newlines. `source` must have `read1`."""
+    read = getattr(source, "read1", source.read)
+    rest: list[bytes] = []
+    while block := await asyncio.to_thread(read, BLOCK_SIZE):
+        *complete, last = block.split(b"\n")
+        if complete:
+            complete[0] = b"".join([*rest, complete[0]])
+            rest = []
+            yield complete
+        if last:
+            rest.append(last)
+    if rest:
+        yield [b"".join(rest)]

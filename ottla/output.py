@@ -1,0 +1,42 @@
+"""Tables for people, JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+WIDE = 100_000
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    sys.stdout.write("\n")
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+) -> None:
+    """A table on standard output, as wide as it needs where that is no terminal; numbers to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [list(row) for row in rows]
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = bool(lines) and all(isinstance(line[index], (int, float)) for line in lines)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in line))
+    console.print(table)
+
+
+def human_bytes(size: float) -> str:
+    """A size for people: 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,64 @@
+"""Runs the asynchronous part of a command, and what the commands ask a cluster for."""
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.failure import CommandError, suggest
+
+if TYPE_CHECKING:
+    from client.admin import Admin
+    from client.metadata import TopicMetadata
+    from client.reader import Reader
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, on uvloop where it is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[str, TopicMetadata]":
+    """Metadata of these topics, or of all. Raises CommandError naming an unknown one and what is near."""
+    topics = await admin.describe_topics()
+    if names is None:
+        return topics
+    for name in names:
+        if name not in topics:
+            raise CommandError(f"unknown topic {name}{suggest(name, list(topics))}")
+    return {name: topics[name] for name in names}
+
+
+async def find_partitions(
+    reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str
+) -> list[int]:
+    """The partitions of a topic to read: those wanted, or all. Raises CommandError naming what does not
+    exist.
+    """
+    from client.admin import Admin
+    from client.errors import KafkaError
+
+    try:
+        known = await reader.partitions_for(topic)
+    except KafkaError as error:
+        if error.code is None or error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            near = suggest(topic, await admin.list_topics())
+        raise CommandError(f"unknown topic {topic}{near}") from None
+    for number in wanted or ():
+        if number not in known:
+            raise CommandError(f"topic {topic} has partitions 0 to {max(known)}, not {number}")
+    return sorted(set(wanted)) if wanted else known
+
+
+def say(text: str) -> None:
+    """Tell the person something: on standard error, so that piped output stays clean."""
+    print(text, file=sys.stderr)
