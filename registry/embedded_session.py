@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from registry.embedded import EmbeddedStore
     from registry.embedded_tree import Draft, NodeChange
-    from registry.interface import Op
+    from registry.interface import Op, Registry
 
 T = TypeVar("T")
 
@@ -317,3 +317,7 @@ def _validate(ops: Sequence[Op]) -> None:
     if size > MAX_REQUEST_BYTES:
         rule = f"the request has {size} bytes, ZooKeeper takes {MAX_REQUEST_BYTES} (jute.maxbuffer)"
         raise DataTooLargeError(rule, ops[0].path)
+
+
+if TYPE_CHECKING:
+    _IMPLEMENTS: type[Registry] = EmbeddedRegistry

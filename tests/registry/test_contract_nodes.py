@@ -60,6 +60,17 @@ async def test_make_parents(registry):
         await registry.create("/a/b/c", make_parents=True)
 
 
+async def test_two_sessions_make_the_same_parents(registry, other):
+    paths = await asyncio.gather(
+        *(
+            s.create(f"/a/b/c/{i}", make_parents=True)
+            for i, s in enumerate([registry, other, registry, other])
+        )
+    )
+    assert paths == [f"/a/b/c/{i}" for i in range(4)]
+    assert sorted(await registry.children("/a/b/c")) == ["0", "1", "2", "3"]
+
+
 async def test_set_counts_versions(registry):
     await registry.create("/a", b"0")
     created = await registry.exists("/a")

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from registry.errors import RegistryClosedError, SessionExpiredError
-from registry.interface import ConnectionState, Create, Set
+from registry.interface import ConnectionState, Create, Delete, Set
 
 CONNECTED, SUSPENDED, EXPIRED = ConnectionState.CONNECTED, ConnectionState.SUSPENDED, ConnectionState.EXPIRED
 
@@ -45,6 +45,15 @@ async def test_child_watch(registry, other, calls):
         await called.wait()
         seen.append(sorted(await registry.children("/a")))
     assert seen == [[], ["x"], ["x", "y", "z"], ["y", "z"], ["n0000000003", "y", "z"]]
+
+
+async def test_one_child_in_place_of_another(registry, other, calls):
+    await other.create("/a/x", make_parents=True)
+    called = calls()
+    registry.watch_children("/a", called)
+    await other.multi([Delete("/a/x"), Create("/a/y")])
+    await called.wait()
+    assert await registry.children("/a") == ["y"]
 
 
 async def test_watch_of_a_deleted_node_with_children(registry, other, calls):

@@ -380,6 +380,22 @@ async def test_an_expired_session_writes_nothing_that_it_queued_later(tmp_path):
             await other.get("/before")
 
 
+async def test_the_end_of_a_session_takes_only_its_own_ephemerals(tmp_path):
+    """Created in the same commit as the end of one of the sessions."""
+    disk = Disk()
+    async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
+        registry, other = await connected(store), await connected(store)
+        commits = disk.commits
+        await asyncio.gather(
+            registry.create("/mine", ephemeral=True),
+            other.create("/theirs", ephemeral=True),
+            registry.create("/persistent"),
+            registry.close(),
+        )
+        assert disk.commits == commits + 1
+        assert await other.children("/") == ["persistent", "theirs"]
+
+
 async def test_close_waits_for_writes_and_refuses_more(tmp_path):
     path = tmp_path / "registry.sqlite"
     store = await EmbeddedStore.open(path)
@@ -444,3 +460,33 @@ async def test_no_thread_and_no_sqlite_without_a_file():
         "asyncio.run(main())"
     )
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+async def test_watches_are_silent_while_disconnected_or_cancelled(calls):
+    async with opened(None) as store:
+        registry, other = await connected(store), await connected(store)
+        first, second = calls(), calls()
+        registry.watch_data("/a", first)
+        handle = other.watch_data("/a", lambda: (second(), handle.cancel()))
+        both = other.watch_data("/a", second)
+        other.watch_data("/a", both.cancel)
+        registry.disconnect()
+        await registry_settled()
+        await other.create("/a")
+        await registry_settled()
+        assert first.count == 0
+        assert second.count == 2
+        last = other.watch_data("/a", second)
+        await other.set("/a", b"")
+        last.cancel()  # it has been called for, but has not run
+        await registry_settled()
+        assert second.count == 2
+        registry.reconnect()
+        await registry_settled()
+        assert first.count == 1
+
+
+async def registry_settled():
+    """Let everything that is ready on the loop run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
