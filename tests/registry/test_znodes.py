@@ -259,7 +259,9 @@ def test_damaged_content_is_refused_or_read_and_nothing_else():
             assert error.path == path  # noqa: PT017 - both outcomes are right
             refused += 1
         else:
-            assert znode_class(path).decode(znode.encode(), path) == znode
+            # Not the same value: a field that an old version lacks is read, but not written.
+            written = znode.encode()
+            assert znode_class(path).decode(written, path).encode() == written
             read += 1
     assert min(refused, read) > 500
 
