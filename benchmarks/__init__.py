@@ -1,0 +1,1 @@
+"""Benchmarks: CPU, latency, start time and memory of the broker, always beside a floor in the same run."""
