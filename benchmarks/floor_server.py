@@ -29,11 +29,11 @@ except ImportError:
     uvloop = None
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
-# The last version of each that is not flexible, without topic ids. librdkafka compresses with lz4 only where
-# FindCoordinator is announced; it does not ask for one here.
+# Clients take the last version, which is parsed here: the last that is not flexible. librdkafka sends today's batches
+# only where Fetch 4 is announced, and compresses with lz4 only where FindCoordinator is.
 VERSIONS = {
     PRODUCE: (3, 7),
-    FETCH: (11, 11),
+    FETCH: (4, 11),
     LIST_OFFSETS: (1, 1),
     METADATA: (4, 4),
     FIND_COORDINATOR: (0, 0),
