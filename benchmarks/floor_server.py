@@ -29,8 +29,8 @@ except ImportError:
     uvloop = None
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
-# Clients take the last version, which is parsed here: the last that is not flexible. librdkafka sends today's batches
-# only where Fetch 4 is announced, and compresses with lz4 only where FindCoordinator is.
+# Clients take the last version, which is parsed here: the last that is not flexible. librdkafka sends today's
+# batches only where Fetch 4 is announced, and compresses with lz4 only where FindCoordinator is.
 VERSIONS = {
     PRODUCE: (3, 7),
     FETCH: (4, 11),
