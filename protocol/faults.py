@@ -42,10 +42,10 @@ def read_uvarint(b: memoryview, p: int) -> tuple[int, int]:
 
 def read_string_length(b: memoryview, p: int) -> tuple[int, int]:
     """Read the length-plus-one of a compact string that is longer than one byte of length can say."""
-    n, p = read_uvarint(b, p)
+    n, after = read_uvarint(b, p)
     if n > MAX_STRING + 1:
         raise MalformedError(f"string of {n - 1} bytes, at most {MAX_STRING} are allowed")
-    return n, p
+    return n, after
 
 
 def beyond(n: int, p: int, end: int) -> MalformedError:
@@ -113,8 +113,7 @@ def string_length(n: int) -> bytes:
 
 def explain_decode(fault: Exception, source: Source, message: str, b: memoryview) -> DecodeError:
     """Name the field, the offset and the rule of a failed decode."""
-    parts, frame = source.failed_at(fault.__traceback__)
-    offset = frame.f_locals["p"] if frame is not None else 0
+    parts, offset = source.failed_at(fault.__traceback__)
     field = parts[0].path if parts else ""
     if isinstance(fault, struct.error | IndexError):
         rule = "the buffer ends inside the field"

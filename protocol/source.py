@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from struct import Struct
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from protocol.fields import Field
 from protocol.message import Message, MessageMeta
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 FIXED = {
     "int8": ("b", 1),
@@ -84,16 +81,21 @@ class Source:
         function: Callable[..., Any] = self.names[entry]
         return function
 
-    def failed_at(self, traceback: TracebackType | None) -> tuple[tuple[Part, ...], FrameType | None]:
-        """Return the fields that the failing line is about, and the frame that it ran in."""
+    def failed_at(self, traceback: TracebackType | None) -> tuple[tuple[Part, ...], int]:
+        """Return the fields that the failing line is about, and the position in the buffer (of a decoder).
+
+        The position is the variable `p` of the innermost function that has one: the generated one, or one
+        of faults.py that it called.
+        """
         parts: tuple[Part, ...] = ()
-        frame = None
+        position = 0
         while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == self.file_name:
+            frame = traceback.tb_frame
+            if frame.f_code.co_filename == self.file_name:
                 parts = self._parts.get(traceback.tb_lineno, ())
-                frame = traceback.tb_frame
+            position = frame.f_locals.get("p", position)
             traceback = traceback.tb_next
-        return parts, frame
+        return parts, position
 
     def __str__(self) -> str:
         return "\n".join(self._lines)
