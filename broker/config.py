@@ -159,16 +159,12 @@ class BrokerConfig:
     transaction_state_log_segment_bytes: int
     transactional_id_expiration_ms: int
 
-    def __init__(
-        self, static: Mapping[str, str], *, has_file: bool = True, data_dir: Path | None = None
-    ) -> None:
+    def __init__(self, static: Mapping[str, str], *, has_file: bool = True, data_dir: Path | None = None) -> None:
         self.warnings = []
         self._assigned_id = None
         self.static = dict(static)
         self.defaults = {
-            name: text
-            for name, setting in BROKER_SETTINGS.items()
-            if (text := setting.default_text) is not None
+            name: text for name, setting in BROKER_SETTINGS.items() if (text := setting.default_text) is not None
         }
         if not self.static.get("zookeeper.connect", "").strip():
             self.defaults.update(SINGLE_BROKER_DEFAULTS)
@@ -281,9 +277,7 @@ class BrokerConfig:
         retention = values["log.retention.ms"]
         if retention is None:
             minutes = values["log.retention.minutes"]
-            retention = (
-                values["log.retention.hours"] * MS_PER_HOUR if minutes is None else minutes * MS_PER_MINUTE
-            )
+            retention = values["log.retention.hours"] * MS_PER_HOUR if minutes is None else minutes * MS_PER_MINUTE
         self.log_retention_ms = -1 if retention < 0 else retention
         roll, jitter = values["log.roll.ms"], values["log.roll.jitter.ms"]
         self.log_roll_ms = values["log.roll.hours"] * MS_PER_HOUR if roll is None else roll
@@ -345,9 +339,7 @@ class BrokerConfig:
     def _topic_defaults(self) -> dict[str, SettingValue]:
         """What topics have that do not override it: topic setting to value."""
         defaults = {
-            name: getattr(self, _attribute(setting))
-            for name, setting in TOPIC_SETTINGS.items()
-            if setting.server
+            name: getattr(self, _attribute(setting)) for name, setting in TOPIC_SETTINGS.items() if setting.server
         }
         del defaults["message.format.version"]  # ignored since Kafka 3.0, whatever the broker's file says
         return defaults

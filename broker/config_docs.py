@@ -75,9 +75,7 @@ def document() -> Iterator[str]:
     yield f"\n{NO_EFFECT}"
     yield from _table(setting for setting in KAFKA_SETTINGS.values() if not setting.acts)
     yield "\n## Names of the past\n"
-    yield from _rows(
-        ("Name", "Instead"), ((f"`{name}`", hint) for name, hint in sorted(CLASSIC_NAMES.items()))
-    )
+    yield from _rows(("Name", "Instead"), ((f"`{name}`", hint) for name, hint in sorted(CLASSIC_NAMES.items())))
 
 
 def _table(settings: Iterable[Setting]) -> Iterator[str]:
@@ -112,10 +110,7 @@ def _topic_table(settings: Iterable[Setting]) -> Iterator[str]:
 def _defaults(defaults: dict[str, str]) -> Iterator[str]:
     yield from _rows(
         ("Name", "Default", "Kafka's"),
-        (
-            (f"`{name}`", f"`{text}`", _default(BROKER_SETTINGS[name].default_text))
-            for name, text in defaults.items()
-        ),
+        ((f"`{name}`", f"`{text}`", _default(BROKER_SETTINGS[name].default_text)) for name, text in defaults.items()),
     )
 
 

@@ -71,9 +71,7 @@ class ConfigLayers:
 
     __slots__ = ("cluster_wide", "config", "per_broker")
 
-    def __init__(
-        self, config: BrokerConfig, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]
-    ) -> None:
+    def __init__(self, config: BrokerConfig, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> None:
         self.config = config
         self.per_broker = per_broker
         self.cluster_wide = cluster_wide
@@ -94,9 +92,7 @@ class ConfigLayers:
                 value = known.text(config.values[name])
             else:
                 value = next(
-                    layer[name]
-                    for layer in (self.per_broker, self.cluster_wide, config.static)
-                    if name in layer
+                    layer[name] for layer in (self.per_broker, self.cluster_wide, config.static) if name in layer
                 )
             synonyms = self.synonyms(name, is_sensitive(setting))
             described.append(DescribedConfig(name, value, setting, synonyms, read_only=is_read_only(name)))

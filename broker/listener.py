@@ -104,13 +104,9 @@ def _listener(name: str, text: str, element: str, protocols: Mapping[str, str]) 
     listener = listener.upper()
     protocol = protocols.get(listener)
     if protocol is None:
-        raise ConfigError(
-            name, text, f"listener.security.protocol.map has no security protocol for {listener}"
-        )
+        raise ConfigError(name, text, f"listener.security.protocol.map has no security protocol for {listener}")
     if protocol != PLAINTEXT:
-        rule = (
-            f"the {protocol} listener {listener} is refused: TLS and SASL are not there yet, only PLAINTEXT"
-        )
+        rule = f"the {protocol} listener {listener} is refused: TLS and SASL are not there yet, only PLAINTEXT"
         raise ConfigError(name, text, rule)
     return Listener(listener, host, int(port), protocol)
 

@@ -1,0 +1,52 @@
+# `make run` and `make test` need Python >= 3.11 and make, nothing else: they set up a virtual environment first.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+RUN_ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test test-full lint bench clean setup setup-run
+
+# Two stamps: running needs only the package, testing needs everything.
+$(VENV)/.run: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[fast]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[fast,test,dev]'
+	touch $@ $(VENV)/.run
+
+setup-run: $(VENV)/.run
+setup: $(VENV)/.dev
+
+# One broker on 127.0.0.1:9092 with the embedded registry, console on 127.0.0.1:8080. Data in ./data.
+run: setup-run
+	$(BIN)/ottla broker --set log.dirs=$(CURDIR)/data $(RUN_ARGS)
+
+# The whole suite with reduced counts.
+test: setup
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+# The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
+test-full: setup
+	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted $(PYTEST_ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Needs kcat. Numbers and what they mean: benchmarks/README.md.
+bench: setup
+	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,30 @@
+"""`python -m broker [server.properties] [--set name=value]…`: a broker without the rest of the `ottla` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from broker.main import run
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m broker", description="Run one Ottla broker.")
+    parser.add_argument("properties", nargs="?", type=Path, help="a server.properties file, as Kafka's")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting that overrides the file's"
+    )
+    arguments = parser.parse_args()
+    overrides = {}
+    for assignment in arguments.set:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name:
+            parser.error(f"--set takes name=value, not {assignment!r}")
+        overrides[name] = value
+    return run(arguments.properties, overrides)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

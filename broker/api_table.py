@@ -1,0 +1,75 @@
+"""The APIs that this broker serves: the one table from which dispatch, version checks, ApiVersions and docs derive.
+
+A row is the API, its range of versions, its request, and its handler. ApiVersions advertises exactly these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from broker.apis.alter_configs import AlterConfigsHandler
+from broker.apis.api_versions import ApiVersionsHandler
+from broker.apis.create_partitions import CreatePartitionsHandler
+from broker.apis.create_topics import CreateTopicsHandler
+from broker.apis.delete_records import DeleteRecordsHandler
+from broker.apis.delete_topics import DeleteTopicsHandler
+from broker.apis.describe_cluster import DescribeClusterHandler
+from broker.apis.describe_configs import DescribeConfigsHandler
+from broker.apis.describe_log_dirs import DescribeLogDirsHandler
+from broker.apis.fetch import FetchHandler
+from broker.apis.incremental_alter_configs import IncrementalAlterConfigsHandler
+from broker.apis.init_producer_id import InitProducerIdHandler
+from broker.apis.leader_and_isr import LeaderAndIsrHandler
+from broker.apis.list_offsets import ListOffsetsHandler
+from broker.apis.metadata import MetadataHandler
+from broker.apis.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from broker.apis.produce import ProduceHandler
+from broker.apis.stop_replica import StopReplicaHandler
+from broker.apis.update_metadata import UpdateMetadataHandler
+from broker.handler import Handler
+from broker.services import Services
+from protocol.api_keys import ApiKey, request_class
+from protocol.message import Message
+
+
+class Api(NamedTuple):
+    """One row."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    handler: Callable[[Services], Handler[Any, Any]]
+
+    @property
+    def name(self) -> str:
+        """As Kafka writes it, without "Request"."""
+        return self.request.NAME.removesuffix("Request")
+
+    @property
+    def request(self) -> type[Message]:
+        """The class that decodes requests of this API."""
+        return request_class(self.key)
+
+
+API_TABLE: tuple[Api, ...] = (
+    Api(ApiKey.PRODUCE, 0, 11, ProduceHandler),
+    Api(ApiKey.FETCH, 0, 17, FetchHandler),
+    Api(ApiKey.LIST_OFFSETS, 0, 9, ListOffsetsHandler),
+    Api(ApiKey.METADATA, 0, 12, MetadataHandler),
+    Api(ApiKey.LEADER_AND_ISR, 0, 7, LeaderAndIsrHandler),
+    Api(ApiKey.STOP_REPLICA, 0, 4, StopReplicaHandler),
+    Api(ApiKey.UPDATE_METADATA, 0, 8, UpdateMetadataHandler),
+    Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsHandler),
+    Api(ApiKey.CREATE_TOPICS, 0, 7, CreateTopicsHandler),
+    Api(ApiKey.DELETE_TOPICS, 0, 6, DeleteTopicsHandler),
+    Api(ApiKey.DELETE_RECORDS, 0, 2, DeleteRecordsHandler),
+    Api(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdHandler),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, OffsetForLeaderEpochHandler),
+    Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, DescribeConfigsHandler),
+    Api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsHandler),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, DescribeLogDirsHandler),
+    Api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsHandler),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, IncrementalAlterConfigsHandler),
+    Api(ApiKey.DESCRIBE_CLUSTER, 0, 1, DescribeClusterHandler),
+)

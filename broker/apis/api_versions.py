@@ -1,0 +1,50 @@
+"""ApiVersions: which APIs and versions this broker serves, and its features (KIP-511, KIP-584).
+
+An unknown version of this API is answered in version 0 with UNSUPPORTED_VERSION and the range of this API alone, so
+that the client can ask again. A client software name or version that breaks KIP-511's rule gets INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+import re
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+FIRST_VERSION_WITH_SOFTWARE = 3
+
+
+class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
+    """Answers from the API table."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.NONE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+        """See the module's text."""
+        if context.api_version >= FIRST_VERSION_WITH_SOFTWARE:
+            name, version = request.client_software_name, request.client_software_version
+            if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+                return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+            context.connection.client_software = (name, version)
+        return ApiVersionsResponse(api_keys=self._rows(), finalized_features_epoch=0)
+
+    def _rows(self) -> list[ApiVersion]:
+        return [
+            ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in self._services.served_apis
+        ]
+
+    def failed(self, request: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:
+        """The answer for an unsupported version holds this API's own range."""
+        rows = self._rows() if code == ErrorCode.UNSUPPORTED_VERSION else []
+        return ApiVersionsResponse(
+            error_code=code, api_keys=[row for row in rows if row.api_key == ApiKey.API_VERSIONS]
+        )

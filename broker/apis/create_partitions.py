@@ -1,0 +1,68 @@
+"""CreatePartitions: grow topics (KIP-195). Answers when the new partitions have leaders, or when time is up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.errors import RequestError, code_of
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+class CreatePartitionsHandler(Handler[CreatePartitionsRequest, CreatePartitionsResponse]):
+    """Grows through `Topics`."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.TOPIC, Operation.ALTER)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+        """See the module's text."""
+        if not self._services.is_controller():
+            return self.failed(request, ErrorCode.NOT_CONTROLLER)
+        times = Counter(topic.name for topic in request.topics)
+        results: dict[str, CreatePartitionsTopicResult] = {}
+        for topic in request.topics:
+            try:
+                if times[topic.name] > 1:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+                await self._grow(topic, validate_only=request.validate_only)
+            except Exception as error:
+                results[topic.name] = CreatePartitionsTopicResult(
+                    name=topic.name, error_code=code_of(error), error_message=str(error)
+                )
+                continue
+            results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
+        if not request.validate_only:
+            for topic in request.topics:
+                result = results[topic.name]
+                if result.error_code == ErrorCode.NONE and not await self._services.topics.wait_until_led(
+                    topic.name, topic.count, request.timeout_ms / 1000
+                ):
+                    result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse(results=list(results.values()))
+
+    async def _grow(self, topic: CreatePartitionsTopic, *, validate_only: bool) -> None:
+        assignment = None
+        if topic.assignments is not None:
+            assignment = [list(one.broker_ids) for one in topic.assignments]
+        await self._services.topics.add_partitions(
+            topic.name, topic.count, assignment=assignment, validate_only=validate_only
+        )
+
+    def failed(self, request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
+        """Every topic of the request failed."""
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreatePartitionsResponse(
+            results=[CreatePartitionsTopicResult(name=name, error_code=code) for name in names]
+        )

@@ -1,0 +1,76 @@
+"""DeleteTopics: by name or, from version 6 on, by id. Answers when nothing is left of them, or when time is up."""
+
+from __future__ import annotations
+
+from broker.errors import RequestError, code_of
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from protocol.uuid import ZERO_UUID
+
+FIRST_VERSION_WITH_DISABLED_CODE = 3
+FIRST_VERSION_WITH_IDS = 6
+
+
+class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
+    """Deletes through `Topics`."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.TOPIC, Operation.DELETE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+        """See the module's text."""
+        if not self._services.is_controller():
+            return self.failed(request, ErrorCode.NOT_CONTROLLER)
+        results = []
+        for topic in _topics(request):
+            try:
+                name = self._name_of(topic)
+                await self._services.topics.delete(name)
+            except Exception as error:
+                code = code_of(error)
+                if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < FIRST_VERSION_WITH_DISABLED_CODE:
+                    code = ErrorCode.INVALID_REQUEST
+                results.append(_result(topic, topic.name, code, str(error)))
+                continue
+            results.append(_result(topic, name, ErrorCode.NONE, None))
+        for result in results:
+            if result.error_code == ErrorCode.NONE:
+                assert result.name is not None
+                if not await self._services.topics.wait_until_deleted(result.name, request.timeout_ms / 1000):
+                    result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteTopicsResponse(responses=results)
+
+    def _name_of(self, topic: DeleteTopicState) -> str:
+        if topic.name is not None:
+            if topic.topic_id != ZERO_UUID:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")
+            return topic.name
+        name = self._services.metadata.snapshot.topic_names.get(topic.topic_id)
+        if name is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        return name
+
+    def failed(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+        """Every topic of the request failed."""
+        return DeleteTopicsResponse(
+            responses=[_result(topic, topic.name, code, code.name) for topic in _topics(request)]
+        )
+
+
+def _topics(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
+    return request.topics or [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
+
+
+def _result(topic: DeleteTopicState, name: str | None, code: ErrorCode, message: str | None) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code, error_message=message)

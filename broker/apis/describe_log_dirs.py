@@ -1,0 +1,67 @@
+"""DescribeLogDirs: what each log directory holds, and how much room its volume has (KIP-113, KIP-827)."""
+
+from __future__ import annotations
+
+import shutil
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResponse]):
+    """Answers from the log manager."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+        """See the module's text. A null topic list asks for all."""
+        asked = (
+            None
+            if request.topics is None
+            else {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+        )
+        return DescribeLogDirsResponse(
+            results=[self._describe(str(directory), asked) for directory in self._services.config.log_dirs]
+        )
+
+    def _describe(self, directory: str, asked: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+        try:
+            usage = shutil.disk_usage(directory)
+        except OSError:
+            return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory)
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for log in self._services.logs.logs.values():
+            if str(log.directory.parent) != directory:
+                continue
+            if asked is not None and (log.topic, log.partition) not in asked:
+                continue
+            topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
+            partition = self._services.replicas.partitions.get((log.topic, log.partition))
+            behind = 0
+            if partition is not None and not partition.is_leader:
+                behind = max(0, log.high_watermark - log.log_end_offset)
+            topic.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=log.partition, partition_size=log.size_bytes, offset_lag=behind
+                )
+            )
+        return DescribeLogDirsResult(
+            log_dir=directory, topics=list(topics.values()), total_bytes=usage.total, usable_bytes=usage.free
+        )
+
+    def failed(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
+        """The whole request failed."""
+        return DescribeLogDirsResponse(error_code=code)

@@ -1,0 +1,284 @@
+"""Fetch: read record batches, with incremental sessions (KIP-227), topic ids (KIP-516) and long polls.
+
+Records are not read here: the answer carries ranges of segment files, which the connection reads when the socket can
+take them. Only old clients (before v4) get their records converted in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from broker.errors import code_of
+from broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    FetchSessionError,
+    Key,
+)
+from broker.handler import Handler, Needs, Operation, Resource, then
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.buffer import Buffer, LazyRecords
+from protocol.conversion import down_convert
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError, UnsupportedCompressionError, UnsupportedVersionError
+from protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from protocol.uuid import ZERO_UUID
+from replication.errors import FencedLeaderEpochError, NotLeaderOrFollowerError, UnknownTopicIdError
+from replication.fetch import FetchedPartition, FetchParams, FetchPartition
+from replication.partition import Isolation
+
+FIRST_VERSION_WITH_SESSIONS = 7
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_LEADER = 16
+FIRST_VERSION_WITH_REPLICA_STATE = 15
+FIRST_VERSION_WITH_MAGIC_2 = 4
+FIRST_VERSION_WITH_MAGIC_1 = 2
+FIRST_VERSION_WITH_ZSTD = 10
+LAST_VERSION_WITH_HARD_LIMIT = 2
+
+
+class FetchHandler(Handler[FetchRequest, FetchResponse]):
+    """Reads through the replica manager."""
+
+    __slots__ = ("_max_bytes", "_services")
+    needs = Needs(Resource.TOPIC, Operation.READ)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._max_bytes = services.config.fetch_max_bytes
+
+    def handle(self, request: FetchRequest, context: RequestContext) -> FetchResponse | asyncio.Future[FetchResponse]:
+        """See the module's text."""
+        version = context.api_version
+        replica_id = (
+            request.replica_state.replica_id if version >= FIRST_VERSION_WITH_REPLICA_STATE else request.replica_id
+        )
+        try:
+            session, is_incremental = self._session(request, version, is_follower=replica_id >= 0)
+        except FetchSessionError as error:
+            return FetchResponse(error_code=error.code)
+        if session is not None:
+            partitions = [(key, cached.request) for key, cached in session.partitions.items()]
+        else:
+            partitions = self._wanted(request, version)
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        params = FetchParams(
+            replica_id=replica_id,
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+            isolation=Isolation(request.isolation_level == 1),
+            hard_max_bytes=version <= LAST_VERSION_WITH_HARD_LIMIT,
+        )
+        answer = _Answer(self._services, context, session, partitions, is_incremental=is_incremental)
+        fetched = self._services.replicas.fetch(params, answer.readable)
+        if isinstance(fetched, list):
+            return answer.build(fetched)
+        return then(fetched, answer.build)
+
+    def _session(self, request: FetchRequest, version: int, *, is_follower: bool) -> tuple[FetchSession | None, bool]:
+        """The request's session, if it has one, and whether only changes are wanted. Raises FetchSessionError."""
+        sessions = self._services.fetch_sessions
+        if version < FIRST_VERSION_WITH_SESSIONS:
+            return None, False
+        uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id != NO_SESSION:
+                sessions.remove(request.session_id)
+            if request.session_epoch == FINAL_EPOCH:
+                return None, False
+            wanted = self._wanted(request, version)
+            if not wanted:
+                return None, False
+            session = sessions.create(len(wanted), is_follower=is_follower, uses_topic_ids=uses_topic_ids)
+            if session is not None:
+                session.update(wanted, ())
+            return session, False
+        session = sessions.use(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
+        if request.topics or request.forgotten_topics_data:
+            forgotten: list[Key] = [
+                (topic.topic_id if uses_topic_ids else topic.topic, partition)
+                for topic in request.forgotten_topics_data
+                for partition in topic.partitions
+            ]
+            session.update(self._wanted(request, version), forgotten)
+        if not session.partitions:
+            sessions.remove(session.id)
+        return session, True
+
+    def _wanted(self, request: FetchRequest, version: int) -> list[tuple[Key, FetchPartition]]:
+        by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        names = self._services.metadata.snapshot.topic_names
+        wanted: list[tuple[Key, FetchPartition]] = []
+        for topic in request.topics:
+            name = names.get(topic.topic_id, "") if by_id else topic.topic
+            topic_id = topic.topic_id if by_id else ZERO_UUID
+            for one in topic.partitions:
+                key: Key = (topic_id if by_id else name, one.partition)
+                wanted.append(
+                    (
+                        key,
+                        FetchPartition(
+                            name,
+                            topic_id,
+                            one.partition,
+                            one.fetch_offset,
+                            one.partition_max_bytes,
+                            one.current_leader_epoch,
+                            one.log_start_offset,
+                        ),
+                    )
+                )
+        return wanted
+
+    def failed(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
+        """The whole request failed."""
+        return FetchResponse(error_code=code)
+
+
+class _Answer:
+    """Builds the response to one request from what was read."""
+
+    __slots__ = (
+        "_context",
+        "_is_incremental",
+        "_partitions",
+        "_services",
+        "_session",
+        "_unknown",
+        "readable",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        context: RequestContext,
+        session: FetchSession | None,
+        partitions: Sequence[tuple[Key, FetchPartition]],
+        *,
+        is_incremental: bool,
+    ) -> None:
+        self._services = services
+        self._context = context
+        self._session = session
+        self._partitions = partitions
+        self._is_incremental = is_incremental
+        self.readable: list[FetchPartition] = [request for _, request in partitions]
+        for request in self.readable:
+            if not request.topic and request.topic_id != ZERO_UUID:
+                # A session may outlive our ignorance of a topic's id.
+                request.topic = services.metadata.snapshot.topic_names.get(request.topic_id, "")
+
+    def build(self, fetched: Iterable[FetchedPartition]) -> FetchResponse:
+        """The response; in a session only with what the client does not know yet."""
+        version = self._context.api_version
+        session = self._session
+        topics: list[FetchableTopicResponse] = []
+        endpoints: dict[int, NodeEndpoint] = {}
+        with_data: list[Key] = []
+        for (key, request), one in zip(self._partitions, fetched, strict=True):
+            if session is not None:
+                cached = session.partitions.get(key)
+                if cached is not None and not cached.must_tell(one) and self._is_incremental:
+                    continue
+                if one.size_bytes:
+                    with_data.append(key)
+            data = self._partition_data(one, endpoints)
+            if topics and (topics[-1].topic, topics[-1].topic_id) == (request.topic, request.topic_id):
+                topics[-1].partitions.append(data)
+            else:
+                topics.append(FetchableTopicResponse(topic=request.topic, topic_id=request.topic_id, partitions=[data]))
+        if session is not None:
+            for key in with_data:
+                if key in session.partitions:
+                    session.move_to_end(key)
+        response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
+        if version >= FIRST_VERSION_WITH_LEADER:
+            response.node_endpoints = list(endpoints.values())
+        return response
+
+    def _partition_data(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:
+        request = one.request
+        if one.error is not None:
+            return self._failed_partition(one, endpoints)
+        info = one.info
+        assert info is not None
+        records: Buffer | LazyRecords = b"" if info.records is None else info.records
+        if self._context.api_version < FIRST_VERSION_WITH_ZSTD and info.records is not None:
+            try:
+                records = self._for_old_client(request, info.records)
+            except ProtocolError as error:
+                return PartitionData(
+                    partition_index=request.partition,
+                    error_code=code_of(error),
+                    high_watermark=-1,
+                    records=b"",
+                )
+        size = len(records)
+        if size:
+            fetched_bytes = self._services.metrics.fetched_bytes
+            fetched_bytes[request.topic] = fetched_bytes.get(request.topic, 0) + size
+        aborted = info.aborted_transactions
+        return PartitionData(
+            partition_index=request.partition,
+            high_watermark=one.high_watermark,
+            last_stable_offset=one.last_stable_offset,
+            log_start_offset=one.log_start_offset,
+            aborted_transactions=(
+                None
+                if aborted is None
+                else [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted]
+            ),
+            records=records,
+        )
+
+    def _failed_partition(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:
+        request, error = one.request, one.error
+        assert error is not None
+        if not request.topic and request.topic_id != ZERO_UUID:
+            error = UnknownTopicIdError("no topic has this id")
+        data = PartitionData(
+            partition_index=request.partition,
+            error_code=code_of(error),
+            high_watermark=-1,
+            aborted_transactions=[] if not isinstance(error, NotLeaderOrFollowerError) else None,
+            records=b"",
+        )
+        if self._context.api_version >= FIRST_VERSION_WITH_LEADER and isinstance(
+            error, NotLeaderOrFollowerError | FencedLeaderEpochError
+        ):
+            snapshot = self._services.metadata.snapshot
+            state = snapshot.partition(request.topic, request.partition)
+            if state is not None:
+                data.current_leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
+                node = snapshot.node(state.leader, self._context.listener_name)
+                if node is not None:
+                    endpoints[node.id] = NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+        return data
+
+    def _for_old_client(self, request: FetchPartition, records: LazyRecords) -> Buffer | LazyRecords:
+        """What a client before v10 may get: no zstd, and before v4 no record batches of magic 2."""
+        version = self._context.api_version
+        topic_config = self._services.configs.topic_config(request.topic)
+        if topic_config.compression_type == "zstd":
+            raise UnsupportedCompressionError(
+                f"{request.topic} is compressed with zstd, which Fetch before v10 cannot carry"
+            )
+        if version >= FIRST_VERSION_WITH_MAGIC_2:
+            return records
+        if not topic_config.message_downconversion_enable:
+            raise UnsupportedVersionError(f"message.downconversion.enable is false for {request.topic}")
+        magic = 1 if version >= FIRST_VERSION_WITH_MAGIC_1 else 0
+        return down_convert(records.read(0, len(records)), magic, first_offset=request.offset)

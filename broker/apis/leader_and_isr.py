@@ -1,0 +1,67 @@
+"""LeaderAndIsr: the controller says which partitions this broker leads or follows."""
+
+from __future__ import annotations
+
+from broker.errors import code_of
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from protocol.uuid import ZERO_UUID
+
+FIRST_VERSION_WITH_TOPIC_IDS = 5
+
+
+class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
+    """Hands the states to the replica manager."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
+        """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
+        self._services.check_broker_epoch(request.broker_epoch)
+        replicas = self._services.replicas
+        replicas.check_controller_epoch(request.controller_epoch)
+        states = _states(request)
+        await self._services.configs.load_topics({topic for topic, _, _ in states})
+        outcomes = replicas.become_leader_or_follower(states)
+        codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()}
+        if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return LeaderAndIsrResponse(
+                partition_errors=[
+                    LeaderAndIsrPartitionError(topic_name=topic, partition_index=partition, error_code=code)
+                    for (topic, partition), code in codes.items()
+                ]
+            )
+        topics: dict[bytes, LeaderAndIsrTopicError] = {}
+        for topic, topic_id, state in states:
+            answer = topics.setdefault(topic_id, LeaderAndIsrTopicError(topic_id=topic_id))
+            answer.partition_errors.append(
+                LeaderAndIsrPartitionError(
+                    partition_index=state.partition_index, error_code=codes[(topic, state.partition_index)]
+                )
+            )
+        return LeaderAndIsrResponse(topics=list(topics.values()))
+
+    def failed(self, request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+        """The whole request was refused."""
+        return LeaderAndIsrResponse(error_code=code)
+
+
+def _states(request: LeaderAndIsrRequest) -> list[tuple[str, bytes, LeaderAndIsrPartitionState]]:
+    flat = [(state.topic_name, ZERO_UUID, state) for state in request.ungrouped_partition_states]
+    grouped = [
+        (topic.topic_name, topic.topic_id, state) for topic in request.topic_states for state in topic.partition_states
+    ]
+    return flat + grouped

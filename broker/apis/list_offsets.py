@@ -1,0 +1,142 @@
+"""ListOffsets: earliest, latest, by timestamp, maximum timestamp (KIP-79, KIP-734).
+
+Timestamps below zero are questions: -1 latest, -2 earliest, -3 the record with the highest timestamp, -4 the earliest
+local offset (here the log start offset: nothing is tiered), -5 the last tiered offset (none).
+"""
+
+from __future__ import annotations
+
+from broker.errors import code_of
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from replication.errors import ReplicationError
+from replication.fetch import CONSUMER
+from replication.partition import Isolation, Partition
+from storage.errors import StorageError
+from storage.log import Log
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+UNKNOWN = -1
+
+FIRST_VERSION_WITH_EPOCH = 4
+
+FIRST_VERSION_WITH = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+
+class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
+    """Answers from the logs that this broker leads."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.TOPIC, Operation.DESCRIBE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+        """See the module's text."""
+        isolation = Isolation(request.isolation_level == 1)
+        if request.replica_id != CONSUMER and request.replica_id != -2:
+            isolation = Isolation.LOG_END
+        seen: set[tuple[str, int]] = set()
+        twice: set[tuple[str, int]] = set()
+        for topic in request.topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                (twice if key in seen else seen).add(key)
+        topics = []
+        for topic in request.topics:
+            answers = []
+            for asked in topic.partitions:
+                if (topic.name, asked.partition_index) in twice:
+                    answers.append(_failed(asked, ErrorCode.INVALID_REQUEST))
+                else:
+                    answers.append(self._lookup(topic.name, asked, isolation, context.api_version))
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        return ListOffsetsResponse(topics=topics)
+
+    def _lookup(
+        self, topic: str, asked: ListOffsetsPartition, isolation: Isolation, version: int
+    ) -> ListOffsetsPartitionResponse:
+        if asked.timestamp < 0 and version < FIRST_VERSION_WITH.get(asked.timestamp, 0):
+            return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
+        try:
+            partition = self._services.replicas.partition(topic, asked.partition_index)
+            log = partition.leader_log(asked.current_leader_epoch)
+            if version == 0:
+                return ListOffsetsPartitionResponse(
+                    partition_index=asked.partition_index,
+                    old_style_offsets=_offsets_before(partition, log, asked.timestamp, asked.max_num_offsets),
+                )
+            timestamp, offset, epoch = _find(partition, log, asked.timestamp, isolation)
+        except (ReplicationError, StorageError, ProtocolError, OSError) as error:
+            return _failed(asked, code_of(error))
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch if version >= FIRST_VERSION_WITH_EPOCH else UNKNOWN,
+        )
+
+    def failed(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
+        """Every partition of the request failed."""
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name, partitions=[_failed(asked, code) for asked in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch); UNKNOWN where there is none."""
+    end = partition.visible_end(log, isolation)
+    if timestamp == LATEST:
+        return UNKNOWN, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.leader_epochs.epoch_for_offset(log.log_start_offset)
+        return UNKNOWN, log.log_start_offset, UNKNOWN if epoch is None else epoch
+    if timestamp == LATEST_TIERED:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    found = (
+        log.fetch_offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.fetch_offset_by_timestamp(timestamp)
+    )
+    if found is None or found[1] >= end:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    return found
+
+
+def _offsets_before(partition: Partition, log: Log, timestamp: int, limit: int) -> list[int]:
+    """Version 0: base offsets of segments last modified before `timestamp`, newest first, at most `limit` of them."""
+    end = partition.visible_end(log, Isolation.READ_UNCOMMITTED)
+    if timestamp == EARLIEST:
+        return [log.log_start_offset][:limit]
+    bases = [max(segment.base_offset, log.log_start_offset) for segment in log.segments]
+    if timestamp != LATEST:
+        modified = [log.fs.modified_ms(segment.file.path) for segment in log.segments]
+        bases = [base for base, modified_ms in zip(bases, modified, strict=True) if modified_ms <= timestamp]
+        return bases[::-1][:limit]
+    if not bases or bases[-1] < end:
+        bases.append(end)
+    return bases[::-1][:limit]
+
+
+def _failed(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, error_code=code, timestamp=UNKNOWN, offset=UNKNOWN
+    )

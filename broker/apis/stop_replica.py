@@ -1,0 +1,63 @@
+"""StopReplica: the controller takes replicas away from this broker, and has their logs deleted if it says so."""
+
+from __future__ import annotations
+
+import logging
+
+from broker.errors import code_of
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+NO_EPOCH = -1
+
+
+class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
+    """Hands the partitions to the replica manager."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
+        """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
+        self._services.check_broker_epoch(request.broker_epoch)
+        replicas = self._services.replicas
+        replicas.check_controller_epoch(request.controller_epoch)
+        errors = []
+        for topic, partition, leader_epoch, delete in _partitions(request):
+            code = ErrorCode.NONE
+            try:
+                await replicas.stop_replica(topic, partition, leader_epoch, delete=delete)
+            except Exception as error:
+                logger.warning("%s-%d: StopReplica failed: %s", topic, partition, error)
+                code = code_of(error)
+            errors.append(StopReplicaPartitionError(topic_name=topic, partition_index=partition, error_code=code))
+        return StopReplicaResponse(partition_errors=errors)
+
+    def failed(self, request: StopReplicaRequest, code: ErrorCode) -> StopReplicaResponse:
+        """The whole request was refused."""
+        return StopReplicaResponse(error_code=code)
+
+
+def _partitions(request: StopReplicaRequest) -> list[tuple[str, int, int, bool]]:
+    """(topic, partition, leader epoch, delete) of every partition, in whichever form the version has them."""
+    delete = request.delete_partitions
+    flat = [(one.topic_name, one.partition_index, NO_EPOCH, delete) for one in request.ungrouped_partitions]
+    by_topic = [(topic.name, index, NO_EPOCH, delete) for topic in request.topics for index in topic.partition_indexes]
+    with_epochs = [
+        (topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    return flat + by_topic + with_epochs

@@ -1,0 +1,347 @@
+"""One broker: its parts, how they start, run and stop.
+
+A broker of a cluster of one takes the same path as any other: it registers, wins the controller's election, and is
+told by encoded requests over its own listener what it leads. There is no standalone branch.
+
+Every service is an `async def run()` in one TaskGroup: when one dies, the others are cancelled, the broker stops
+cleanly, and the reason comes out of `Broker.run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from broker.api_table import API_TABLE
+from broker.config import BrokerConfig
+from broker.config_store import ConfigStore
+from broker.controller.controller import Controller
+from broker.dispatcher import Dispatcher
+from broker.fetch_sessions import FetchSessions
+from broker.listener import Listener
+from broker.metadata_cache import MetadataCache, Snapshot
+from broker.metrics import BrokerMetrics
+from broker.network.acceptor import Acceptor
+from broker.network.limits import ConnectionQuota, MemoryBudget
+from broker.producer_ids import ProducerIds
+from broker.registration import ClusterMembership
+from broker.services import Services
+from broker.topics import Topics
+from client.network import AsyncioNetwork, Network
+from protocol.message import Message
+from registry.embedded import EmbeddedStore
+from registry.interface import ConnectionState
+from registry.tree import ensure_persistent_paths
+from replication.replica_manager import ReplicaManager
+from storage.file_system import FileSystem
+from storage.log_append import LogAppendInfo
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+REGISTRY_FILE = "registry.sqlite"
+T = TypeVar("T")
+
+
+class SessionLostError(Exception):
+    """The registry session expired: another broker may have taken over, so this one must not go on as it was."""
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    """One broker. `await broker.run()` until `broker.stop()`, or `async with broker:` for as long as it is needed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        network: Network | None = None,
+        fs: FileSystem | None = None,
+        store: EmbeddedStore | None = None,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Everything that can differ between two runs may be given; `store` is shared by the brokers of a test."""
+        self.config = config
+        self.metrics = BrokerMetrics()
+        self.metadata = MetadataCache()
+        self.acceptors: dict[str, Acceptor] = {}
+        self.services: Services | None = None
+        self.controller: Controller | None = None
+        self._network = network or AsyncioNetwork()
+        self._fs = fs or FileSystem()
+        self._store = store
+        self._owns_store = store is None
+        self._now_ms = now_ms
+        self._random = rng or random.Random()
+        self._stopping = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._request_tasks: set[asyncio.Task[None]] = set()
+        self._running: asyncio.Task[None] | None = None
+
+    # -- for those who embed a broker --------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self.run())
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait([self._running, ready], return_when=asyncio.FIRST_COMPLETED)
+        if not self._ready.is_set():
+            ready.cancel()
+            await self._running
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        assert self._running is not None
+        await self._running
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect to: host:port of the first listener, once the broker is ready."""
+        listener = self.advertised(self.config.advertised_listeners[0])
+        return f"{listener.host}:{listener.port}"
+
+    def stop(self) -> None:
+        """Begin a clean stop; `run` returns when it is done."""
+        self._stopping.set()
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def run(self, on_ready: Callable[[Broker], None] = lambda broker: None) -> None:
+        """Start, serve until `stop`, stop cleanly. Raises what kept the broker from starting, or killed a service."""
+        logs = LogManager(
+            self.config.log_dirs,
+            self._topic_config,
+            fs=self._fs,
+            now_ms=self._now_ms,
+            rng=self._random,
+            recovery_threads=self.config.num_recovery_threads_per_data_dir,
+            full_validation=self.config.ottla_produce_validation == "full",
+            flush_scheduler_interval_ms=self.config.log_flush_scheduler_interval_ms,
+            flush_offset_checkpoint_interval_ms=self.config.log_flush_offset_checkpoint_interval_ms,
+            flush_start_offset_checkpoint_interval_ms=self.config.log_flush_start_offset_checkpoint_interval_ms,
+            high_watermark_checkpoint_interval_ms=self.config.replica_high_watermark_checkpoint_interval_ms,
+            retention_check_interval_ms=self.config.log_retention_check_interval_ms,
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            producer_id_expiration_check_interval_ms=self.config.producer_id_expiration_check_interval_ms,
+        )
+        logs.lock()
+        try:
+            await self._run_with_registry(logs, on_ready)
+        finally:
+            logs.unlock()
+
+    async def _run_with_registry(self, logs: LogManager, on_ready: Callable[[Broker], None]) -> None:
+        meta = logs.check_meta(None if self.config.broker_id < 0 else self.config.broker_id)
+        store = self._store
+        if store is None:
+            store = await EmbeddedStore.open(Path(self.config.log_dirs[0]) / REGISTRY_FILE, now_ms=self._now_ms)
+        registry = store.session(self.config.zookeeper_session_timeout_ms)
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def state_changed(state: ConnectionState) -> None:
+            if state is ConnectionState.EXPIRED and not lost.done():
+                lost.set_exception(SessionLostError("the registry session has expired"))
+
+        try:
+            await registry.start()
+            registry.listen(state_changed)
+            await ensure_persistent_paths(registry)
+            membership = ClusterMembership(registry, self.config, self._now_ms, self._random)
+            cluster_id = await membership.cluster_id(meta.cluster_id)
+            broker_id = await membership.broker_id(meta.broker_id)
+            logs.write_meta(broker_id, cluster_id)
+            configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
+            self._configs = configs
+            await configs.start()
+            await logs.load()
+            services = self._make_services(broker_id, cluster_id, logs, configs, registry)
+            self.controller = Controller(
+                broker_id,
+                registry=registry,
+                network=self._network,
+                config=self.config,
+                topic_overrides=configs.read_topic,
+                now_ms=self._now_ms,
+            )
+            services.is_controller = lambda: self.controller is not None and self.controller.is_active
+            try:
+                await self._bind(services)
+                services.broker_epoch = await membership.register(
+                    broker_id, [self.advertised(listener) for listener in self.config.advertised_listeners]
+                )
+                await self._serve(services, configs, lost, on_ready)
+            finally:
+                for acceptor in self.acceptors.values():
+                    await acceptor.close()
+                services.replicas.close()
+                await logs.shutdown(services.broker_epoch)
+        finally:
+            if lost.done() and not lost.cancelled():
+                lost.exception()
+            await registry.close()
+            if self._owns_store:
+                await store.close()
+
+    def _make_services(
+        self, broker_id: int, cluster_id: str, logs: LogManager, configs: ConfigStore, registry: Any
+    ) -> Services:
+        config = self.config
+        replicas = ReplicaManager(
+            broker_id,
+            logs,
+            configs.topic_config,
+            exists=lambda topic, partition: self.metadata.snapshot.partition(topic, partition) is not None,
+            on_appended=self._count_append,
+        )
+        configs.on_topic_changed = replicas.topic_config_changed
+        configs.on_broker_changed = replicas.all_topic_configs_changed
+        self.services = Services(
+            config=config,
+            broker_id=broker_id,
+            cluster_id=cluster_id,
+            metadata=self.metadata,
+            replicas=replicas,
+            logs=logs,
+            topics=Topics(config, registry, self.metadata, configs, self._random),
+            configs=configs,
+            producer_ids=ProducerIds(broker_id, registry),
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random),
+            metrics=self.metrics,
+            now_ms=self._now_ms,
+            is_controller=lambda: False,
+            served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
+        )
+        return self.services
+
+    async def _bind(self, services: Services) -> None:
+        config = self.config
+        loop = asyncio.get_running_loop()
+        dispatcher = Dispatcher([(api, api.handler(services)) for api in API_TABLE], self.metrics, self._start_request)
+        quota = ConnectionQuota(
+            max_connections=config.max_connections,
+            max_per_ip=config.max_connections_per_ip,
+            per_ip_overrides=config.max_connections_per_ip_overrides,
+            creation_rate_per_s=config.max_connection_creation_rate,
+            now_s=loop.time,
+            call_later=loop.call_later,
+        )
+        budget = MemoryBudget(config.queued_max_request_bytes)
+        for listener in config.listeners:
+            acceptor = Acceptor(
+                listener.name,
+                handle_frame=dispatcher.handle_frame,
+                quota=quota,
+                budget=budget,
+                max_request_bytes=config.socket_request_max_bytes,
+                max_idle_s=config.connections_max_idle_ms / 1000,
+                send_buffer_bytes=config.socket_send_buffer_bytes,
+                receive_buffer_bytes=config.socket_receive_buffer_bytes,
+                backlog=config.socket_listen_backlog_size,
+            )
+            self.acceptors[listener.name] = acceptor
+            await acceptor.bind(self._network, listener.host, listener.port)
+
+    async def _serve(
+        self,
+        services: Services,
+        configs: ConfigStore,
+        lost: asyncio.Future[None],
+        on_ready: Callable[[Broker], None],
+    ) -> None:
+        assert self.controller is not None
+        running: list[Coroutine[Any, Any, None]] = [
+            self.controller.run(),
+            configs.run(),
+            services.logs.run(),
+            _raise_when(lost),
+            *(acceptor.run() for acceptor in self.acceptors.values()),
+        ]
+        if self.config.ottla_console_listener is not None:
+            from broker.console.server import ConsoleServer
+
+            running.append(ConsoleServer(services, self, self.config.ottla_console_listener).run())
+        async with asyncio.TaskGroup() as tasks:
+            services_running = [tasks.create_task(one) for one in running]
+            self._tasks = tasks
+            announcing = tasks.create_task(self._announce(services.broker_id, on_ready))
+            await self._stopping.wait()
+            logger.info("broker %d is stopping", services.broker_id)
+            announcing.cancel()
+            for acceptor in self.acceptors.values():
+                await acceptor.close()
+            for task in [*services_running, *self._request_tasks]:
+                task.cancel()
+
+    async def _announce(self, broker_id: int, on_ready: Callable[[Broker], None]) -> None:
+        """Ready is when the controller has told us about ourselves."""
+
+        def knows_us(snapshot: Snapshot) -> bool:
+            return broker_id in snapshot.brokers and snapshot.controller_id >= 0
+
+        while not await self.metadata.wait_until(knows_us, 60.0):
+            logger.warning("no controller has sent metadata yet")
+        self._ready.set()
+        on_ready(self)
+
+    # -- small parts -------------------------------------------------------------------------------------------------
+
+    def advertised(self, listener: Listener) -> Listener:
+        """The listener as others shall reach it: with the bound port for 0, and this machine's name for no host."""
+        acceptor = self.acceptors.get(listener.name)
+        port = listener.port
+        if port == 0 and acceptor is not None:
+            port = acceptor.port
+        host = listener.host
+        if not host:
+            import socket
+
+            host = socket.getfqdn()
+        return listener.at(host, port)
+
+    def _topic_config(self, topic: str) -> LogConfig:
+        return self._configs.topic_config(topic)
+
+    def _count_append(self, topic: str, size: int, info: LogAppendInfo) -> None:
+        produced_bytes, produced_records = self.metrics.produced_bytes, self.metrics.produced_records
+        produced_bytes[topic] = produced_bytes.get(topic, 0) + size
+        produced_records[topic] = produced_records.get(topic, 0) + info.record_count
+
+    def _start_request(self, work: Awaitable[Message]) -> asyncio.Future[Message]:
+        """Run a handler's work as a task of its own; what it raises stays in the future."""
+        answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+        async def finish() -> None:
+            try:
+                answer = await work
+            except asyncio.CancelledError:
+                answered.cancel()
+                raise
+            except Exception as error:
+                if not answered.done():
+                    answered.set_exception(error)
+            else:
+                if not answered.done():
+                    answered.set_result(answer)
+
+        task = self._tasks.create_task(finish())
+        self._request_tasks.add(task)
+        task.add_done_callback(self._request_tasks.discard)
+        return answered
+
+
+async def _raise_when(lost: asyncio.Future[None]) -> None:
+    await asyncio.shield(lost)

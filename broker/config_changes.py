@@ -1,0 +1,103 @@
+"""Changing and describing the settings of a resource: what DescribeConfigs and both AlterConfigs have in common.
+
+A resource is a topic, or a broker: the one that is asked, or the empty name for the settings of all brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import IntEnum
+
+from broker.described_config import DescribedConfig
+from broker.dynamic_config import AlterRequestError
+from broker.errors import RequestError
+from broker.services import Services
+from broker.settings.catalog import BROKER_SETTINGS
+from broker.topic_names import topic_name_problem
+from protocol.error_codes import ErrorCode
+from storage.log_config import TOPIC_SETTINGS
+from storage.setting import ConfigError, Setting
+
+Change = Callable[[Mapping[str, str], Mapping[str, Setting]], dict[str, str]]
+"""From the settings that are kept, and the table of what there is, to those that shall be kept."""
+
+
+class ConfigResource(IntEnum):
+    """Kafka's config resource types, as far as a broker of this era serves them."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigChanges:
+    """Settings of resources, by request. Everything raises RequestError."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
+        """Apply a change to a resource's settings, or only see whether it would do."""
+        try:
+            if resource_type == ConfigResource.TOPIC:
+                await self._alter_topic(name, change, validate_only=validate_only)
+            elif resource_type == ConfigResource.BROKER:
+                await self._alter_broker(name, change, validate_only=validate_only)
+            else:
+                raise _unexpected(resource_type)
+        except AlterRequestError as error:
+            raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    async def _alter_topic(self, name: str, change: Change, *, validate_only: bool) -> None:
+        self._check_topic(name)
+        configs = self._services.configs
+        changed = change(await configs.read_topic(name), TOPIC_SETTINGS)
+        self._services.config.log_config(changed)
+        if not validate_only:
+            await configs.set_topic(name, changed)
+
+    async def _alter_broker(self, name: str, change: Change, *, validate_only: bool) -> None:
+        broker_id = self._broker_id(name)
+        configs = self._services.configs
+        changed = change(await configs.read_broker(broker_id), BROKER_SETTINGS)
+        try:
+            configs.dynamic.check(changed, per_broker=broker_id is not None)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if not validate_only:
+            await configs.set_broker(broker_id, changed)
+
+    def describe(self, resource_type: int, name: str, names: Collection[str] | None) -> list[DescribedConfig]:
+        """A resource's settings; only `names` where given."""
+        dynamic = self._services.configs.dynamic
+        if resource_type == ConfigResource.TOPIC:
+            self._check_topic(name)
+            return dynamic.describe_topic(self._services.configs.topic_overrides(name), names)
+        if resource_type == ConfigResource.BROKER:
+            if self._broker_id(name) is None:
+                return dynamic.describe_cluster_wide(names)
+            return dynamic.describe_broker(names)
+        raise _unexpected(resource_type)
+
+    def _check_topic(self, name: str) -> None:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        if name not in self._services.metadata.snapshot.topics:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+    def _broker_id(self, name: str) -> int | None:
+        """None for the empty name, which stands for all brokers."""
+        if not name:
+            return None
+        if name != str(self._services.broker_id):
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._services.broker_id} or empty string, but received {name}",
+            )
+        return self._services.broker_id
+
+
+def _unexpected(resource_type: int) -> RequestError:
+    return RequestError(ErrorCode.INVALID_REQUEST, f"Unexpected config resource type {resource_type}")

@@ -1,0 +1,86 @@
+"""One broker, as the controller talks to it: a queue of requests, sent one at a time and until they are answered.
+
+Order matters (LeaderAndIsr before the UpdateMetadata that advertises it), so there is one request under way at a time;
+a lost connection means that the request is sent again, which brokers bear because states carry epochs. A channel ends
+when the broker's registration does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from client.connection import Connection
+from client.errors import KafkaError
+from client.network import Network
+from protocol.message import Message
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_S = 0.1
+
+OnAnswer = Callable[[Message], None]
+
+
+class ControllerChannel:
+    """The requests to one broker."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        host: str,
+        port: int,
+        *,
+        network: Network,
+        client_id: str,
+        request_timeout_s: float,
+    ) -> None:
+        self.broker_id = broker_id
+        self._host = host
+        self._port = port
+        self._network = network
+        self._client_id = client_id
+        self._request_timeout_s = request_timeout_s
+        self._queue: asyncio.Queue[tuple[Message, int, OnAnswer | None]] = asyncio.Queue()
+        self._connection: Connection | None = None
+
+    def send(self, request: Message, version: int, on_answer: OnAnswer | None = None) -> None:
+        """Queue a request; `on_answer` hears the answer."""
+        self._queue.put_nowait((request, version, on_answer))
+
+    async def run(self) -> None:
+        """Send what is queued, until cancelled."""
+        try:
+            while True:
+                request, version, on_answer = await self._queue.get()
+                answer = await self._send_until_answered(request, version)
+                code = getattr(answer, "error_code", 0)
+                if code:
+                    logger.warning(
+                        "broker %d refused %s with error code %d",
+                        self.broker_id,
+                        type(request).__name__,
+                        code,
+                    )
+                if on_answer is not None:
+                    on_answer(answer)
+        finally:
+            if self._connection is not None:
+                self._connection.abort()
+
+    async def _send_until_answered(self, request: Message, version: int) -> Message:
+        while True:
+            try:
+                if self._connection is None or self._connection.is_closed:
+                    self._connection = await Connection.open(
+                        self._host,
+                        self._port,
+                        network=self._network,
+                        client_id=self._client_id,
+                        request_timeout_s=self._request_timeout_s,
+                    )
+                return await self._connection.request(request, version)
+            except (KafkaError, OSError) as error:
+                logger.warning("broker %d does not answer %s: %s", self.broker_id, type(request).__name__, error)
+                await asyncio.sleep(RETRY_BACKOFF_S)

@@ -1,0 +1,171 @@
+"""The requests by which the controller tells brokers what it decided, built from the context."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from broker.controller.context import ControllerContext, TopicPartition
+from broker.metadata_cache import LEADER_DURING_DELETE
+from protocol.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from replication.replica_manager import EPOCH_OF_DELETION
+
+LEADER_AND_ISR_VERSION = 7
+UPDATE_METADATA_VERSION = 8
+STOP_REPLICA_VERSION = 4
+
+TYPE_INCREMENTAL = 1
+TYPE_FULL = 2
+SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class RequestBuilder:
+    """Builds requests in the name of one controller."""
+
+    def __init__(self, controller_id: int, context: ControllerContext, listener_name: str) -> None:
+        self._controller_id = controller_id
+        self._context = context
+        self._listener_name = listener_name
+
+    def leader_and_isr(
+        self,
+        broker_id: int,
+        keys: Iterable[TopicPartition],
+        *,
+        new: Collection[TopicPartition],
+        full: bool = False,
+    ) -> LeaderAndIsrRequest:
+        """The states of those of `keys` that the broker has a replica of."""
+        context = self._context
+        topics: dict[str, LeaderAndIsrTopicState] = {}
+        leaders: set[int] = set()
+        for key in keys:
+            topic, partition = key
+            leadership = context.leaderships.get(key)
+            if leadership is None or broker_id not in context.replicas(key):
+                continue
+            state = leadership.state
+            leaders.add(state.leader)
+            topics.setdefault(
+                topic, LeaderAndIsrTopicState(topic_name=topic, topic_id=context.topic_id(topic))
+            ).partition_states.append(
+                LeaderAndIsrPartitionState(
+                    topic_name=topic,
+                    partition_index=partition,
+                    controller_epoch=state.controller_epoch,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=state.isr,
+                    partition_epoch=leadership.partition_epoch,
+                    replicas=context.replicas(key),
+                    adding_replicas=context.topics[topic].adding_replicas.get(partition, []),
+                    removing_replicas=context.topics[topic].removing_replicas.get(partition, []),
+                    is_new=key in new,
+                    leader_recovery_state=state.leader_recovery_state,
+                )
+            )
+        return LeaderAndIsrRequest(
+            controller_id=self._controller_id,
+            controller_epoch=context.epoch,
+            broker_epoch=context.brokers[broker_id].epoch,
+            type=TYPE_FULL if full else TYPE_INCREMENTAL,
+            topic_states=list(topics.values()),
+            live_leaders=[
+                LeaderAndIsrLiveLeader(broker_id=leader, host_name=host, port=port)
+                for leader in sorted(leaders)
+                if (address := self.address(leader)) is not None
+                for host, port in [address]
+            ],
+        )
+
+    def update_metadata(self, broker_id: int, keys: Iterable[TopicPartition]) -> UpdateMetadataRequest:
+        """The live brokers, and the states of `keys`."""
+        context = self._context
+        topics: dict[str, UpdateMetadataTopicState] = {}
+        for key in keys:
+            topic, partition = key
+            leadership = context.leaderships.get(key)
+            if leadership is None:
+                continue
+            state = leadership.state
+            topics.setdefault(
+                topic, UpdateMetadataTopicState(topic_name=topic, topic_id=context.topic_id(topic))
+            ).partition_states.append(
+                UpdateMetadataPartitionState(
+                    topic_name=topic,
+                    partition_index=partition,
+                    controller_epoch=state.controller_epoch,
+                    leader=LEADER_DURING_DELETE if topic in context.deleting else state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=state.isr,
+                    zk_version=leadership.partition_epoch,
+                    replicas=context.replicas(key),
+                    offline_replicas=context.offline_replicas(key),
+                )
+            )
+        return UpdateMetadataRequest(
+            controller_id=self._controller_id,
+            controller_epoch=context.epoch,
+            broker_epoch=context.brokers[broker_id].epoch,
+            topic_states=list(topics.values()),
+            live_brokers=[self._live_broker(broker_id) for broker_id in sorted(context.brokers)],
+        )
+
+    def delete_replicas(self, broker_id: int, keys: Iterable[TopicPartition]) -> StopReplicaRequest:
+        """Stop and delete: the topics of `keys` are being deleted."""
+        context = self._context
+        topics: dict[str, StopReplicaTopicState] = {}
+        for topic, partition in keys:
+            topics.setdefault(topic, StopReplicaTopicState(topic_name=topic)).partition_states.append(
+                StopReplicaPartitionState(
+                    partition_index=partition, leader_epoch=EPOCH_OF_DELETION, delete_partition=True
+                )
+            )
+        return StopReplicaRequest(
+            controller_id=self._controller_id,
+            controller_epoch=context.epoch,
+            broker_epoch=context.brokers[broker_id].epoch,
+            topic_states=list(topics.values()),
+        )
+
+    def address(self, broker_id: int) -> tuple[str, int] | None:
+        """Where brokers talk to this broker; None where it is not alive or has no such listener."""
+        broker = self._context.brokers.get(broker_id)
+        if broker is None:
+            return None
+        for endpoint in broker.znode.endpoints:
+            if endpoint.listener == self._listener_name:
+                return endpoint.host or "", endpoint.port
+        return None
+
+    def _live_broker(self, broker_id: int) -> UpdateMetadataBroker:
+        znode = self._context.brokers[broker_id].znode
+        return UpdateMetadataBroker(
+            id=broker_id,
+            rack=znode.rack,
+            endpoints=[
+                UpdateMetadataEndpoint(
+                    host=endpoint.host or "",
+                    port=endpoint.port,
+                    listener=endpoint.listener,
+                    security_protocol=SECURITY_PROTOCOL_IDS.get(endpoint.security_protocol, 0),
+                )
+                for endpoint in znode.endpoints
+            ],
+        )

@@ -1,0 +1,205 @@
+"""From a frame to a handler and back to a frame.
+
+A frame that is no valid request (too short, an API or a version we do not serve, fields that do not decode) closes its
+connection with one log line: after it, nothing on that connection can be trusted to be aligned. The one exception is
+ApiVersions, which answers an unknown version in version 0 so that newer clients can step down (KIP-511).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+from broker.api_table import Api
+from broker.errors import code_of
+from broker.handler import Handler
+from broker.metrics import ApiMetrics, BrokerMetrics
+from broker.network.connection import Answer, CloseConnectionError, Connection
+from broker.request_context import RequestContext
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.headers import decode_request_header, response_header_version
+from protocol.message import Message
+
+logger = logging.getLogger(__name__)
+
+_HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_ANSWER = struct.Struct(">ii")  # size, correlation id
+
+
+class _Route:
+    """One row of the API table, ready to be called."""
+
+    __slots__ = ("api", "decode", "flexible_from", "handle", "handler", "metrics", "tagged_from")
+
+    def __init__(self, api: Api, handler: Handler[Any, Any], metrics: ApiMetrics) -> None:
+        self.api = api
+        self.handler = handler
+        self.metrics = metrics
+        self.decode = api.request.decode
+        self.handle = handler.handle
+        self.flexible_from = api.request.FLEXIBLE_FROM
+        versions = range(api.min_version, api.max_version + 1)
+        # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
+        self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
+
+
+class _Pending:
+    """A request whose handler returned an awaitable."""
+
+    __slots__ = (
+        "_callback",
+        "_context",
+        "_dispatcher",
+        "_future",
+        "_is_wait",
+        "_request",
+        "_route",
+        "_started_s",
+    )
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        route: _Route,
+        request: Message,
+        context: RequestContext,
+        awaitable: Awaitable[Message],
+        started_s: float,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._route = route
+        self._request = request
+        self._context = context
+        self._started_s = started_s
+        self._is_wait = isinstance(awaitable, asyncio.Future)
+        self._future: asyncio.Future[Message] = (
+            awaitable if isinstance(awaitable, asyncio.Future) else dispatcher.start_task(awaitable)
+        )
+        self._callback: Callable[[], None] | None = None
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """See `PendingAnswer`."""
+        self._callback = callback
+        self._future.add_done_callback(self._done)
+
+    def _done(self, _future: asyncio.Future[Message]) -> None:
+        assert self._callback is not None
+        self._callback()
+
+    def result(self) -> Answer | None:
+        """See `PendingAnswer`."""
+        try:
+            response = self._future.result()
+        except asyncio.CancelledError:
+            raise CloseConnectionError("the broker is stopping") from None
+        except Exception as error:
+            response = self._dispatcher.unexpected(self._route, self._request, error)
+        return self._dispatcher.encode(self._route, response, self._context, self._started_s)
+
+    def abandon(self) -> None:
+        """See `PendingAnswer`. Waits end; work goes on to its end."""
+        if self._is_wait:
+            self._future.cancel()
+        elif self._future.done() and not self._future.cancelled():
+            self._future.exception()
+
+
+class Dispatcher:
+    """Decodes requests, calls handlers, encodes answers."""
+
+    def __init__(
+        self,
+        handlers: Iterable[tuple[Api, Handler[Any, Any]]],
+        metrics: BrokerMetrics,
+        start_task: Callable[[Awaitable[Message]], asyncio.Future[Message]],
+    ) -> None:
+        self.start_task = start_task
+        self._metrics = metrics
+        self._routes = {int(api.key): _Route(api, handler, metrics.api(api.name)) for api, handler in handlers}
+
+    def handle_frame(self, frame: memoryview, connection: Connection) -> Answer | _Pending | None:
+        """Answer one frame (without its size prefix). Raises CloseConnectionError where it is no valid request."""
+        started_s = perf_counter()
+        try:
+            api_key, version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
+        except struct.error:
+            raise self._rejected(f"a frame of {len(frame)} bytes is too short for a request header") from None
+        route = self._routes.get(api_key)
+        if route is None or not route.api.min_version <= version <= route.api.max_version:
+            return self._unsupported(frame, connection, api_key, version, correlation_id)
+        try:
+            if version >= route.flexible_from or client_id_size > 256:
+                header, offset = decode_request_header(frame)
+                client_id = header.client_id
+            else:
+                offset = 10 + max(client_id_size, 0)
+                client_id = str(frame[10:offset], "utf-8") if client_id_size >= 0 else None
+            request, _ = route.decode(frame, version, offset)
+        except (ProtocolError, UnicodeDecodeError) as error:
+            raise self._rejected(f"{route.api.name} v{version} does not decode: {error}") from None
+        context = RequestContext(connection, version, correlation_id, client_id)
+        route.metrics.request_bytes += len(frame)
+        try:
+            response = route.handle(request, context)
+        except CloseConnectionError:
+            raise
+        except Exception as error:
+            response = self.unexpected(route, request, error)
+        if response is None:
+            route.metrics.answered(perf_counter() - started_s, 0)
+            return None
+        if isinstance(response, Message):
+            return self.encode(route, response, context, started_s)
+        return _Pending(self, route, request, context, response, started_s)
+
+    def encode(self, route: _Route, response: Message, context: RequestContext, started_s: float) -> Answer:
+        """The frame of an answer, in pieces; record ranges stay ranges."""
+        version = context.api_version
+        try:
+            pieces = response.encode(version)
+        except ProtocolError as error:
+            logger.error("the answer to %s v%d cannot be encoded", route.api.name, version, exc_info=error)
+            raise CloseConnectionError(f"the answer to {route.api.name} v{version} cannot be encoded") from None
+        size = 4
+        for piece in pieces:
+            size += len(piece)
+        if version >= route.tagged_from:
+            head = _ANSWER.pack(size + 1, context.correlation_id) + b"\0"
+        else:
+            head = _ANSWER.pack(size, context.correlation_id)
+        route.metrics.answered(perf_counter() - started_s, size + 4)
+        if len(pieces) == 1 and not hasattr(pieces[0], "read"):
+            return [head + pieces[0]]
+        return [head, *pieces]
+
+    def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:
+        """The answer for an exception that a handler let through."""
+        route.metrics.errors += 1
+        code = code_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            logger.error("%s failed unexpectedly", route.api.name, exc_info=error)
+        response: Message = route.handler.failed(request, code)
+        return response
+
+    def _unsupported(
+        self, frame: memoryview, connection: Connection, api_key: int, version: int, correlation_id: int
+    ) -> Answer | _Pending | None:
+        route = self._routes.get(api_key)
+        if api_key == ApiKey.API_VERSIONS and route is not None:
+            context = RequestContext(connection, 0, correlation_id, None)
+            response = route.handler.failed(route.api.request(), ErrorCode.UNSUPPORTED_VERSION)
+            return self.encode(route, response, context, perf_counter())
+        if route is None:
+            raise self._rejected(f"API key {api_key} is unknown or not served")
+        served = f"{route.api.min_version} to {route.api.max_version}"
+        raise self._rejected(f"{route.api.name} version {version} is not served ({served} are)")
+
+    def _rejected(self, reason: str) -> CloseConnectionError:
+        self._metrics.rejected_frames += 1
+        return CloseConnectionError(reason)

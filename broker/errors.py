@@ -1,0 +1,88 @@
+"""From our errors to Kafka's codes: the only place where the two meet.
+
+Each package raises its own small hierarchy; what is not listed here is a bug and becomes UNKNOWN_SERVER_ERROR. A test
+holds that every error class of the packages below has its row.
+"""
+
+from __future__ import annotations
+
+import protocol.errors
+import registry.errors
+import replication.errors
+import storage.errors
+from protocol.error_codes import ErrorCode
+
+
+class BrokerError(Exception):
+    """Base of the errors that broker/ raises to answer a request; each carries its code."""
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class RequestError(BrokerError):
+    """A request refused with a code and a message for the client."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class BrokerStartError(Exception):
+    """The broker cannot start; the text says what to do about it."""
+
+
+CODES: dict[type[Exception], ErrorCode] = {
+    # protocol/
+    protocol.errors.CorruptRecordError: ErrorCode.CORRUPT_MESSAGE,
+    protocol.errors.DecodeError: ErrorCode.INVALID_REQUEST,
+    protocol.errors.EncodeError: ErrorCode.UNSUPPORTED_VERSION,
+    protocol.errors.InvalidRecordError: ErrorCode.INVALID_RECORD,
+    protocol.errors.UnsupportedCompressionError: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    protocol.errors.UnsupportedVersionError: ErrorCode.UNSUPPORTED_VERSION,
+    # storage/
+    storage.errors.CorruptFileError: ErrorCode.KAFKA_STORAGE_ERROR,
+    storage.errors.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
+    storage.errors.InvalidProducerEpochError: ErrorCode.INVALID_PRODUCER_EPOCH,
+    storage.errors.InvalidTimestampError: ErrorCode.INVALID_TIMESTAMP,
+    storage.errors.InvalidTxnStateError: ErrorCode.INVALID_TXN_STATE,
+    storage.errors.LogClosedError: ErrorCode.KAFKA_STORAGE_ERROR,
+    storage.errors.LogDirIOError: ErrorCode.KAFKA_STORAGE_ERROR,
+    storage.errors.OffsetOutOfRangeError: ErrorCode.OFFSET_OUT_OF_RANGE,
+    storage.errors.OutOfOrderSequenceError: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    storage.errors.RecordBatchTooLargeError: ErrorCode.RECORD_LIST_TOO_LARGE,
+    storage.errors.RecordTooLargeError: ErrorCode.MESSAGE_TOO_LARGE,
+    storage.errors.RecordValidationError: ErrorCode.INVALID_RECORD,
+    storage.errors.TransactionCoordinatorFencedError: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    # replication/
+    replication.errors.CommitTimedOutError: ErrorCode.REQUEST_TIMED_OUT,
+    replication.errors.FencedLeaderEpochError: ErrorCode.FENCED_LEADER_EPOCH,
+    replication.errors.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
+    replication.errors.LogDirOfflineError: ErrorCode.KAFKA_STORAGE_ERROR,
+    replication.errors.NotEnoughReplicasAfterAppendError: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    replication.errors.NotEnoughReplicasError: ErrorCode.NOT_ENOUGH_REPLICAS,
+    replication.errors.NotLeaderOrFollowerError: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    replication.errors.OffsetNotAvailableError: ErrorCode.OFFSET_NOT_AVAILABLE,
+    replication.errors.StaleBrokerEpochError: ErrorCode.STALE_BROKER_EPOCH,
+    replication.errors.StaleControllerEpochError: ErrorCode.STALE_CONTROLLER_EPOCH,
+    replication.errors.UnknownLeaderEpochError: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    replication.errors.UnknownTopicIdError: ErrorCode.UNKNOWN_TOPIC_ID,
+    replication.errors.UnknownTopicOrPartitionError: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    # registry/: a write that may or may not have been applied is for the client to ask about again
+    registry.errors.ConnectionLossError: ErrorCode.REQUEST_TIMED_OUT,
+    registry.errors.SessionExpiredError: ErrorCode.NOT_CONTROLLER,
+    registry.errors.RegistryClosedError: ErrorCode.NOT_CONTROLLER,
+}
+
+OSERROR_CODE = ErrorCode.KAFKA_STORAGE_ERROR
+"""What the operating system refuses on the way to the log."""
+
+
+def code_of(error: BaseException) -> ErrorCode:
+    """Kafka's code for an error of ours; UNKNOWN_SERVER_ERROR for what nobody mapped."""
+    if isinstance(error, BrokerError):
+        return error.code
+    for cls in type(error).__mro__:
+        code = CODES.get(cls)
+        if code is not None:
+            return code
+    return OSERROR_CODE if isinstance(error, OSError) else ErrorCode.UNKNOWN_SERVER_ERROR

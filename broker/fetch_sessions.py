@@ -1,0 +1,159 @@
+"""Incremental fetch sessions (KIP-227): a client names its partitions once and then sends and receives only changes.
+
+A session is found by a random id and guarded by an epoch that rises with every request, so that a lost answer is
+noticed. Sessions are bounded by `max.incremental.fetch.session.cache.slots`; one makes room for another when it has
+not been used for two minutes, or when the newcomer is a follower and it is not, or when it is smaller and has lived
+for two minutes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+from protocol.error_codes import ErrorCode
+from replication.fetch import FetchedPartition, FetchPartition
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+EVICTION_MS = 120_000
+_MAX_EPOCH = 2**31 - 1
+
+Key = tuple[str | bytes, int]
+"""A partition in a session: the topic as the client names it (by name before v13, by id after), and the number."""
+
+
+class FetchSessionError(Exception):
+    """The session cannot be used; the whole request fails with `code`."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class CachedPartition:
+    """A partition of a session: what is asked for, and what the client was told last."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "request")
+
+    def __init__(self, request: FetchPartition) -> None:
+        self.request = request
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def must_tell(self, fetched: FetchedPartition) -> bool:
+        """True where the answer holds anything that the client does not know; it is then known to know."""
+        tell = (
+            fetched.size_bytes > 0
+            or fetched.error is not None
+            or fetched.high_watermark != self.high_watermark
+            or fetched.log_start_offset != self.log_start_offset
+        )
+        if fetched.error is None:
+            self.high_watermark = fetched.high_watermark
+            self.log_start_offset = fetched.log_start_offset
+        else:
+            self.high_watermark = -1  # the error's end is news, too
+        return tell
+
+
+class FetchSession:
+    """One client's session."""
+
+    __slots__ = ("created_ms", "epoch", "id", "is_follower", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(self, session_id: int, now_ms: int, *, is_follower: bool, uses_topic_ids: bool) -> None:
+        self.id = session_id
+        self.epoch = 1
+        """The epoch that the next request must carry."""
+        self.is_follower = is_follower
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.partitions: dict[Key, CachedPartition] = {}
+        """In the order in which they are read: what returned data goes to the end, so that each gets its turn."""
+
+    def update(self, wanted: Iterable[tuple[Key, FetchPartition]], forgotten: Iterable[Key]) -> None:
+        """Take over a request's changes."""
+        for key in forgotten:
+            self.partitions.pop(key, None)
+        for key, request in wanted:
+            cached = self.partitions.get(key)
+            if cached is None:
+                self.partitions[key] = CachedPartition(request)
+            else:
+                cached.request = request
+
+    def move_to_end(self, key: Key) -> None:
+        """This partition had data: it is read after the others next time."""
+        self.partitions[key] = self.partitions.pop(key)
+
+    def advance(self, now_ms: int) -> None:
+        """A request of this session was accepted."""
+        self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
+        self.last_used_ms = now_ms
+
+
+class FetchSessions:
+    """The sessions of one broker."""
+
+    def __init__(self, slots: int, now_ms: Callable[[], int], rng: random.Random) -> None:
+        self._slots = slots
+        self._now_ms = now_ms
+        self._random = rng
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def use(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
+        """The session of an incremental request. Raises FetchSessionError."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.advance(self._now_ms())
+        return session
+
+    def create(self, size: int, *, is_follower: bool, uses_topic_ids: bool) -> FetchSession | None:
+        """A new session for `size` partitions; None where there is no room for it."""
+        now_ms = self._now_ms()
+        if len(self._sessions) >= self._slots and not self._evict(size, now_ms, is_follower=is_follower):
+            return None
+        session_id = self._random.randint(1, 2**31 - 1)
+        while session_id in self._sessions:
+            session_id = self._random.randint(1, 2**31 - 1)
+        session = FetchSession(session_id, now_ms, is_follower=is_follower, uses_topic_ids=uses_topic_ids)
+        self._sessions[session_id] = session
+        return session
+
+    def remove(self, session_id: int) -> None:
+        """The client is done with a session."""
+        self._sessions.pop(session_id, None)
+
+    def _evict(self, size: int, now_ms: int, *, is_follower: bool) -> bool:
+        if not self._sessions:
+            return False
+        stale = min(self._sessions.values(), key=lambda session: session.last_used_ms)
+        if now_ms - stale.last_used_ms > EVICTION_MS:
+            del self._sessions[stale.id]
+            return True
+        evictable = [
+            session
+            for session in self._sessions.values()
+            if (is_follower and not session.is_follower)
+            or (
+                session.is_follower == is_follower
+                and now_ms - session.created_ms > EVICTION_MS
+                and len(session.partitions) < size
+            )
+        ]
+        if not evictable:
+            return False
+        smallest = min(evictable, key=lambda session: (session.is_follower, len(session.partitions)))
+        del self._sessions[smallest.id]
+        return True

@@ -1,0 +1,95 @@
+"""Starting a broker as a process: settings, event loop, signals, and the words for a person at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.broker import Broker, SessionLostError
+from broker.config import BrokerConfig
+from broker.errors import BrokerStartError
+from registry.errors import RegistryError
+from storage.errors import StorageError
+from storage.setting import ConfigError
+
+logger = logging.getLogger("broker")
+
+EXPECTED = (ConfigError, BrokerStartError, SessionLostError, RegistryError, StorageError, OSError)
+"""Reasons not to start or to stop that are no bug: told in one line, without a traceback."""
+
+
+def data_directory() -> Path:
+    """Where a broker without settings keeps its data: $XDG_DATA_HOME/ottla, by default ~/.local/share/ottla."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "ottla" / "data"
+
+
+def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None = None, *, quiet: bool = False) -> int:
+    """Run a broker until SIGTERM or SIGINT. Returns the exit code; what is wrong is one line on stderr."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        config = BrokerConfig.load(properties_path, overrides or {}, data_dir=data_directory())
+        for warning in config.warnings:
+            logger.warning(warning)
+        _run_event_loop(_serve(config, quiet=quiet))
+    except Exception as error:
+        reason = _first_leaf(error)
+        if not isinstance(reason, EXPECTED):
+            raise
+        print(f"ottla: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run_event_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed (`pip install ottla[fast]`), else on asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main)
+
+
+async def _serve(config: BrokerConfig, *, quiet: bool) -> None:
+    broker = Broker(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, broker.stop)
+    await broker.run((lambda broker: None) if quiet else _say_ready)
+    logger.info("stopped cleanly")
+
+
+def _say_ready(broker: Broker) -> None:
+    """Where it listens, where its data is, and three commands to try."""
+    config = broker.config
+    lines = ["", "Ottla is ready."]
+    lines += [f"  listening   {broker.advertised(listener)}" for listener in config.listeners]
+    lines.append(f"  data        {', '.join(str(path) for path in config.log_dirs)}")
+    if config.ottla_console_listener is not None:
+        host, port = config.ottla_console_listener
+        lines.append(f"  console     http://{host}:{port}/")
+    servers = broker.bootstrap_servers
+    option = "" if servers == "127.0.0.1:9092" else f" --bootstrap-server {servers}"
+    lines += [
+        "",
+        "Try, in another terminal:",
+        f"  ottla topics create hello --partitions 3{option}",
+        f"  echo 'k1:first message' | ottla produce hello --key-separator :{option}",
+        f"  ottla consume hello --from-beginning{option}",
+        "",
+    ]
+    print("\n".join(lines), flush=True)
+
+
+def _first_leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

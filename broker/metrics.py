@@ -1,0 +1,55 @@
+"""What the broker counts about itself.
+
+Counting happens on the hot path, so it is plain integer arithmetic; `broker/console/metrics.py` turns it into
+Prometheus's form when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+LATENCY_BUCKETS_S = (
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+
+
+class ApiMetrics:
+    """Requests of one API."""
+
+    __slots__ = ("api", "bucket_counts", "errors", "request_bytes", "requests", "response_bytes", "seconds")
+
+    def __init__(self, api: str) -> None:
+        self.api = api
+        self.requests = 0
+        self.errors = 0  # answers with an error that no handler expected
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.seconds = 0.0
+        self.bucket_counts = [0] * (len(LATENCY_BUCKETS_S) + 1)
+        """Not cumulative; the last one counts what is slower than every bound."""
+
+    def answered(self, seconds: float, response_bytes: int) -> None:
+        """Count one request that is done."""
+        self.requests += 1
+        self.seconds += seconds
+        self.response_bytes += response_bytes
+        self.bucket_counts[bisect_left(LATENCY_BUCKETS_S, seconds)] += 1
+
+
+class BrokerMetrics:
+    """Everything counted in one broker. There is one of it a broker, none a process."""
+
+    def __init__(self) -> None:
+        self.apis: dict[str, ApiMetrics] = {}
+        self.rejected_frames = 0  # frames that were no valid request: their connections were closed
+        self.connections_accepted = 0
+        self.produced_bytes: dict[str, int] = {}  # by topic
+        self.produced_records: dict[str, int] = {}
+        self.fetched_bytes: dict[str, int] = {}
+
+    def api(self, name: str) -> ApiMetrics:
+        """The counters of one API, made at first use."""
+        metrics = self.apis.get(name)
+        if metrics is None:
+            metrics = self.apis[name] = ApiMetrics(name)
+        return metrics

@@ -1,0 +1,90 @@
+"""The accepting side of one listener: an address, its connections, and the sweep that closes idle ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from broker.network.connection import Answer, Connection, PendingAnswer
+from broker.network.limits import ConnectionQuota, MemoryBudget
+from client.network import Network, Server
+
+logger = logging.getLogger(__name__)
+
+QUIET_S = 5.0
+"""A connection without a request for this long gives its large receive buffer back."""
+
+
+class Acceptor:
+    """Accepts connections on one address and hands their frames to `handle_frame`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        handle_frame: Callable[[memoryview, Connection], Answer | PendingAnswer | None],
+        quota: ConnectionQuota,
+        budget: MemoryBudget,
+        max_request_bytes: int,
+        max_idle_s: float,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+        backlog: int = 50,
+    ) -> None:
+        self.name = name
+        self.handle_frame = handle_frame
+        self.budget = budget
+        self.max_request_bytes = max_request_bytes
+        self.connections: set[Connection] = set()
+        self.host = ""
+        self.port = 0
+        self.now_s = asyncio.get_running_loop().time
+        self._quota = quota
+        self._max_idle_s = max_idle_s
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._backlog = backlog
+        self._server: Server | None = None
+
+    async def bind(self, network: Network, host: str, port: int) -> None:
+        """Start listening. `port` 0 lets the system pick; `self.port` tells. Raises OSError for a taken address."""
+        self._server = await network.listen(lambda: Connection(self), host, port, backlog=self._backlog)
+        self.host, self.port = host, self._server.port
+
+    async def run(self) -> None:
+        """Close connections that idle (`connections.max.idle.ms`), until cancelled."""
+        period_s = min(max(self._max_idle_s / 4, 0.02), QUIET_S)
+        while True:
+            await asyncio.sleep(period_s)
+            now_s = self.now_s()
+            for connection in list(self.connections):
+                self._sweep(connection, now_s - connection.last_active_s)
+
+    def _sweep(self, connection: Connection, idle_s: float) -> None:
+        if connection.is_busy:
+            return
+        if idle_s >= self._max_idle_s:
+            connection.close(f"idle for {idle_s:.1f} s (connections.max.idle.ms)")
+        elif idle_s > QUIET_S:
+            connection.release_idle_buffer()
+
+    async def close(self) -> None:
+        """Stop listening and close every connection."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self.connections):
+            connection.abort()
+        await self._server.wait_closed()
+
+    def connected(self, connection: Connection) -> None:
+        """A connection was accepted."""
+        self.connections.add(connection)
+        connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
+        self._quota.connected(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        self._quota.disconnected(connection)

@@ -1,0 +1,356 @@
+"""One client connection: frames in, answers out, in order.
+
+A frame is a big-endian int32 length and that many bytes. Frames are cut out of one growable bytearray that the
+transport fills (`BufferedProtocol`: no copy between socket and handler), one request is under way at a time, and the
+next frame is not looked at before the answer to the last one has been handed to the socket: that order is Kafka's
+promise to pipelining clients, and it is also the backpressure on a client that does not read.
+
+Rules that are easy to break:
+- The buffer grows by bytes *received* (doubling), never by the length that a frame announces: a thousand clients that
+  announce 100 MB and stall cost what they sent.
+- While a request is under way its frame is a view of the buffer, so the buffer is neither moved nor replaced; bytes
+  that arrive meanwhile fill the free tail, and when that is full, reading pauses.
+- Answers may hold record ranges that are still on disk (`LazyRecords`). They are read in steps, each when the socket
+  has taken the one before, so a slow reader holds one step in memory and not its whole answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from protocol.buffer import Buffer, LazyRecords
+
+if TYPE_CHECKING:
+    from broker.network.acceptor import Acceptor
+
+logger = logging.getLogger(__name__)
+
+Answer = list[Buffer | LazyRecords]
+"""The pieces of one answer, size prefix included, in order."""
+
+MIN_CAPACITY_BYTES = 8 * 1024
+LARGE_FRAME_BYTES = 64 * 1024
+JOIN_BYTES = 64 * 1024
+"""Answers up to this size are joined and written at once: one system call instead of three."""
+
+_SIZE = struct.Struct(">i")
+_LENGTH_BYTES = 4
+
+
+class CloseConnectionError(Exception):
+    """Raised by a frame handler: close this connection; the text is the reason for the log line."""
+
+
+class PendingAnswer(Protocol):
+    """An answer that is not there yet."""
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, from the event loop, when `result` may be taken."""
+
+    def result(self) -> Answer | None:
+        """The answer, or None where the request wants none. Raises CloseConnectionError."""
+
+    def abandon(self) -> None:
+        """The client is gone: waiting may stop."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The server's side of one TCP connection."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self.acceptor = acceptor
+        self.host = "?"
+        self.port = 0
+        self.last_active_s = 0.0
+        self.closed = False
+        self.client_software = ("unknown", "unknown")
+        """Name and version as the client gave them in ApiVersions (KIP-511)."""
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(MIN_CAPACITY_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0  # 0 <= start <= end <= limit <= len(buffer): [start, end) is received and not yet handled
+        self._end = 0
+        self._limit = MIN_CAPACITY_BYTES
+        self._held = False  # nothing is read until the listener admits: a limit on connections or memory is reached
+        self._reading_paused = False
+        self._writing_paused = False
+        self._unsent_bytes = 0  # what the listener's budget was told of this connection
+        self._reserved = False  # a part of queued.max.request.bytes, for the frame that is half here or under way
+        self._pending: PendingAnswer | None = None
+        self._output: deque[Buffer | LazyRecords] = deque()
+        self._records_position = 0  # how much of a lazy output[0] has been sent
+
+    # -- life cycle ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.host, self.port = str(peer[0]), int(peer[1])
+        self.last_active_s = self.acceptor.now_s()
+        self.acceptor.budget.receive_bytes += len(self._buffer)
+        self.acceptor.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._output.clear()
+        self._account_unsent(0)
+        self._release_memory()
+        self.acceptor.budget.receive_bytes -= len(self._buffer)
+        if self._pending is not None:
+            self._pending.abandon()
+        self.acceptor.disconnected(self)
+
+    def close(self, reason: str) -> None:
+        """Close at once, with one log line."""
+        if self.closed:
+            return
+        logger.info(
+            "closing connection from %s:%d on listener %s: %s",
+            self.host,
+            self.port,
+            self.acceptor.name,
+            reason,
+        )
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once, quietly."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def hold(self) -> None:
+        """Do not read from this connection until `admit`: a limit on connections or on memory is reached."""
+        self._held = True
+        self._pause_reading()
+
+    def admit(self) -> None:
+        """Start reading from a connection that was held."""
+        self._held = False
+        self._resume_reading()
+
+    def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
+        """Set SO_SNDBUF and SO_RCVBUF; -1 leaves the system's size."""
+        assert self._transport is not None
+        raw = self._transport.get_extra_info("socket")
+        if raw is None:
+            return  # a simulated network
+        if send_bytes != -1:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        if receive_bytes != -1:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a request is under way or an answer is not sent: never idle then."""
+        return self._pending is not None or bool(self._output) or self._writing_paused
+
+    # -- bytes in --------------------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view[self._end : self._limit]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self._handle_frames()
+
+    def eof_received(self) -> bool:
+        return False  # close the transport: Kafka does not keep half-open connections
+
+    def _handle_frames(self) -> None:
+        """Handle complete frames until one has to wait, then see that there is room for the next bytes."""
+        while self._pending is None and not self._output and not self._writing_paused and not self.closed:
+            start = self._start
+            if self._end - start < _LENGTH_BYTES:
+                break
+            (size,) = _SIZE.unpack_from(self._buffer, start)
+            if size <= 0 or size > self.acceptor.max_request_bytes:
+                self.close(
+                    f"a frame announces {size} bytes; allowed are 1 to {self.acceptor.max_request_bytes} "
+                    "(socket.request.max.bytes)"
+                )
+                return
+            frame_end = start + _LENGTH_BYTES + size
+            if frame_end > self._end:
+                break
+            self._start = frame_end
+            self.last_active_s = self.acceptor.now_s()
+            self._handle_frame(self._view[start + _LENGTH_BYTES : frame_end])
+        if not self.closed:
+            self._make_room()
+
+    def _handle_frame(self, frame: memoryview) -> None:
+        try:
+            answer = self.acceptor.handle_frame(frame, self)
+        except CloseConnectionError as error:
+            self.close(str(error))
+            return
+        if answer is None:
+            return
+        if isinstance(answer, list):
+            self._send(answer)
+            return
+        self._pending = answer
+        answer.on_ready(self._pending_is_ready)
+
+    def _pending_is_ready(self) -> None:
+        pending = self._pending
+        if pending is None:
+            return
+        self._pending = None
+        if self.closed:
+            return
+        try:
+            answer = pending.result()
+        except CloseConnectionError as error:
+            self.close(str(error))
+            return
+        if answer is not None:
+            self._send(answer)
+        self._handle_frames()
+
+    def _make_room(self) -> None:
+        """Place the unhandled bytes so that more can be read, or pause reading where the buffer must stay as it is."""
+        if self._start == self._end and self._pending is None:
+            self._release_memory()
+            if len(self._buffer) > LARGE_FRAME_BYTES and self.acceptor.budget.receive_buffers_are_many:
+                self._replace_buffer(MIN_CAPACITY_BYTES)
+            self._start = self._end = 0
+            self._limit = len(self._buffer)
+        elif self._pending is None:
+            self._place_partial_frame()
+        if self._end < self._limit:
+            self._resume_reading()
+        else:
+            self._pause_reading()
+
+    def _place_partial_frame(self) -> None:
+        """Set `limit` for the frame that is half here: move it to the front or to a larger buffer where it needs that.
+
+        A large frame is read exactly to its end, so that its successor starts at the front again and is never moved.
+        """
+        received = self._end - self._start
+        capacity = len(self._buffer)
+        wanted = capacity
+        if received >= _LENGTH_BYTES:
+            wanted = _LENGTH_BYTES + _SIZE.unpack_from(self._buffer, self._start)[0]
+            if wanted > MIN_CAPACITY_BYTES and not self._reserved:
+                self._reserved = True
+                self.acceptor.budget.reserve(self, wanted)
+        if self._start + min(wanted, capacity) > capacity or self._end == capacity:
+            if received == capacity:
+                capacity = min(capacity * 2, wanted)
+                self._replace_buffer(capacity)
+            else:
+                self._view[:received] = self._view[self._start : self._end]
+            self._start, self._end = 0, received
+        frame_end = self._start + wanted
+        self._limit = frame_end if wanted >= LARGE_FRAME_BYTES and self._end < frame_end <= capacity else capacity
+
+    def _replace_buffer(self, capacity: int) -> None:
+        """Move the unhandled bytes to the front of a new buffer. Views of the old one stay good until dropped."""
+        received = self._end - self._start
+        buffer = bytearray(capacity)
+        buffer[:received] = self._view[self._start : self._end]
+        self.acceptor.budget.receive_bytes += capacity - len(self._buffer)
+        self._buffer, self._view = buffer, memoryview(buffer)
+
+    def _release_memory(self) -> None:
+        if self._reserved:
+            self._reserved = False
+            self.acceptor.budget.release(self)
+
+    def release_idle_buffer(self) -> None:
+        """Give back a large receive buffer that holds nothing: called for connections that have gone quiet."""
+        if self._pending is None and self._start == self._end and len(self._buffer) > MIN_CAPACITY_BYTES:
+            self._replace_buffer(MIN_CAPACITY_BYTES)
+            self._start = self._end = 0
+            self._limit = MIN_CAPACITY_BYTES
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._held or not self._reading_paused or self._transport is None or self._transport.is_closing():
+            return
+        self._reading_paused = False
+        self._transport.resume_reading()
+
+    # -- bytes out -------------------------------------------------------------------------------------------------
+
+    def _send(self, answer: Answer) -> None:
+        transport = self._transport
+        assert transport is not None
+        if len(answer) == 1 and isinstance(answer[0], bytes | bytearray):
+            transport.write(answer[0])
+            return
+        total = 0
+        for piece in answer:
+            total += len(piece)
+        if total > JOIN_BYTES:
+            self._output.extend(answer)
+            self._pump()
+            return
+        try:
+            joined = b"".join([_read(piece, 0, len(piece)) for piece in answer])
+        except OSError as error:
+            self.close(f"records that were promised cannot be read: {error}")
+            return
+        transport.write(joined)
+
+    def _pump(self) -> None:
+        """Write pieces of the answer until it is out or the socket is full."""
+        transport = self._transport
+        assert transport is not None
+        output = self._output
+        while output and not self._writing_paused and not self.closed:
+            piece = output[0]
+            if isinstance(piece, bytes | bytearray | memoryview):
+                output.popleft()
+                transport.write(piece)
+                continue
+            step = min(len(piece) - self._records_position, self.acceptor.budget.read_step_bytes)
+            try:
+                transport.write(_read(piece, self._records_position, step))
+            except OSError as error:
+                self.close(f"records that were promised cannot be read: {error}")
+                return
+            self._records_position += step
+            if self._records_position >= len(piece):
+                output.popleft()
+                self._records_position = 0
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+        assert self._transport is not None
+        self._account_unsent(self._transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._account_unsent(0)
+        self.last_active_s = self.acceptor.now_s()
+        self._pump()
+        self._handle_frames()
+
+    def _account_unsent(self, unsent_bytes: int) -> None:
+        self.acceptor.budget.unsent_bytes += unsent_bytes - self._unsent_bytes
+        self._unsent_bytes = unsent_bytes
+
+
+def _read(piece: Buffer | LazyRecords, position: int, size: int) -> Buffer:
+    """`size` bytes of one piece. Raises OSError where a file no longer holds what its range promised."""
+    if isinstance(piece, bytes | bytearray | memoryview):
+        return piece
+    data = piece.read(position, size)
+    if len(data) != size:
+        raise OSError(f"{len(data)} bytes instead of {size}")
+    return data

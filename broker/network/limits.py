@@ -1,0 +1,157 @@
+"""What all connections of a broker share: how many there may be, and how much memory they may hold.
+
+The limits on connections are Kafka's. `max.connections.per.ip` closes the new connection; `max.connections` and
+`max.connection.creation.rate` let it wait: the kernel has accepted it anyway, so it is held unread until another one
+goes or the rate allows it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+INT_MAX = 2**31 - 1
+
+RECEIVE_BUFFERS_MANY_BYTES = 64 * 1024 * 1024
+"""Above this, a connection gives a large receive buffer back as soon as it is empty."""
+UNSENT_MANY_BYTES = 64 * 1024 * 1024
+"""Answers handed to sockets and not yet taken: above this, records are read from disk in small steps."""
+READ_STEP_BYTES = 1024 * 1024
+READ_STEP_UNDER_PRESSURE_BYTES = 64 * 1024
+
+
+class Holdable(Protocol):
+    """A connection, as far as limits see it."""
+
+    host: str
+    closed: bool
+
+    def hold(self) -> None:
+        """Read nothing until `admit`."""
+
+    def admit(self) -> None:
+        """Read again."""
+
+    def close(self, reason: str) -> None:
+        """Close with one log line."""
+
+
+class ConnectionQuota:
+    """Counts connections, and admits, holds or closes new ones."""
+
+    def __init__(
+        self,
+        *,
+        max_connections: int = INT_MAX,
+        max_per_ip: int = INT_MAX,
+        per_ip_overrides: Mapping[str, int] | None = None,
+        creation_rate_per_s: int = INT_MAX,
+        now_s: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self.total = 0
+        self._max_connections = max_connections
+        self._max_per_ip = max_per_ip
+        self._per_ip_overrides = per_ip_overrides or {}
+        self._rate_per_s = float(creation_rate_per_s)
+        self._tokens = self._rate_per_s  # a token bucket that holds one second's worth
+        self._tokens_updated_s = now_s()
+        self._now_s = now_s
+        self._call_later = call_later
+        self._per_ip: dict[str, int] = {}
+        self._waiting: deque[Holdable] = deque()
+
+    def connected(self, connection: Holdable) -> None:
+        """Count a new connection; close it or hold it where a limit says so."""
+        self.total += 1
+        count = self._per_ip[connection.host] = self._per_ip.get(connection.host, 0) + 1
+        limit = self._per_ip_overrides.get(connection.host, self._max_per_ip)
+        if count > limit:
+            connection.close(f"more than {limit} connections from one address (max.connections.per.ip)")
+            return
+        connection.hold()
+        self._waiting.append(connection)
+        self._admit_waiting()
+
+    def disconnected(self, connection: Holdable) -> None:
+        """Forget a connection; one that waits may take its place."""
+        self.total -= 1
+        left = self._per_ip[connection.host] - 1
+        if left:
+            self._per_ip[connection.host] = left
+        else:
+            del self._per_ip[connection.host]
+        self._admit_waiting()
+
+    def _admit_waiting(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            if waiting[0].closed:
+                waiting.popleft()
+            elif self.total - len(waiting) >= self._max_connections:
+                return
+            elif self._take_token():
+                waiting.popleft().admit()
+            else:
+                self._call_later(max(1.0 / self._rate_per_s, 0.001), self._admit_waiting)
+                return
+
+    def _take_token(self) -> bool:
+        now_s = self._now_s()
+        earned = (now_s - self._tokens_updated_s) * self._rate_per_s
+        self._tokens = min(self._rate_per_s, self._tokens + earned)
+        self._tokens_updated_s = now_s
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
+class MemoryBudget:
+    """Bytes that connections hold: requests under way, receive buffers, and answers that sockets have not taken.
+
+    `queued.max.request.bytes` bounds the requests under way as Kafka's memory pool does: while anything is left a
+    request may be read whole, even if it overdraws; when nothing is left, connections wait before the body is read.
+    Waiting before and not within the body is what keeps half-read requests from blocking each other for ever.
+    """
+
+    def __init__(self, queued_max_request_bytes: int = -1) -> None:
+        self.reserved_bytes = 0
+        self.receive_bytes = 0
+        self.unsent_bytes = 0
+        self._limit_bytes = queued_max_request_bytes
+        self._sizes: dict[Holdable, int] = {}
+        self._waiting: dict[Holdable, int] = {}  # in order of arrival
+
+    @property
+    def receive_buffers_are_many(self) -> bool:
+        """True while large empty receive buffers had better be given back."""
+        return self.receive_bytes > RECEIVE_BUFFERS_MANY_BYTES
+
+    @property
+    def read_step_bytes(self) -> int:
+        """How much of a record range to read and hand to a socket at once."""
+        return READ_STEP_UNDER_PRESSURE_BYTES if self.unsent_bytes > UNSENT_MANY_BYTES else READ_STEP_BYTES
+
+    def reserve(self, connection: Holdable, size: int) -> None:
+        """Count a request of `size` bytes, or hold its connection until there is room."""
+        if self._has_room:
+            self._sizes[connection] = size
+            self.reserved_bytes += size
+        else:
+            connection.hold()
+            self._waiting[connection] = size
+
+    def release(self, connection: Holdable) -> None:
+        """The request is done, or its connection is gone."""
+        self._waiting.pop(connection, None)
+        self.reserved_bytes -= self._sizes.pop(connection, 0)
+        while self._waiting and self._has_room:
+            waiting = next(iter(self._waiting))
+            self.reserve(waiting, self._waiting.pop(waiting))
+            waiting.admit()
+
+    @property
+    def _has_room(self) -> bool:
+        return self._limit_bytes < 0 or self.reserved_bytes < self._limit_bytes

@@ -1,0 +1,83 @@
+"""Joining the cluster: its id, our id, and the registration that makes us live."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from broker.config import BrokerConfig
+from broker.errors import BrokerStartError
+from broker.listener import Listener
+from protocol.uuid import random_uuid, uuid_to_string
+from registry.broker_znodes import BrokerSequenceIdZnode, BrokerZnode, Endpoint
+from registry.controller_znodes import ClusterIdZnode
+from registry.errors import NodeExistsError, NoNodeError
+from registry.interface import Create, Registry, Set, Stat
+
+NO_ID = -1
+
+
+class ClusterMembership:
+    """What a broker does in the registry before it serves."""
+
+    def __init__(self, registry: Registry, config: BrokerConfig, now_ms: Callable[[], int], rng: random.Random) -> None:
+        self._registry = registry
+        self._config = config
+        self._now_ms = now_ms
+        self._random = rng
+
+    async def cluster_id(self, stored: str | None) -> str:
+        """The cluster's id; the first broker gives it. `stored` is what the log directories say.
+
+        A new registry takes over the id of directories that come from elsewhere: it is their cluster that lives on.
+        """
+        path = ClusterIdZnode.path()
+        try:
+            data, _ = await self._registry.get(path)
+        except NoNodeError:
+            new = stored or uuid_to_string(random_uuid(self._random))
+            try:
+                await self._registry.create(path, ClusterIdZnode(id=new).encode(), make_parents=True)
+            except NodeExistsError:
+                data, _ = await self._registry.get(path)
+            else:
+                return new
+        return ClusterIdZnode.decode(data, path).id
+
+    async def broker_id(self, stored: int | None) -> int:
+        """Our id: configured, else the one in the log directories, else the next generated one."""
+        config = self._config
+        if config.broker_id != NO_ID:
+            return config.broker_id
+        broker_id = stored
+        if broker_id is None:
+            if not config.broker_id_generation_enable:
+                raise BrokerStartError("broker.id is not set and broker.id.generation.enable is false")
+            stat = await self._registry.set(BrokerSequenceIdZnode.TEMPLATE, None)
+            broker_id = config.reserved_broker_max_id + stat.version
+        config.assign_broker_id(broker_id)
+        return broker_id
+
+    async def register(self, broker_id: int, listeners: Sequence[Listener]) -> int:
+        """Create our ephemeral node and return its czxid, the broker epoch.
+
+        Raises BrokerStartError where another broker with the same id is alive.
+        """
+        path = BrokerZnode.path(broker_id)
+        znode = BrokerZnode(
+            endpoints=tuple(
+                Endpoint(listener.name, listener.security_protocol, listener.host, listener.port)
+                for listener in listeners
+            ),
+            timestamp_ms=self._now_ms(),
+            rack=self._config.broker_rack,
+        )
+        try:
+            results = await self._registry.multi([Create(path, None, ephemeral=True), Set(path, znode.encode())])
+        except NodeExistsError:
+            raise BrokerStartError(
+                f"a broker with id {broker_id} is registered already: every broker needs a broker.id of its own"
+            ) from None
+        stat = results[1]
+        assert isinstance(stat, Stat)
+        return stat.czxid

@@ -1,0 +1,34 @@
+"""What a handler knows of a request besides its body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class RequestContext:
+    """Who asks, over what, in which version. One a request; handlers add what the answer's header and metrics need."""
+
+    __slots__ = ("api_version", "client_id", "connection", "correlation_id", "principal", "throttle_ms")
+
+    def __init__(self, connection: Connection, api_version: int, correlation_id: int, client_id: str | None) -> None:
+        self.connection = connection
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.principal = ANONYMOUS
+        self.throttle_ms = 0
+
+    @property
+    def listener_name(self) -> str:
+        """The listener the client came in by: answers name brokers by their address on the same one."""
+        return self.connection.acceptor.name
+
+    @property
+    def client_address(self) -> str:
+        """The client's IP address."""
+        return self.connection.host

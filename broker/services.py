@@ -1,0 +1,49 @@
+"""What handlers share: the parts of one running broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from broker.config import BrokerConfig
+from broker.config_store import ConfigStore
+from broker.fetch_sessions import FetchSessions
+from broker.metadata_cache import MetadataCache
+from broker.metrics import BrokerMetrics
+from broker.producer_ids import ProducerIds
+from broker.topics import Topics
+from replication.errors import StaleBrokerEpochError
+from replication.partition import NO_EPOCH
+from replication.replica_manager import ReplicaManager
+from storage.log_manager import LogManager
+
+
+@dataclass(slots=True)
+class Services:
+    """One broker's parts, as its handlers need them."""
+
+    config: BrokerConfig
+    broker_id: int
+    cluster_id: str
+    metadata: MetadataCache
+    replicas: ReplicaManager
+    logs: LogManager
+    topics: Topics
+    configs: ConfigStore
+    producer_ids: ProducerIds
+    fetch_sessions: FetchSessions
+    metrics: BrokerMetrics
+    now_ms: Callable[[], int]
+    is_controller: Callable[[], bool]
+    served_apis: Sequence[tuple[int, int, int]] = ()
+    """(API key, lowest, highest version), for ApiVersions."""
+    broker_epoch: int = -1
+    """The czxid of this broker's registration: requests that name an older one were meant for an earlier life."""
+
+    def check_broker_epoch(self, broker_epoch: int) -> None:
+        """Refuse a controller's request that was meant for an earlier life of this broker (KIP-380).
+
+        A newer epoch than ours is taken: the registration may be known to the controller before it is to us.
+        """
+        if broker_epoch != NO_EPOCH and broker_epoch < self.broker_epoch:
+            raise StaleBrokerEpochError(f"broker epoch {broker_epoch} is older than {self.broker_epoch}")

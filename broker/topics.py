@@ -1,0 +1,313 @@
+"""Creating, growing and deleting topics: checks, then writes to the registry. The controller does the rest.
+
+What is wrong is raised as RequestError with Kafka's code and a message for the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from broker.config import BrokerConfig
+from broker.config_store import ConfigStore
+from broker.controller.assignment import assign_replicas
+from broker.errors import RequestError
+from broker.metadata_cache import MetadataCache
+from broker.topic_names import colliding_topic, topic_name_problem
+from protocol.error_codes import ErrorCode
+from protocol.uuid import random_uuid
+from registry.admin_znodes import DeleteTopicZnode
+from registry.errors import NodeExistsError, NoNodeError
+from registry.interface import Registry
+from registry.topic_znodes import TopicsZnode, TopicZnode
+from storage.setting import ConfigError
+
+DEFAULT = -1
+"""Partitions or replication factor: the broker's default."""
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+Assignment = Mapping[int, list[int]]
+
+
+class CreatedTopic(NamedTuple):
+    """A topic that was created, or that would be."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    replication_factor: int
+
+
+class Topics:
+    """The topics of the cluster, to be changed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        registry: Registry,
+        metadata: MetadataCache,
+        configs: ConfigStore,
+        rng: random.Random,
+    ) -> None:
+        self._config = config
+        self._registry = registry
+        self._metadata = metadata
+        self._configs = configs
+        self._random = rng
+
+    async def create(
+        self,
+        name: str,
+        *,
+        partitions: int = DEFAULT,
+        replication_factor: int = DEFAULT,
+        assignment: Assignment | None = None,
+        overrides: Mapping[str, str | None] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Create a topic; its leaders follow. Raises RequestError."""
+        await self._check_new_name(name)
+        settings = self._checked_settings(name, overrides or {})
+        if assignment:
+            if partitions != DEFAULT or replication_factor != DEFAULT:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                    "Both cannot be used at the same time.",
+                )
+            chosen = self._checked_assignment(assignment, first_partition=0)
+        else:
+            chosen = self._assign(partitions, replication_factor)
+        created = CreatedTopic(name, random_uuid(self._random), len(chosen), len(chosen[0]))
+        if validate_only:
+            return created
+        await self._configs.create_topic(name, settings)
+        znode = TopicZnode(partitions=chosen, topic_id=created.topic_id)
+        try:
+            await self._registry.create(TopicZnode.path(name), znode.encode())
+        except NodeExistsError:
+            raise _exists(name) from None
+        return created
+
+    async def create_default(self, name: str) -> None:
+        """Create a topic because somebody asked for it. Raises RequestError."""
+        config = self._config
+        if name == OFFSETS_TOPIC:
+            await self.create(
+                name,
+                partitions=config.offsets_topic_num_partitions,
+                replication_factor=config.offsets_topic_replication_factor,
+                overrides={
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            )
+        elif name == TRANSACTIONS_TOPIC:
+            await self.create(
+                name,
+                partitions=config.transaction_state_log_num_partitions,
+                replication_factor=config.transaction_state_log_replication_factor,
+                overrides={
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
+        else:
+            await self.create(name)
+
+    async def add_partitions(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignment: Iterable[list[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Grow a topic to `count` partitions. Raises RequestError."""
+        path = TopicZnode.path(name)
+        try:
+            data, stat = await self._registry.get(path)
+        except NoNodeError:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.") from None
+        if await self._registry.exists(DeleteTopicZnode.path(name)) is not None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' is being deleted.")
+        znode = TopicZnode.decode(data, path)
+        if znode.adding_replicas or znode.removing_replicas:
+            raise RequestError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic '{name}'.",
+            )
+        current = len(znode.partitions)
+        if count < current:
+            raise RequestError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic currently has {current} partitions, which is higher than the requested {count}.",
+            )
+        if count == current:
+            raise RequestError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partitions.")
+        added = self._added_assignment(znode, count, None if assignment is None else list(assignment))
+        if validate_only:
+            return
+        grown = znode.replace(partitions={**znode.partitions, **added})
+        await self._registry.set(path, grown.encode(), stat.version)
+
+    async def delete(self, name: str) -> None:
+        """Ask the controller to delete a topic. Raises RequestError."""
+        if not self._config.delete_topic_enable:
+            raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        if await self._registry.exists(TopicZnode.path(name)) is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        with suppress(NodeExistsError):  # it is on its way out already
+            await self._registry.create(DeleteTopicZnode.path(name))
+
+    # -- waiting for the controller --------------------------------------------------------------------------------
+
+    async def wait_until_led(self, name: str, partitions: int, timeout_s: float) -> bool:
+        """Wait until every partition has a leader here. False when they had not in time."""
+
+        def led(snapshot: object) -> bool:
+            topic = self._metadata.snapshot.topics.get(name)
+            if topic is None or len(topic.partitions) < partitions:
+                return False
+            return all(state.leader >= 0 for state in topic.partitions.values())
+
+        return await self._metadata.wait_until(led, timeout_s)
+
+    async def wait_until_deleted(self, name: str, timeout_s: float) -> bool:
+        """Wait until nothing is left of a topic, so that its name is free. False when something was, in time."""
+        path = TopicZnode.path(name)
+        changed = asyncio.Event()
+        watch = self._registry.watch_data(path, changed.set)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _until_gone(self._registry, path, changed)
+                return await self._metadata.wait_until(lambda snapshot: name not in snapshot.topics, timeout_s)
+        except TimeoutError:
+            return False
+        finally:
+            watch.cancel()
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    async def _check_new_name(self, name: str) -> None:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        if await self._registry.exists(TopicZnode.path(name)) is not None:
+            raise _exists(name)
+        if "." in name or "_" in name:
+            collision = colliding_topic(name, await self._registry.children(TopicsZnode.TEMPLATE))
+            if collision is not None:
+                raise RequestError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' collides with existing topic: {collision}",
+                )
+
+    def _checked_settings(self, name: str, overrides: Mapping[str, str | None]) -> dict[str, str]:
+        missing = [setting for setting, value in overrides.items() if value is None]
+        if missing:
+            raise RequestError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {', '.join(missing)}"
+            )
+        settings = {setting: value for setting, value in overrides.items() if value is not None}
+        try:
+            self._config.log_config(settings)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return settings
+
+    def _assign(self, partitions: int, replication_factor: int) -> dict[int, list[int]]:
+        if partitions == DEFAULT:
+            partitions = self._config.num_partitions
+        if replication_factor == DEFAULT:
+            replication_factor = self._config.default_replication_factor
+        brokers = list(self._metadata.snapshot.brokers)
+        if partitions <= 0:
+            raise RequestError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        if replication_factor <= 0:
+            raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        if replication_factor > len(brokers):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
+            )
+        return assign_replicas(brokers, partitions, replication_factor, rng=self._random)
+
+    def _checked_assignment(
+        self, assignment: Assignment, *, first_partition: int, replication_factor: int | None = None
+    ) -> dict[int, list[int]]:
+        partitions = sorted(assignment)
+        if partitions != list(range(first_partition, first_partition + len(partitions))):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partitions should be a consecutive {first_partition}-based integer sequence",
+            )
+        factor = replication_factor or len(assignment[first_partition])
+        brokers = self._metadata.snapshot.brokers
+        for partition, replicas in assignment.items():
+            if not replicas or len(replicas) != factor:
+                rule = f"must have {factor} replicas" if factor else "must not be empty"
+            elif len(set(replicas)) != len(replicas):
+                rule = "must not name a broker twice"
+            elif unknown := [replica for replica in replicas if replica not in brokers]:
+                rule = f"names brokers that are not available: {unknown}"
+            else:
+                continue
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The replica assignment {replicas} of partition {partition} {rule}.",
+            )
+        return {partition: list(assignment[partition]) for partition in partitions}
+
+    def _added_assignment(
+        self, znode: TopicZnode, count: int, assignment: list[list[int]] | None
+    ) -> dict[int, list[int]]:
+        current = len(znode.partitions)
+        first_replicas = znode.partitions[0]
+        if assignment is not None:
+            if len(assignment) != count - current:
+                raise RequestError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"Increasing the number of partitions by {count - current} "
+                    f"but {len(assignment)} assignments provided.",
+                )
+            return self._checked_assignment(
+                dict(enumerate(assignment, current)),
+                first_partition=current,
+                replication_factor=len(first_replicas),
+            )
+        brokers = sorted(self._metadata.snapshot.brokers)
+        if len(first_replicas) > len(brokers):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Replication factor: {len(first_replicas)} larger than available brokers: {len(brokers)}.",
+            )
+        start = brokers.index(first_replicas[0]) if first_replicas[0] in brokers else 0
+        return assign_replicas(
+            brokers,
+            count - current,
+            len(first_replicas),
+            rng=self._random,
+            first_partition=current,
+            start=start,
+        )
+
+
+def _exists(name: str) -> RequestError:
+    return RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+async def _until_gone(registry: Registry, path: str, changed: asyncio.Event) -> None:
+    while True:
+        changed.clear()
+        if await registry.exists(path) is None:
+            return
+        await changed.wait()

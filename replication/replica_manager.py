@@ -1,0 +1,245 @@
+"""All partitions of one broker: what the controller says about them, and what clients do with them.
+
+The controller's word is law and arrives only as LeaderAndIsr and StopReplica requests. A request of a replaced
+controller (an older controller epoch) is refused whole; a partition state with an older leader epoch than ours is
+refused by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from protocol.uuid import ZERO_UUID, uuid_to_string
+from replication.delayed_produce import DelayedProduce
+from replication.errors import (
+    InconsistentTopicIdError,
+    LogDirOfflineError,
+    NotLeaderOrFollowerError,
+    ReplicationError,
+    StaleControllerEpochError,
+    UnknownTopicOrPartitionError,
+)
+from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
+from replication.partition import NO_LEADER, Partition
+from replication.purgatory import Purgatory
+from storage.errors import StorageError
+from storage.log import Log
+from storage.log_append import LogAppendInfo
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+EPOCH_OF_DELETION = -2
+"""The leader epoch in StopReplica requests for topics that are being deleted: newer than every other."""
+
+
+class ReplicaManager:
+    """The partitions that this broker hosts."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        logs: LogManager,
+        topic_config: Callable[[str], LogConfig],
+        exists: Callable[[str, int], bool],
+        on_appended: Callable[[str, int, LogAppendInfo], None] = lambda topic, size, info: None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.logs = logs
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.controller_epoch = 0
+        self._topic_config = topic_config
+        self._exists = exists
+        self._on_appended = on_appended
+        self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
+        self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
+
+    # -- clients ---------------------------------------------------------------------------------------------------
+
+    def partition(self, topic: str, partition: int, topic_id: bytes = ZERO_UUID) -> Partition:
+        """The partition, of which the client may know the topic's id.
+
+        Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError (it lives on other brokers),
+        InconsistentTopicIdError.
+        """
+        found = self.partitions.get((topic, partition))
+        if found is None:
+            if self._exists(topic, partition):
+                raise NotLeaderOrFollowerError(f"{topic}-{partition} is on other brokers")
+            raise UnknownTopicOrPartitionError(f"broker {self.broker_id} does not host {topic}-{partition}")
+        if topic_id is not ZERO_UUID and topic_id not in (found.topic_id, ZERO_UUID):
+            raise InconsistentTopicIdError(
+                f"{topic} has the id {uuid_to_string(found.topic_id)}, not {uuid_to_string(topic_id)}"
+            )
+        return found
+
+    def append(self, topic: str, partition: int, records: memoryview, required_acks: int) -> LogAppendInfo:
+        """Append client records to one partition, and wake what waits for it.
+
+        Raises ReplicationError, StorageError, ProtocolError.
+        """
+        found = self.partition(topic, partition)
+        size = len(records)
+        info = found.append_as_leader(records, required_acks)
+        self._on_appended(topic, size, info)
+        self.fetches.check((topic, partition))
+        return info
+
+    def wait_for_commit(
+        self, required: Mapping[TopicPartition, int], timeout_s: float
+    ) -> asyncio.Future[dict[TopicPartition, Exception | None]] | None:
+        """Wait until the high watermarks reach the given offsets; None where they have already."""
+        operation = DelayedProduce(required, self.partition)
+        if operation.is_satisfied():
+            return None
+        return self.produces.wait(operation, required, timeout_s)
+
+    def fetch(
+        self, params: FetchParams, requests: Sequence[FetchPartition]
+    ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
+        """Read now what there is; where that is less than `min_bytes` and nothing failed, wait for more."""
+        fetched = read_partitions(params, requests, self.partition)
+        if params.max_wait_ms <= 0 or not requests:
+            return fetched
+        size = 0
+        for one in fetched:
+            if one.error is not None:
+                return fetched
+            size += one.size_bytes
+        if size >= params.min_bytes:
+            return fetched
+        operation = DelayedFetch(params, requests, self.partition)
+        keys = [(request.topic, request.partition) for request in requests]
+        return self.fetches.wait(operation, keys, params.max_wait_ms / 1000)
+
+    # -- the controller --------------------------------------------------------------------------------------------
+
+    def check_controller_epoch(self, controller_epoch: int) -> None:
+        """Learn a new controller's epoch; refuse a replaced controller with StaleControllerEpochError."""
+        if controller_epoch < self.controller_epoch:
+            raise StaleControllerEpochError(
+                f"controller epoch {controller_epoch} is older than {self.controller_epoch}"
+            )
+        self.controller_epoch = controller_epoch
+
+    def become_leader_or_follower(
+        self, states: Iterable[tuple[str, bytes, LeaderAndIsrPartitionState]]
+    ) -> dict[TopicPartition, Exception | None]:
+        """Take over the controller's states: (topic, topic id, state). The outcome of each; None where it is done."""
+        outcomes: dict[TopicPartition, Exception | None] = {}
+        for topic, topic_id, state in states:
+            key = (topic, state.partition_index)
+            try:
+                self._apply_state(topic, topic_id, state)
+                outcomes[key] = None
+            except (ReplicationError, StorageError) as error:
+                logger.warning("%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
+                outcomes[key] = error
+            self._check(key)
+        return outcomes
+
+    def _apply_state(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> None:
+        key = (topic, state.partition_index)
+        partition = self.partitions.get(key)
+        if partition is None:
+            partition = Partition(topic, state.partition_index, topic_id)
+        elif ZERO_UUID not in (partition.topic_id, topic_id) and partition.topic_id != topic_id:
+            raise InconsistentTopicIdError(
+                f"{topic} has the id {uuid_to_string(partition.topic_id)}, not {uuid_to_string(topic_id)}"
+            )
+        if state.leader_epoch < partition.leader_epoch:
+            raise StaleControllerEpochError(f"leader epoch {state.leader_epoch} is older than {partition.leader_epoch}")
+        if partition.topic_id == ZERO_UUID:
+            partition.topic_id = topic_id
+        self.partitions[key] = partition
+        if state.leader_epoch == partition.leader_epoch and state.partition_epoch == partition.partition_epoch:
+            return
+        log = self._log_of(partition)
+        if state.leader == self.broker_id:
+            partition.make_leader(
+                log,
+                broker_id=self.broker_id,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                controller_epoch=state.controller_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+            )
+        else:
+            partition.make_follower(
+                log,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                controller_epoch=state.controller_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+            )
+
+    def _log_of(self, partition: Partition) -> Log:
+        if partition.log is not None:
+            return partition.log
+        topic_id = None if partition.topic_id == ZERO_UUID else partition.topic_id
+        config = self._topic_config(partition.topic)
+        try:
+            return self.logs.get_or_create(partition.topic, partition.partition, topic_id, config)
+        except OSError as error:
+            raise LogDirOfflineError(
+                f"the log of {partition.topic}-{partition.partition} cannot be created: {error}"
+            ) from error
+
+    async def stop_replica(self, topic: str, partition: int, leader_epoch: int, *, delete: bool) -> None:
+        """Stop serving a replica, and delete its log where the controller says so.
+
+        Raises StaleControllerEpochError for a leader epoch older than ours.
+        """
+        key = (topic, partition)
+        found = self.partitions.get(key)
+        if found is not None and leader_epoch != EPOCH_OF_DELETION and 0 <= leader_epoch < found.leader_epoch:
+            raise StaleControllerEpochError(f"leader epoch {leader_epoch} is older than {found.leader_epoch}")
+        if found is not None and not delete:
+            found.make_follower(
+                found.log,
+                leader_id=NO_LEADER,
+                leader_epoch=found.leader_epoch,
+                partition_epoch=found.partition_epoch,
+                controller_epoch=found.controller_epoch,
+                replicas=found.replicas,
+                isr=found.isr,
+            )
+        if delete:
+            self.partitions.pop(key, None)
+        self._check(key)
+        if delete and self.logs.get(topic, partition) is not None:
+            await self.logs.delete(topic, partition)
+
+    def topic_config_changed(self, topic: str) -> None:
+        """Apply the topic's settings to the logs that are here."""
+        config = self._topic_config(topic)
+        for key, partition in self.partitions.items():
+            if key[0] != topic or partition.log is None:
+                continue
+            partition.log.config = config
+            if partition.is_leader:
+                partition.maybe_advance_high_watermark()
+            self._check(key)
+
+    def all_topic_configs_changed(self) -> None:
+        """Apply changed defaults to every log."""
+        for topic in {topic for topic, _ in self.partitions}:
+            self.topic_config_changed(topic)
+
+    def _check(self, key: TopicPartition) -> None:
+        self.fetches.check(key)
+        self.produces.check(key)
+
+    def close(self) -> None:
+        """Answer everything that waits: the broker is stopping."""
+        self.fetches.complete_all()
+        self.produces.complete_all()

@@ -1,0 +1,133 @@
+"""Real brokers for tests: in this process, or as a process of their own that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+
+from broker.broker import Broker
+from broker.config import BrokerConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 30.0
+
+
+def settings(log_dir: Path, **overrides: str) -> dict[str, str]:
+    """Settings of a broker on a port that the system picks, without a console. Names have _ for each dot."""
+    base = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": str(log_dir),
+        "ottla.console.listener": "",
+    }
+    return base | {name.replace("_", "."): value for name, value in overrides.items()}
+
+
+@contextlib.asynccontextmanager
+async def running_broker(log_dir: Path, **overrides: str) -> AsyncIterator[Broker]:
+    """A broker in this process, ready."""
+    config = BrokerConfig.load(None, settings(log_dir, **overrides))
+    async with Broker(config) as broker:
+        yield broker
+
+
+class BrokerProcess:
+    """A broker as a process. Its port stays the same over restarts, as clients expect of a server."""
+
+    def __init__(self, log_dir: Path, overrides: Mapping[str, str] | None = None, *, port: int = 0) -> None:
+        self.log_dir = log_dir
+        self.port = port
+        self.process: subprocess.Popen[str] | None = None
+        self._lives = 0
+        self._overrides = dict(overrides or {})
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> BrokerProcess:
+        """Start it and wait until it is ready."""
+        base = settings(self.log_dir) | {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}"} | self._overrides
+        command = [sys.executable, "-m", "broker"]
+        for name, value in base.items():
+            command += ["--set", f"{name}={value}"]
+        log = self.log_dir.parent / f"{self.log_dir.name}.out"
+        with log.open("a") as out:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+        text = ""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            text = log.read_text()
+            if text.count("\nTry, in another terminal:") > self._lives:
+                self._lives += 1
+                found = re.findall(r"listening +\w+://127\.0\.0\.1:(\d+)", text)
+                self.port = int(found[-1])
+                return self
+            if self.process.poll() is not None:
+                raise AssertionError(f"the broker ended with {self.process.returncode}:\n{text}")
+            time.sleep(0.01)
+        raise AssertionError(f"the broker is not ready after {DEADLINE_S} s:\n{text}")
+
+    def stop(self) -> int:
+        """SIGTERM, and wait. Returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL, and wait. Returns the exit code."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(DEADLINE_S)
+
+    def log_text(self) -> str:
+        """What it has printed, over all its lives."""
+        return (self.log_dir.parent / f"{self.log_dir.name}.out").read_text()
+
+    def __enter__(self) -> BrokerProcess:
+        return self if self.process is not None else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+
+@contextlib.contextmanager
+def broker_process(log_dir: Path, **overrides: str) -> Iterator[BrokerProcess]:
+    """A broker process, ready; killed at the end if it still runs."""
+    named = {name.replace("_", "."): value for name, value in overrides.items()}
+    with BrokerProcess(log_dir, named) as process:
+        yield process
+
+
+async def until(condition: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
+    """Poll a condition until it holds. Fails with `what` when it does not in time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while not condition():
+        if loop.time() > deadline:
+            raise AssertionError(f"not in {timeout_s} s: {what}")
+        await asyncio.sleep(0.005)

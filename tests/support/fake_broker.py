@@ -1,0 +1,259 @@
+"""A broker in a few lines, whose answers a test scripts: for errors and delays that a real one gives too rarely.
+
+It serves ApiVersions, Metadata, Produce, Fetch, ListOffsets and InitProducerId from lists in memory. `script` maps an
+API key to a list of things to do instead, used up from the front: an ErrorCode (answer with it), CLOSE (drop the
+connection unanswered), SILENCE (never answer), APPLY_AND_CLOSE (carry out, then drop the connection), or a function.
+"""
+
+import asyncio
+from collections import defaultdict
+
+from protocol.api_keys import ApiKey, request_class
+from protocol.error_codes import ErrorCode
+from protocol.headers import decode_request_header, response_header_version
+from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.messages.init_producer_id import InitProducerIdResponse
+from protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from protocol.record_batch import read_batch, set_base_offset
+
+CLOSE = "close"
+SILENCE = "silence"
+APPLY_AND_CLOSE = "apply and close"
+
+SERVED = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.API_VERSIONS,
+    ApiKey.INIT_PRODUCER_ID,
+)
+
+
+class FakeBroker:
+    """`topics` maps a name to its number of partitions; `logs` holds (topic, partition) → bytes of its batches."""
+
+    def __init__(self, topics=None, *, node_id=0, cluster=None):
+        self.node_id = node_id
+        self.cluster = cluster if cluster is not None else [self]
+        self.topics = topics if topics is not None else {"t": 1}
+        self.leaders = {}
+        self.logs = defaultdict(list)
+        self.next_offsets = defaultdict(int)
+        self.script = defaultdict(list)
+        self.requests = []
+        self.versions = {}
+        self.next_producer_id = 1000
+        self.port = 0
+        self._server = None
+        self._writers = set()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_):
+        await self.stop()
+
+    async def stop(self):
+        self._server.close()
+        self.drop_connections()
+        await self._server.wait_closed()
+
+    def drop_connections(self):
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def seen(self, api_key):
+        """The requests of an API that came, in order."""
+        return [request for key, request in self.requests if key == api_key]
+
+    async def _serve(self, reader, writer):
+        self._writers.add(writer)
+        try:
+            while True:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                answer = self._answer(frame)
+                if answer is CLOSE:
+                    break
+                if answer is not None:
+                    writer.write(len(answer).to_bytes(4, "big") + answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.transport.abort()
+
+    def _answer(self, frame):
+        header, offset = decode_request_header(frame)
+        key, version = header.request_api_key, header.request_api_version
+        request = request_class(key).decode(frame, version, offset)[0]
+        self.requests.append((key, request))
+        action = self.script[key].pop(0) if self.script[key] else None
+        if action == CLOSE:
+            return CLOSE
+        if action == SILENCE:
+            return None
+        if callable(action):
+            response = action(request, version)
+        else:
+            error = action if isinstance(action, ErrorCode) else ErrorCode.NONE
+            response = getattr(self, f"_{ApiKey(key).name.lower()}")(request, version, error)
+        if action == APPLY_AND_CLOSE:
+            return CLOSE
+        if response is None:
+            return None
+        if isinstance(response, bytes):
+            return response
+        if isinstance(response, tuple):  # a message in another version than the one asked for
+            response, version = response
+        head = header.correlation_id.to_bytes(4, "big")
+        if response_header_version(key, version) == 1:
+            head += b"\0"
+        return head + response.to_bytes(version)
+
+    def _api_versions(self, request, version, error):
+        keys = []
+        for key in SERVED:
+            low, high = self.versions.get(key, (0, request_class(key).MAX_VERSION))
+            if high >= 0:
+                keys.append(ApiVersion(api_key=key, min_version=low, max_version=high))
+        return ApiVersionsResponse(error_code=error, api_keys=keys)
+
+    def _metadata(self, request, version, error):
+        names = list(self.topics) if request.topics is None else [topic.name for topic in request.topics]
+        topics = []
+        for name in names:
+            if name not in self.topics or error:
+                code = error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                topics.append(MetadataResponseTopic(error_code=code, name=name, partitions=[]))
+                continue
+            partitions = [
+                MetadataResponsePartition(
+                    partition_index=number,
+                    leader_id=self.leaders.get((name, number), self.node_id),
+                    leader_epoch=0,
+                    replica_nodes=[self.node_id],
+                    isr_nodes=[self.node_id],
+                )
+                for number in range(self.topics[name])
+            ]
+            topics.append(MetadataResponseTopic(name=name, topic_id=_id(name), partitions=partitions))
+        brokers = [
+            MetadataResponseBroker(node_id=broker.node_id, host="127.0.0.1", port=broker.port)
+            for broker in self.cluster
+        ]
+        return MetadataResponse(
+            brokers=brokers, controller_id=self.cluster[0].node_id, cluster_id="fake", topics=topics
+        )
+
+    def _init_producer_id(self, request, version, error):
+        self.next_producer_id += 1
+        return InitProducerIdResponse(error_code=error, producer_id=self.next_producer_id, producer_epoch=0)
+
+    def append(self, topic, partition, batch):
+        """Write a batch and return its base offset."""
+        data = bytearray(batch)
+        base = self.next_offsets[topic, partition]
+        set_base_offset(data, 0, base)
+        self.next_offsets[topic, partition] = base + read_batch(data).record_count
+        self.logs[topic, partition].append(bytes(data))
+        return base
+
+    def records(self, topic, partition):
+        """All records written to a partition."""
+        return [record for data in self.logs[topic, partition] for record in read_batch(data).records()]
+
+    def _produce(self, request, version, error):
+        topics = []
+        for topic in request.topic_data:
+            answers = []
+            for part in topic.partition_data:
+                base = self._produce_one(topic.name, part, error) if not error else -1
+                answers.append(PartitionProduceResponse(index=part.index, error_code=error, base_offset=base))
+            topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
+        return None if request.acks == 0 else ProduceResponse(responses=topics)
+
+    def _produce_one(self, topic, part, error):
+        batch = read_batch(part.records)
+        if batch.producer_id >= 0:  # as a broker does: a batch that is there already is not written again
+            for data in self.logs[topic, part.index]:
+                known = read_batch(data)
+                if (known.producer_id, known.base_sequence) == (batch.producer_id, batch.base_sequence):
+                    return known.base_offset
+        return self.append(topic, part.index, part.records)
+
+    def _list_offsets(self, request, version, error):
+        topics = []
+        for topic in request.topics:
+            answers = []
+            for part in topic.partitions:
+                offset = self.next_offsets[topic.name, part.partition_index] if part.timestamp == -1 else 0
+                if part.timestamp >= 0:
+                    later = [
+                        record.offset
+                        for record in self.records(topic.name, part.partition_index)
+                        if record.timestamp >= part.timestamp
+                    ]
+                    offset = later[0] if later else -1
+                answers.append(
+                    ListOffsetsPartitionResponse(
+                        partition_index=part.partition_index, error_code=error, timestamp=-1, offset=offset
+                    )
+                )
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        return ListOffsetsResponse(topics=topics)
+
+    def _fetch(self, request, version, error):
+        names = {_id(name): name for name in self.topics}
+        topics = []
+        for topic in request.topics:
+            name = topic.topic if version < 13 else names[topic.topic_id]
+            answers = []
+            for part in topic.partitions:
+                end = self.next_offsets[name, part.partition]
+                code = error
+                if not code and not 0 <= part.fetch_offset <= end:
+                    code = ErrorCode.OFFSET_OUT_OF_RANGE
+                data = b"".join(
+                    one
+                    for one in self.logs[name, part.partition]
+                    if read_batch(one).next_offset > part.fetch_offset
+                )
+                answers.append(
+                    PartitionData(
+                        partition_index=part.partition,
+                        error_code=code,
+                        high_watermark=end,
+                        last_stable_offset=end,
+                        log_start_offset=0,
+                        records=b"" if code else data[: max(part.partition_max_bytes, _first_size(data))],
+                    )
+                )
+            topics.append(FetchableTopicResponse(topic=name, topic_id=_id(name), partitions=answers))
+        return FetchResponse(responses=topics)
+
+
+def _first_size(data):
+    return read_batch(data[: 12 + int.from_bytes(data[8:12], "big")]).size_bytes if data else 0
+
+
+def _id(name):
+    return name.encode().ljust(16, b"\1")[:16]

@@ -1,0 +1,12 @@
+"""librdkafka's mock cluster: a server of the Kafka protocol that we have not written, inside this process."""
+
+from confluent_kafka import Producer
+
+
+class MockCluster:
+    """Three brokers, topics of four partitions made on first use."""
+
+    def __init__(self, brokers=3):
+        self._producer = Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "", "log_level": 0})
+        found = self._producer.list_topics(timeout=20).brokers.values()
+        self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in found)
