@@ -12,8 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from protocol.checksum import crc32c
 from protocol.errors import CorruptRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD
 from storage.file_system import CachedFile

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Lock
@@ -136,6 +135,9 @@ class FileSystem:
         return True
 
     def remove_tree(self, path: str) -> None:
+        """Delete a directory with all that is in it."""
+        import shutil
+
         shutil.rmtree(path, ignore_errors=True)
 
     def make_directory(self, path: str) -> bool:

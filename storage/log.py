@@ -19,9 +19,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from crc32c import crc32c
-
 from protocol.buffer import Buffer
+from protocol.checksum import crc32c
 from protocol.control_records import EndTransactionMarker, read_end_marker
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
 from storage import log_change, log_flush, log_follower, log_loader, log_lookup

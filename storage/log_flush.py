@@ -73,7 +73,7 @@ def prepare(log: Log, offset: int) -> Flush | None:
     segments = log.segments
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else log.log_end_offset + 1
-        if following <= start or segment.base_offset > offset:
+        if following <= start or segment.base_offset >= offset:
             continue
         files += segment.files_to_sync()
         new_names |= segment.base_offset >= start

@@ -16,8 +16,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from protocol.checksum import crc32c
 from storage.errors import CorruptFileError
 
 SNAPSHOT_SUFFIX = ".snapshot"

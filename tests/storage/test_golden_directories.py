@@ -1,7 +1,9 @@
 """Directories that Apache Kafka 3.9 wrote: opened from a copy, read record by record, appended to, closed again."""
 
 import pytest
+
 from protocol.record_batch import iter_batches
+from protocol.uuid import uuid_to_string
 from storage.file_system import FileSystem
 from storage.leader_epoch_cache import LeaderEpochCache
 from storage.offset_index import OffsetIndex
@@ -19,8 +21,6 @@ from support.log_dirs import (
     read_batches,
     recorded_directory,
 )
-
-from protocol.uuid import uuid_to_string
 
 
 def log_start(name):

@@ -3,10 +3,10 @@
 import typing
 
 import pytest
-from support.reference import REFERENCE
 
 from storage.log_config import LONG_MAX, TOPIC_SETTINGS, LogConfig
 from storage.setting import ConfigError
+from support.reference import REFERENCE
 
 
 def reference_rows():

@@ -1,0 +1,324 @@
+"""Starts after a crash: torn tails, lost and wrong indexes, leftovers; and what is not read at all."""
+
+import random
+import shutil
+import struct
+
+import pytest
+
+from storage.errors import CorruptFileError, InconsistentTopicIdError, InvalidLogDirectoryNameError
+from storage.file_system import FileSystem
+from storage.log_loader import parse_directory_name
+from support.log_dirs import BASE_TIME_MS, batch, copy_directory, open_log, read_records
+
+SMALL = {"segment_bytes": 600, "index_interval_bytes": 100}
+
+
+def make(directory, count=40, **options):
+    log = open_log(directory, **{**SMALL, **options})
+    for number in range(count):
+        # Every second batch is of producer 7.
+        producer = (7, 0, number // 2) if number % 2 else (-1, -1, -1)
+        log.append_as_leader(batch(f"value {number}", timestamp=BASE_TIME_MS + number, producer=producer), 1)
+    return log
+
+
+def contents(directory, *suffixes):
+    return {file.name: file.read_bytes() for file in directory.iterdir() if not suffixes or file.suffix in suffixes}
+
+
+def values(log):
+    return [record.value.decode() for record in read_records(log)]
+
+
+def reopen(directory, **options):
+    return open_log(directory, **{**SMALL, "clean": False, "now_ms": BASE_TIME_MS, **options})
+
+
+@pytest.fixture
+def directory(tmp_path):
+    log = make(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+    log.flush()
+    assert len(log.segments) > 5
+    return log.directory
+
+
+def test_nothing_is_lost_by_a_kill(directory):
+    log = reopen(directory)
+    assert values(log) == [f"value {number}" for number in range(40)]
+    assert log.producers.producers[7].last_sequence == 19
+    assert log.leader_epochs.entries == [(1, 0)]
+    log.append_as_leader(batch("more", producer=(7, 0, 20)), 1)
+
+
+def test_recovery_builds_the_indexes_that_were_there(directory):
+    log = open_log(directory, **SMALL)
+    log.close()
+    before = contents(directory, ".log", ".index", ".timeindex")
+    for file in directory.glob("*index"):
+        file.write_bytes(b"\x01" * 40)
+    reopen(directory).close()
+    assert contents(directory, ".log", ".index", ".timeindex") == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "garbage", "flip"])
+def test_a_torn_tail_is_cut_at_the_last_whole_batch(directory, tmp_path, damage):
+    """At every byte of the last batch."""
+    last = sorted(directory.glob("*.log"))[-1]
+    data = last.read_bytes()
+    size = len(batch("value 39", producer=(7, 0, 19)))
+    complete = values(reopen(directory))
+    for keep in range(len(data) - size, len(data)):
+        copy = tmp_path / "copy" / "t-0"
+        shutil.rmtree(copy.parent, ignore_errors=True)
+        shutil.copytree(directory, copy)
+        torn = data[:keep]
+        if damage == "zeros":
+            torn += bytes(len(data) - keep + 100)
+        elif damage == "garbage":
+            torn += random.Random(keep).randbytes(len(data) - keep + 10)
+        elif damage == "flip":
+            if keep == len(data) - size:
+                continue
+            torn = data[: keep - 1] + bytes([data[keep - 1] ^ 0x40]) + data[keep:]
+            in_patched_fields = keep - (len(data) - size) <= 16  # no checksum covers offset, length and epoch
+            if in_patched_fields:
+                continue
+        if torn.startswith(data):
+            continue  # the zeros are what was there
+        (copy / last.name).write_bytes(torn)
+        log = reopen(copy)
+        assert values(log) == complete[:-1]
+        assert (copy / last.name).stat().st_size == len(data) - size
+        log.append_as_leader(batch("again"), 1)
+        assert values(log) == [*complete[:-1], "again"]
+
+
+def test_behind_a_damaged_batch_nothing_is_kept(directory):
+    middle = sorted(directory.glob("*.log"))[2]
+    base = int(middle.stem)
+    data = bytearray(middle.read_bytes())
+    data[70] ^= 1
+    middle.write_bytes(data)
+    log = reopen(directory)
+    assert log.log_end_offset == base
+    assert values(log) == [f"value {number}" for number in range(base)]
+    assert not [file for file in directory.iterdir() if file.suffix == ".deleted"]
+    assert max(int(file.stem) for file in directory.glob("*.snapshot")) <= base
+
+
+class CountingFileSystem(FileSystem):
+    """Notes which files were read from."""
+
+    def __init__(self):
+        super().__init__()
+        self.paths = {}
+        self.read = set()
+        self.synced = []
+
+    def open(self, path, *, create=False):
+        handle = super().open(path, create=create)
+        self.paths[handle.fd] = path
+        return handle
+
+    def pread(self, fd, size, position):
+        self.read.add(self.paths.get(fd, "").rpartition("/")[2])
+        return FileSystem.pread(fd, size, position)
+
+    def fsync(self, fd):
+        self.synced.append(self.paths.get(fd, ""))
+        FileSystem.fsync(fd)
+
+
+def test_below_the_recovery_point_nothing_is_read(directory):
+    bases = sorted(int(file.stem) for file in directory.glob("*.log"))
+    fs = CountingFileSystem()
+    log = reopen(directory, recovery_point=bases[-2], fs=fs)
+    logs_read = {name for name in fs.read if name.endswith(".log")}
+    assert logs_read == {f"{base:020d}.log" for base in bases[-2:]}
+    assert log.recovery_point == bases[-2]
+    assert log.log_end_offset == 40
+
+
+def test_a_clean_start_reads_the_end_only(directory):
+    open_log(directory, **SMALL).close()
+    last = max(file.name for file in directory.glob("*.log"))
+    fs = CountingFileSystem()
+    log = open_log(directory, **SMALL, fs=fs, now_ms=BASE_TIME_MS)
+    assert {name for name in fs.read if name.endswith(".log")} == {last}
+    assert log.recovery_point == log.log_end_offset == 40
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "odd size"])
+def test_damaged_indexes_are_built_again(directory, suffix, damage, clean):
+    open_log(directory, **SMALL).close()
+    before = contents(directory, ".index", ".timeindex")
+    victim = sorted(directory.glob(f"*{suffix}"))[1]
+    if damage == "missing":
+        victim.unlink()
+    else:
+        victim.write_bytes(b"12345")
+    log = reopen(directory, clean=clean, recovery_point=1000)
+    assert len(values(log)) == 40
+    log.close()
+    assert contents(directory, ".index", ".timeindex") == before
+
+
+def test_preallocated_indexes_of_a_running_kafka(tmp_path):
+    """Kafka fills the indexes of an active segment with zeros up to segment.index.bytes."""
+    directory = copy_directory("multi-segment-0", tmp_path)
+    before = contents(directory)
+    last = sorted(directory.glob("*.log"))[-1].stem
+    for suffix, size in ((".index", 10485760), (".timeindex", 10485756)):
+        with (directory / f"{last}{suffix}").open("r+b") as file:
+            file.truncate(size)
+    log = open_log(directory, segment_bytes=16384, index_interval_bytes=512)
+    assert log.active_segment.offset_index.entries * 8 == len(before[f"{last}.index"])
+    assert log.active_segment.time_index.entries * 12 == len(before[f"{last}.timeindex"])
+    assert log.read(690, 10, max_offset=700).records is not None
+    log.close()
+    assert contents(directory) == before
+
+
+class TestLeftovers:
+    def test_deleted_cleaned_and_temporary_files_go(self, directory):
+        base = "00000000000000000003"
+        for name in (
+            f"{base}.log.deleted",
+            f"{base}.index.deleted",
+            f"{base}.snapshot.deleted",
+            f"{base}.log.cleaned",
+            f"{base}.timeindex.cleaned",
+            "leader-epoch-checkpoint.tmp",
+        ):
+            (directory / name).write_bytes(b"x")
+        before = values(open_log(directory, **SMALL))
+        names = [file.name for file in directory.iterdir()]
+        assert not [name for name in names if name.endswith(("deleted", "cleaned", "tmp"))]
+        assert len(before) == 40
+
+    def test_an_index_without_a_log_goes(self, directory):
+        (directory / "00000000000000000999.index").write_bytes(b"")
+        log = open_log(directory, **SMALL)
+        assert log.log_end_offset == 40
+        assert not (directory / "00000000000000000999.index").exists()
+
+    def test_a_finished_compaction_takes_its_place(self, directory):
+        """The .swap files replace the segments that they cover."""
+        bases = sorted(int(file.stem) for file in directory.glob("*.log"))
+        merged = b"".join((directory / f"{base:020d}.log").read_bytes() for base in bases[:3])
+        first = f"{bases[0]:020d}"
+        (directory / f"{first}.log.swap").write_bytes(merged)
+        (directory / f"{first}.index.swap").write_bytes(b"")
+        (directory / f"{first}.timeindex.swap").write_bytes(b"")
+        log = open_log(directory, **SMALL)
+        assert [segment.base_offset for segment in log.segments] == [bases[0], *bases[3:]]
+        assert len(values(log)) == 40
+        assert not list(directory.glob("*.swap"))
+
+    def test_an_unfinished_one_does_not(self, directory):
+        first = sorted(directory.glob("*.log"))[0].stem
+        (directory / f"{first}.log.swap").write_bytes(b"")
+        (directory / f"{first}.log.cleaned").write_bytes(b"")
+        log = open_log(directory, **SMALL)
+        assert len(values(log)) == 40
+        assert not [*directory.glob("*.swap"), *directory.glob("*.cleaned")]
+
+    def test_an_unfinished_roll(self, directory):
+        """The new segment's files are there, or some of them, and nothing else happened."""
+        (directory / f"{40:020d}.log").write_bytes(b"")
+        log = reopen(directory)
+        assert (log.log_end_offset, log.active_segment.base_offset) == (40, 40)
+        log.append_as_leader(batch("x"), 1)
+        assert len(values(log)) == 41
+
+
+class TestSmallFiles:
+    @pytest.mark.parametrize("clean", [True, False])
+    @pytest.mark.parametrize("content", [b"", b"\x00" * 56, b"garbage", b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"])
+    def test_a_corrupt_snapshot_is_passed_over(self, directory, content, clean):
+        open_log(directory, **SMALL, now_ms=BASE_TIME_MS).close()
+        snapshots = sorted(directory.glob("*.snapshot"))
+        for snapshot in snapshots[-2:]:
+            snapshot.write_bytes(content)
+        log = reopen(directory, clean=clean)
+        assert log.producers.producers[7].last_sequence == 19
+        log.close()
+        assert reopen(directory, clean=True).producers.producers[7].last_sequence == 19
+
+    def test_lost_snapshots(self, directory):
+        open_log(directory, **SMALL).close()
+        for snapshot in directory.glob("*.snapshot"):
+            snapshot.unlink()
+        assert reopen(directory, clean=True).producers.producers[7].last_sequence == 19
+
+    @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n3\n0 0\n", b"7\n0\n", b"0\n1\nx y\n"])
+    def test_corrupt_leader_epochs_are_read_from_the_log(self, directory, content):
+        (directory / "leader-epoch-checkpoint").write_bytes(content)
+        assert reopen(directory).leader_epochs.entries == [(1, 0)]
+
+    def test_topic_ids(self, tmp_path):
+        log = open_log(tmp_path / "t-0", topic_id=b"A" * 16)
+        assert (log.directory / "partition.metadata").read_text() == ("version: 0\ntopic_id: QUFBQUFBQUFBQUFBQUFBQQ")
+        assert open_log(log.directory).topic_id == b"A" * 16
+        with pytest.raises(InconsistentTopicIdError):
+            open_log(log.directory, topic_id=b"B" * 16)
+        (log.directory / "partition.metadata").write_bytes(b"")
+        assert open_log(log.directory).topic_id is None
+        (log.directory / "partition.metadata").write_bytes(b"version: 1\ntopic_id: x")
+        with pytest.raises(CorruptFileError):
+            open_log(log.directory)
+
+
+def test_a_log_that_ends_before_its_start_offset_begins_there_anew(directory):
+    log = reopen(directory, log_start_offset=55)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (55, 55, 0)
+    assert log.producers.producers == {}
+    assert log.append_as_leader(batch("x"), 2).first_offset == 55
+
+
+def test_old_message_formats_in_the_log(tmp_path):
+    """A directory from before Kafka 0.11: messages of magic 1, found by offset and recovered."""
+    from protocol.message_set import MessageSetBuilder
+
+    log = open_log(tmp_path / "t-0")
+    log.close()
+    data = b""
+    for offset in range(30):
+        builder = MessageSetBuilder(1)
+        builder.append(offset, BASE_TIME_MS + offset, b"k", b"v%d" % offset)
+        data += bytes(builder.build())
+    (log.directory / f"{0:020d}.log").write_bytes(data + b"torn")
+    log = open_log(log.directory, clean=False, index_interval_bytes=50)
+    assert log.log_end_offset == 30
+    assert log.size_bytes == len(data)
+    assert log.fetch_offset_by_timestamp(BASE_TIME_MS + 12) == (BASE_TIME_MS + 12, 12, -1)
+    size = len(data) // 30
+    records = log.read(29, 1000, max_offset=30).records
+    assert struct.unpack(">q", records.read(0, 8)) == (29,)
+    assert len(log.read(0, 1 << 20, max_offset=3).records) <= 3 * (size + 1)
+    log.append_as_leader(batch("new"), 0)
+    assert log.log_end_offset == 31
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("topic-0", ("topic", 0)),
+        ("a-b-c-12", ("a-b-c", 12)),
+        ("a.b-3.0123abcd-delete", ("a.b", 3)),
+        ("a-3.x-future", ("a", 3)),
+        ("topic", None),
+        ("-1", None),
+        ("topic-", None),
+        ("topic-x", None),
+    ],
+)
+def test_names_of_directories(name, expected):
+    if expected is None:
+        with pytest.raises(InvalidLogDirectoryNameError):
+            parse_directory_name(name)
+    else:
+        assert parse_directory_name(name) == expected
