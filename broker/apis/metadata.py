@@ -35,6 +35,7 @@ FIRST_VERSION_WITH_IDS = 12
 LAST_VERSION_WITHOUT_LISTENER_ERROR = 5
 
 LEADER_WAIT_S = 0.25
+BROKERS_WAIT_S = 10.0
 
 
 class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
@@ -51,6 +52,8 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
     ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
         """See the module's text."""
         snapshot = self._services.metadata.snapshot
+        if not snapshot.brokers:
+            return self._when_brokers_are_known(request, context)
         asked = request.topics
         if asked is None or (context.api_version < FIRST_VERSION_WITH_NULL_TOPICS and not asked):
             topics = [self._topic(topic, snapshot, context, request) for topic in snapshot.topics.values()]
@@ -62,6 +65,16 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         if may_create and any(topic_name_problem(name) is None for name in missing):
             return self._create_and_answer(missing, request, context)
         return self._response(self._asked_topics(asked, request, context, {}), request, context)
+
+    async def _when_brokers_are_known(self, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+        """A broker that has just started waits for the controller's word.
+
+        An answer without brokers would be true, but there are clients that do not ask again for minutes.
+        """
+        if not await self._services.metadata.wait_until(lambda now: bool(now.brokers), BROKERS_WAIT_S):
+            return self._response([], request, context)
+        answer = self.handle(request, context)
+        return answer if isinstance(answer, MetadataResponse) else await answer
 
     async def _create_and_answer(
         self, missing: Iterable[str], request: MetadataRequest, context: RequestContext
