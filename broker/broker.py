@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from broker.api_table import API_TABLE
 from broker.config import BrokerConfig
@@ -43,6 +43,9 @@ from storage.file_system import FileSystem
 from storage.log_append import LogAppendInfo
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from broker.console.server import ConsoleServer
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +82,7 @@ class Broker:
         self.acceptors: dict[str, Acceptor] = {}
         self.services: Services | None = None
         self.controller: Controller | None = None
+        self.console: ConsoleServer | None = None
         self._network = network or AsyncioNetwork()
         self._fs = fs or FileSystem()
         self._store = store
@@ -113,6 +117,11 @@ class Broker:
         """Where clients connect to: host:port of the first listener, once the broker is ready."""
         listener = self.advertised(self.config.advertised_listeners[0])
         return f"{listener.host}:{listener.port}"
+
+    @property
+    def is_stopping(self) -> bool:
+        """True from `stop` on."""
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         """Begin a clean stop; `run` returns when it is done."""
@@ -185,6 +194,8 @@ class Broker:
                 )
                 await self._serve(services, configs, lost, on_ready)
             finally:
+                if self.console is not None:
+                    self.console.close()
                 for acceptor in self.acceptors.values():
                     await acceptor.close()
                 services.replicas.close()
@@ -254,6 +265,11 @@ class Broker:
             )
             self.acceptors[listener.name] = acceptor
             await acceptor.bind(self._network, listener.host, listener.port)
+        if config.ottla_console_listener is not None:
+            from broker.console.server import ConsoleServer
+
+            self.console = ConsoleServer(services, self, config.ottla_console_listener)
+            await self.console.bind()
 
     async def _serve(
         self,
@@ -270,10 +286,8 @@ class Broker:
             _raise_when(lost),
             *(acceptor.run() for acceptor in self.acceptors.values()),
         ]
-        if self.config.ottla_console_listener is not None:
-            from broker.console.server import ConsoleServer
-
-            running.append(ConsoleServer(services, self, self.config.ottla_console_listener).run())
+        if self.console is not None:
+            running.append(self.console.run())
         async with asyncio.TaskGroup() as tasks:
             services_running = [tasks.create_task(one) for one in running]
             self._tasks = tasks

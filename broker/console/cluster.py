@@ -1,0 +1,102 @@
+"""The cluster as JSON: what `/api/cluster` answers and the page shows.
+
+Leaders, replicas and ISR come from the metadata that the controller sent; offsets and sizes from the logs on this
+broker, so they are null for partitions that live on others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.console.readiness import reason_not_ready
+from broker.first_commands import first_commands
+from broker.metadata_cache import Snapshot, TopicMetadata
+from broker.services import Services
+from broker.topic_names import INTERNAL_TOPICS
+from protocol.messages.update_metadata import UpdateMetadataPartitionState
+from protocol.uuid import uuid_to_string
+from replication.replica_manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def describe_cluster(services: Services, broker: Broker, *, version: str, uptime_s: float) -> dict[str, Any]:
+    """Everything there is to show. Offsets in records, sizes in bytes, counters since the broker's start."""
+    snapshot = services.metadata.snapshot
+    servers = broker.bootstrap_servers
+    return {
+        "cluster_id": services.cluster_id,
+        "broker_id": services.broker_id,
+        "version": version,
+        "uptime_s": round(uptime_s, 3),
+        "not_ready": reason_not_ready(services, broker),
+        "bootstrap_servers": servers,
+        "commands": first_commands(servers),
+        "controller": {
+            "id": snapshot.controller_id,
+            "epoch": services.replicas.controller_epoch,
+            "is_this_broker": services.is_controller(),
+        },
+        "connections": sum(len(acceptor.connections) for acceptor in broker.acceptors.values()),
+        "counters": _counters(services),
+        "brokers": _brokers(snapshot),
+        "topics": [_topic(services, snapshot, topic) for _, topic in sorted(snapshot.topics.items())],
+    }
+
+
+def _counters(services: Services) -> dict[str, int]:
+    metrics = services.metrics
+    return {
+        "requests": sum(api.requests for api in metrics.apis.values()),
+        "produced_records": sum(metrics.produced_records.values()),
+        "produced_bytes": sum(metrics.produced_bytes.values()),
+        "fetched_bytes": sum(metrics.fetched_bytes.values()),
+    }
+
+
+def _brokers(snapshot: Snapshot) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": broker.id,
+            "rack": broker.rack,
+            "listeners": [
+                {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
+                for endpoint in broker.endpoints
+            ],
+        }
+        for _, broker in sorted(snapshot.brokers.items())
+    ]
+
+
+def _topic(services: Services, snapshot: Snapshot, topic: TopicMetadata) -> dict[str, Any]:
+    metrics = services.metrics
+    return {
+        "name": topic.name,
+        "id": uuid_to_string(topic.topic_id),
+        "is_internal": topic.name in INTERNAL_TOPICS,
+        "produced_records": metrics.produced_records.get(topic.name, 0),
+        "produced_bytes": metrics.produced_bytes.get(topic.name, 0),
+        "fetched_bytes": metrics.fetched_bytes.get(topic.name, 0),
+        "partitions": [
+            _partition(services.replicas, snapshot, topic.name, state) for state in topic.partitions.values()
+        ],
+    }
+
+
+def _partition(
+    replicas: ReplicaManager, snapshot: Snapshot, topic: str, state: UpdateMetadataPartitionState
+) -> dict[str, Any]:
+    here = replicas.partitions.get((topic, state.partition_index))
+    log = None if here is None else here.log
+    return {
+        "partition": state.partition_index,
+        "leader": state.leader if state.leader in snapshot.brokers else None,
+        "leader_epoch": state.leader_epoch,
+        "replicas": list(state.replicas),
+        "isr": list(state.isr),
+        "log_start_offset": None if log is None else log.log_start_offset,
+        "high_watermark": None if log is None else log.high_watermark,
+        "log_end_offset": None if log is None else log.log_end_offset,
+        "size_bytes": None if log is None else log.size_bytes,
+    }

@@ -1,0 +1,96 @@
+"""Prometheus's text, or OpenMetrics where the scraper asks for it.
+
+One registry a broker. Numbers are read on the event loop, where nothing changes meanwhile; the text, which costs
+some microseconds a line and so far more than the reading, is made in a thread.
+
+This module imports prometheus_client: it is imported at the first scrape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from broker.console.metrics import (
+    COUNTER,
+    DURATION,
+    DURATION_DOCUMENTATION,
+    METRICS,
+    Metric,
+    Readings,
+    Source,
+    used_apis,
+)
+from broker.metrics import LATENCY_BUCKETS_S
+from broker.network.acceptor import Acceptor
+from broker.services import Services
+
+_BOUNDS = [*(repr(bound) for bound in LATENCY_BUCKETS_S), "+Inf"]
+Histogram = tuple[str, list[int], float]
+"""API, cumulative counts by bound, sum of seconds."""
+
+
+class BrokerCollector(Collector):
+    """What was read last, in prometheus_client's form."""
+
+    def __init__(self) -> None:
+        self.readings: list[tuple[Metric, Readings]] = []
+        self.histograms: list[Histogram] = []
+
+    def describe(self) -> Iterable[Family]:
+        """The families without values: the registry checks their names."""
+        return [*(_family(metric) for metric in METRICS), _duration()]
+
+    def collect(self) -> Iterator[Family]:
+        """The families with what was read last."""
+        for metric, readings in self.readings:
+            family = _family(metric)
+            for labels, value in readings:
+                family.add_metric(labels, value)
+            yield family
+        durations = _duration()
+        for api, counts, seconds in self.histograms:
+            durations.add_metric([api], list(zip(_BOUNDS, counts, strict=True)), seconds)
+        yield durations
+
+
+class Exposition:
+    """The metrics of one broker and of its process, as text."""
+
+    def __init__(self, services: Services, acceptors: Mapping[str, Acceptor], version: str) -> None:
+        self._source = Source(services, acceptors, version)
+        self._collector = BrokerCollector()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self._collector)
+        ProcessCollector(registry=self._registry)
+
+    async def render(self, accept: str) -> tuple[bytes, str]:
+        """The body and its content type, for a request with this Accept header."""
+        encode, content_type = choose_encoder(accept)
+        self._collector.readings = [(metric, metric.read(self._source)) for metric in METRICS]
+        self._collector.histograms = [
+            (api.api, list(accumulate(api.bucket_counts)), api.seconds) for api in used_apis(self._source)
+        ]
+        body = await asyncio.get_running_loop().run_in_executor(None, encode, self._registry)
+        return body, content_type
+
+
+def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily:
+    family = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+    return family(metric.name, metric.documentation, labels=metric.labels)
+
+
+def _duration() -> HistogramMetricFamily:
+    return HistogramMetricFamily(DURATION, DURATION_DOCUMENTATION, labels=["api"])

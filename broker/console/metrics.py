@@ -1,0 +1,154 @@
+"""Every metric that `/metrics` has: name, kind, labels, what it means, and where it is read.
+
+The rows are literal so that the exposition, its description and docs/console.md cannot drift apart (a test holds
+docs/console.md to them). Reading is plain integer work on the event loop; the text is made elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from broker.metrics import ApiMetrics
+from broker.network.acceptor import Acceptor
+from broker.services import Services
+from storage.log import Log
+
+COUNTER = "counter"
+GAUGE = "gauge"
+
+Readings = list[tuple[tuple[str, ...], float]]
+"""Label values, and the value."""
+
+
+class Source(NamedTuple):
+    """What metrics are read from."""
+
+    services: Services
+    acceptors: Mapping[str, Acceptor]
+    version: str
+
+
+class Metric(NamedTuple):
+    """One row. Counters are named without the `_total` that the exposition adds."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    documentation: str
+    read: Callable[[Source], Readings]
+
+
+def _single(read: Callable[[Source], float]) -> Callable[[Source], Readings]:
+    return lambda source: [((), read(source))]
+
+
+def _by_api(read: Callable[[ApiMetrics], float]) -> Callable[[Source], Readings]:
+    """Of APIs that were asked at least once: most of the table never is."""
+    return lambda source: [((api.api,), read(api)) for api in used_apis(source)]
+
+
+def _by_topic(read: Callable[[Services], Mapping[str, int]]) -> Callable[[Source], Readings]:
+    return lambda source: [((topic,), value) for topic, value in read(source.services).items()]
+
+
+def _by_log(read: Callable[[Log], int]) -> Callable[[Source], Readings]:
+    return lambda source: [
+        ((log.topic, str(log.partition)), read(log)) for log in _logs(source.services)
+    ]
+
+
+def used_apis(source: Source) -> Iterator[ApiMetrics]:
+    """The counters of APIs that were asked at least once."""
+    return (api for api in source.services.metrics.apis.values() if api.request_bytes)
+
+
+def _logs(services: Services) -> Iterator[Log]:
+    return (partition.log for partition in services.replicas.partitions.values() if partition.log is not None)
+
+
+def _count(these: Iterable[bool]) -> int:
+    return sum(1 for one in these if one)
+
+
+def _leader_partitions(source: Source) -> int:
+    return _count(one.is_leader for one in source.services.replicas.partitions.values())
+
+
+def _under_replicated(source: Source) -> int:
+    return _count(one.is_under_replicated for one in source.services.replicas.partitions.values())
+
+
+def _offline(source: Source) -> int:
+    """Counted by the controller alone, as in Kafka, so that the sum over the brokers is right."""
+    if not source.services.is_controller():
+        return 0
+    snapshot = source.services.metadata.snapshot
+    return _count(
+        state.leader not in snapshot.brokers
+        for topic in snapshot.topics.values()
+        for state in topic.partitions.values()
+    )
+
+
+def _delayed(source: Source) -> Readings:
+    replicas = source.services.replicas
+    return [(("fetch",), replicas.fetches.size), (("produce",), replicas.produces.size)]
+
+
+def _connections(source: Source) -> Readings:
+    return [((name,), len(acceptor.connections)) for name, acceptor in source.acceptors.items()]
+
+
+_API = ("api",)
+_TOPIC = ("topic",)
+_PARTITION = ("topic", "partition")
+
+# fmt: off
+METRICS: tuple[Metric, ...] = (
+    Metric("ottla_requests", COUNTER, _API, "Requests answered.", _by_api(lambda api: api.requests)),
+    Metric("ottla_request_errors", COUNTER, _API, "Requests that failed in a way their handler did not expect.",
+           _by_api(lambda api: api.errors)),
+    Metric("ottla_request_bytes", COUNTER, _API, "Bytes of request frames.",
+           _by_api(lambda api: api.request_bytes)),
+    Metric("ottla_response_bytes", COUNTER, _API, "Bytes of response frames.",
+           _by_api(lambda api: api.response_bytes)),
+    Metric("ottla_rejected_frames", COUNTER, (), "Frames that were no valid request; their connections were closed.",
+           _single(lambda source: source.services.metrics.rejected_frames)),
+    Metric("ottla_connections", GAUGE, ("listener",), "Open client connections.", _connections),
+    Metric("ottla_produced_bytes", COUNTER, _TOPIC, "Bytes of record batches appended for producers.",
+           _by_topic(lambda services: services.metrics.produced_bytes)),
+    Metric("ottla_produced_records", COUNTER, _TOPIC, "Records appended for producers.",
+           _by_topic(lambda services: services.metrics.produced_records)),
+    Metric("ottla_fetched_bytes", COUNTER, _TOPIC, "Bytes of record batches sent to consumers and followers.",
+           _by_topic(lambda services: services.metrics.fetched_bytes)),
+    Metric("ottla_partitions", GAUGE, (), "Partitions that this broker hosts.",
+           _single(lambda source: len(source.services.replicas.partitions))),
+    Metric("ottla_leader_partitions", GAUGE, (), "Partitions that this broker leads.", _single(_leader_partitions)),
+    Metric("ottla_under_replicated_partitions", GAUGE, (),
+           "Partitions led by this broker that have a replica out of sync.", _single(_under_replicated)),
+    Metric("ottla_offline_partitions", GAUGE, (),
+           "Partitions of the cluster without a live leader; only the controller counts them.", _single(_offline)),
+    Metric("ottla_log_size_bytes", GAUGE, _PARTITION, "Bytes of the log's segments on this broker.",
+           _by_log(lambda log: log.size_bytes)),
+    Metric("ottla_log_start_offset", GAUGE, _PARTITION, "First offset that can be read.",
+           _by_log(lambda log: log.log_start_offset)),
+    Metric("ottla_log_end_offset", GAUGE, _PARTITION, "Offset that the next record gets.",
+           _by_log(lambda log: log.log_end_offset)),
+    Metric("ottla_high_watermark", GAUGE, _PARTITION, "Offset below which records are committed.",
+           _by_log(lambda log: log.high_watermark)),
+    Metric("ottla_controller_active", GAUGE, (), "1 on the broker that is the controller, else 0.",
+           _single(lambda source: float(source.services.is_controller()))),
+    Metric("ottla_controller_epoch", GAUGE, (), "Epoch of the controller that this broker heard of last.",
+           _single(lambda source: source.services.replicas.controller_epoch)),
+    Metric("ottla_fetch_sessions", GAUGE, (), "Incremental fetch sessions that are kept.",
+           _single(lambda source: len(source.services.fetch_sessions))),
+    Metric("ottla_delayed_requests", GAUGE, ("kind",), "Fetches that wait for bytes, produces that wait for replicas.",
+           _delayed),
+    Metric("ottla_build_info", GAUGE, ("version", "broker_id", "cluster_id"), "Always 1: what runs here.",
+           lambda source: [((source.version, str(source.services.broker_id), source.services.cluster_id), 1.0)]),
+)
+# fmt: on
+
+DURATION = "ottla_request_duration_seconds"
+DURATION_DOCUMENTATION = "From a request's arrival to its answer, long polls included."

@@ -1,0 +1,156 @@
+"""The console's sockets, and when HTTP begins.
+
+The address is bound at the start, so that one in use is told at once. aiohttp takes some 200 ms and 17 MB to import,
+which a broker that nobody asks should not pay: until the first connection arrives there is only a listening socket.
+The system holds that connection in its backlog while aiohttp is imported in a thread, so that brokers' clients are
+served meanwhile; then aiohttp takes the sockets over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from broker.errors import BrokerStartError
+from broker.services import Services
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+BACKLOG = 128
+
+
+class ConsoleServer:
+    """Health, metrics and the console page of one broker on `ottla.console.listener`."""
+
+    def __init__(self, services: Services, broker: Broker, address: tuple[str, int]) -> None:
+        self.services = services
+        self.broker = broker
+        self.host, self._configured_port = address
+        self.started_s = asyncio.get_running_loop().time()
+        self._sockets: list[socket.socket] = []
+
+    @property
+    def port(self) -> int:
+        """The bound port: the one that the system chose where 0 is configured, which it also is before `bind`."""
+        return int(self._sockets[0].getsockname()[1]) if self._sockets else self._configured_port
+
+    @property
+    def is_loopback(self) -> bool:
+        """True where only this machine can connect."""
+        return all(_is_loopback(one.getsockname()[0]) for one in self._sockets)
+
+    async def bind(self) -> None:
+        """Take the address. Raises BrokerStartError naming the setting, its value and what is wrong with it."""
+        if self._sockets:
+            return
+        try:
+            self._sockets = _listening_sockets(await self._addresses())
+        except OSError as error:
+            host = f"[{self.host}]" if ":" in self.host else self.host
+            # A name that does not resolve has a number of its own, and a text.
+            is_system_error = error.errno is not None and error.errno in errno.errorcode
+            reason = os.strerror(error.errno or 0) if is_system_error else error.strerror or str(error)
+            raise BrokerStartError(
+                f"ottla.console.listener={host}:{self._configured_port}: "
+                f"must be a free address of this machine, or empty for no console ({reason})"
+            ) from error
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises as `bind` does, where that has not been called."""
+        await self.bind()
+        try:
+            await self._first_connection()
+            runner = await self._start_http()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await runner.cleanup()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the address."""
+        for one in self._sockets:
+            one.close()
+
+    async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
+        loop = asyncio.get_running_loop()
+        flags = socket.AI_PASSIVE
+        found = await loop.getaddrinfo(
+            self.host or None, self._configured_port, type=socket.SOCK_STREAM, flags=flags
+        )
+        return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+
+    async def _first_connection(self) -> None:
+        loop = asyncio.get_running_loop()
+        arrived = loop.create_future()
+
+        def wake() -> None:
+            if not arrived.done():
+                arrived.set_result(None)
+
+        for one in self._sockets:
+            loop.add_reader(one.fileno(), wake)
+        try:
+            await arrived
+        finally:
+            for one in self._sockets:
+                loop.remove_reader(one.fileno())
+
+    async def _start_http(self) -> Any:
+        start = await asyncio.get_running_loop().run_in_executor(None, _import_application)
+        return await start(self, self._sockets)
+
+
+def _import_application() -> Callable[..., Any]:
+    from broker.console.application import start
+
+    return start
+
+
+def _listening_sockets(addresses: list[tuple[int, tuple[Any, ...]]]) -> list[socket.socket]:
+    """One socket for each address, all on one port. An address that the machine lacks is left out if another is there.
+
+    `localhost` and "every interface" have an IPv4 and an IPv6 address; of a machine without IPv6 only the first works.
+    """
+    sockets: list[socket.socket] = []
+    failed: OSError | None = None
+    for family, address in addresses:
+        host, port, *rest = address
+        if port == 0 and sockets:
+            port = sockets[0].getsockname()[1]
+        try:
+            sockets.append(_listening_socket(family, (host, port, *rest)))
+        except OSError as error:
+            failed = error
+            if error.errno == errno.EADDRINUSE:
+                break
+    if failed is not None and (not sockets or failed.errno == errno.EADDRINUSE):
+        for one in sockets:
+            one.close()
+        raise failed
+    return sockets
+
+
+def _listening_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        one.setblocking(False)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(address)
+        one.listen(BACKLOG)
+    except OSError:
+        one.close()
+        raise
+    return one
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
