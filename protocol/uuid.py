@@ -19,7 +19,7 @@ class RandomBits(Protocol):
 
 
 _TO_URL = bytes.maketrans(b"+/", b"-_")
-_FROM_URL = bytes.maketrans(b"-_", b"+/")
+_FROM_URL = bytes.maketrans(b"-_+/", b"+/!!")
 
 
 def uuid_to_string(value: bytes) -> str:

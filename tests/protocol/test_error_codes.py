@@ -3,17 +3,15 @@
 import csv
 
 import pytest
-from support.reference import REFERENCE
 
 from protocol.error_codes import ErrorCode
+from support.reference import REFERENCE
 
 
 def test_codes_and_their_meaning_are_those_of_the_table():
     with (REFERENCE / "tables" / "error-codes.tsv").open() as table:
         rows = list(csv.DictReader(table, delimiter="\t"))
-    assert [(code.value, code.name) for code in ErrorCode] == [
-        (int(row["code"]), row["name"]) for row in rows
-    ]
+    assert [(code.value, code.name) for code in ErrorCode] == [(int(row["code"]), row["name"]) for row in rows]
     for row in rows:
         code = ErrorCode(int(row["code"]))
         assert code.retriable == (row["retriable"] == "true"), row

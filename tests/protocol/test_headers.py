@@ -3,7 +3,6 @@
 import csv
 
 import pytest
-from support.reference import REFERENCE
 
 from protocol.api_keys import FLEXIBLE_FROM, ApiKey, api_name, request_class, response_class
 from protocol.errors import DecodeError, UnsupportedVersionError
@@ -14,6 +13,7 @@ from protocol.headers import (
     request_header_version,
     response_header_version,
 )
+from support.reference import REFERENCE
 
 
 def rows():
@@ -22,9 +22,7 @@ def rows():
 
 
 def test_api_keys_are_those_of_the_table():
-    assert {key.value: api_name(key) for key in ApiKey} == {
-        int(row["api_key"]): row["name"] for row in rows()
-    }
+    assert {key.value: api_name(key) for key in ApiKey} == {int(row["api_key"]): row["name"] for row in rows()}
     assert FLEXIBLE_FROM.keys() == {int(row["api_key"]) for row in rows()}
 
 
@@ -79,9 +77,7 @@ def test_unknown_keys(key):
     assert api_name(key) == f"unknown API {key}"
 
 
-@pytest.mark.parametrize(
-    "raw", ["", "00", "000300", "0003000900", "00030009000000010005", "0003ffff00000001ffff"]
-)
+@pytest.mark.parametrize("raw", ["", "00", "000300", "0003000900", "00030009000000010005", "0003ffff00000001ffff"])
 def test_malformed_headers(raw):
     with pytest.raises(DecodeError, match="RequestHeader"):
         decode_request_header(bytes.fromhex(raw))

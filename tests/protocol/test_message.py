@@ -23,6 +23,7 @@ from protocol.messages.fetch import (
     ReplicaState,
 )
 from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -31,9 +32,7 @@ from protocol.uuid import ZERO_UUID
 
 def produce(records):
     partition = PartitionProduceData(index=3, records=records)
-    return ProduceRequest(
-        acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name="t", partition_data=[partition])]
-    )
+    return ProduceRequest(acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name="t", partition_data=[partition])])
 
 
 def fetch_response(*records):
@@ -168,9 +167,7 @@ class TestRecords:
         start = raw.index(b"abc")
         raw[start : start + 3] = b"xyz"
         assert records == b"xyz"
-        joined, _ = JoinGroupRequest.decode(
-            bytearray(JoinGroupRequest(protocol_type="consumer").to_bytes(5)), 5
-        )
+        joined, _ = JoinGroupRequest.decode(bytearray(JoinGroupRequest(protocol_type="consumer").to_bytes(5)), 5)
         assert isinstance(joined.protocol_type, str)
 
     def test_any_view_will_do_as_input(self):
@@ -185,6 +182,10 @@ class TestRecords:
 
 
 class TestVersions:
+    def test_without_fields_there_is_one_empty_piece(self):
+        assert ListGroupsRequest().encode(0) == [b""]
+        assert ListGroupsRequest.decode(b"", 0) == (ListGroupsRequest(), 0)
+
     @pytest.mark.parametrize("version", [-1, 12, 99])
     def test_others_are_refused(self, version):
         with pytest.raises(UnsupportedVersionError, match="versions: 0 to 11"):
@@ -198,9 +199,7 @@ class TestVersions:
 
     def test_a_field_that_the_version_lacks_must_be_at_its_default(self):
         request = FetchRequest(topics=[FetchTopic(partitions=[FetchPartition(last_fetched_epoch=7)])])
-        with pytest.raises(
-            EncodeError, match=r"topics\.partitions: version 11 has no last_fetched_epoch, which is 7"
-        ):
+        with pytest.raises(EncodeError, match=r"topics\.partitions: version 11 has no last_fetched_epoch, which is 7"):
             request.encode(11)
         request.encode(12)
         with pytest.raises(EncodeError, match="version 15 has no replica_id"):
@@ -218,6 +217,14 @@ class TestVersions:
         assert MetadataRequest.decode(request.to_bytes(9), 9)[0].unknown_tags == {5: b"x"}
         with pytest.raises(EncodeError, match="no tagged fields"):
             request.encode(8)
+
+    def test_tagged_fields_are_written_in_the_order_of_their_tags(self):
+        request = FetchRequest(cluster_id="c", replica_state=ReplicaState(replica_id=1, replica_epoch=2))
+        request.unknown_tags = {9: b"9", 300: b"300", 4: b"4"}
+        state = "010d" + "00000001" + "0000000000000002" + "00"
+        tags = "05" + "00020263" + state + "040134" + "090139" + "ac0203333030"
+        assert request.to_bytes(15).hex().endswith(tags)
+        assert FetchRequest.decode(request.to_bytes(15), 15)[0] == request
 
     def test_an_unknown_tag_must_not_be_a_known_one(self):
         request = FetchRequest(cluster_id="c")
@@ -280,6 +287,7 @@ class TestDecodeErrors:
             ("ffff 0001 00000000 fffffffe", 3, "topic_data", 12, "negative count -2"),
             ("ffff 0001 00000000 00000001 ffff 00000000", 3, "topic_data.name", 14, "null is not allowed"),
             ("80 80 80 80 80 01", 9, "transactional_id", 0, "varint longer than 5 bytes"),
+            ("80 80 80 80 80 00", 9, "transactional_id", 0, "varint longer than 5 bytes"),
             ("ff ff ff ff 1f", 9, "transactional_id", 0, "varint longer than 5 bytes or 32 bits"),
             ("81 80 02", 9, "transactional_id", 0, "string of 32768 bytes"),
             ("00 0001 00000000 00", 9, "topic_data", 8, "null is not allowed"),

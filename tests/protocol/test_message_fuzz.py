@@ -4,11 +4,11 @@ import random
 import tracemalloc
 
 import pytest
-from support.counts import count
-from support.messages import every_version, message_classes, read_vectors, vector_files, versions
 
 from protocol.errors import DecodeError, UnsupportedVersionError
 from protocol.headers import decode_request_header
+from support.counts import count
+from support.messages import every_version, message_classes, read_vectors, vector_files, versions
 
 LENGTHS = [
     b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xfe", b"\x00\xff\xff\xff",

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
+
+from protocol.error_codes import ErrorCode
 from support.counts import count
 from support.kafka_python_messages import KAFKA_PYTHON
 from support.messages import message_classes, strategy, versions
 
-from protocol.error_codes import ErrorCode
-
-FEW = settings(
-    max_examples=count(2, 40), deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
+FEW = settings(max_examples=count(2, 40), deadline=None, database=None, suppress_health_check=list(HealthCheck))
+SCALARS = {"int8", "int16", "int32", "int64", "boolean", "float64", "string"}
 REQUESTS_AND_RESPONSES = [cls for cls in message_classes().values() if cls.API_KEY >= 0]
 
 
@@ -111,11 +110,29 @@ def check_kio(cls, version, read, write):
     check()
 
 
+@pytest.mark.parametrize("name", sorted(KAFKA_PYTHON.keys() & message_classes().keys()))
+def test_defaults_are_those_of_kafka_python(name):
+    """Of structs as well: recorded messages with nothing set have no structs in them."""
+
+    def compare(cls, other):
+        for field in cls.FIELDS:
+            theirs = other.get(field.name)
+            where = f"{name}: {cls.NAME}.{field.name}"
+            if theirs is None or field.name.endswith("authorized_operations"):
+                continue
+            if (name, field.name) == ("ListOffsetsRequest", "replica_id"):
+                continue  # kafka-python says -1, Kafka 0
+            if field.kind in ("array", "struct") and isinstance(field.element, type):
+                compare(field.element, theirs.fields)
+            if field.kind in SCALARS or (field.default is None and field.kind != "record_set"):
+                assert field.default == theirs.default, where
+
+    compare(message_classes()[name], KAFKA_PYTHON[name]._struct.fields)
+
+
 def test_the_oracles_cover_most_of_our_messages():
     assert len(KAFKA_PYTHON.keys() & message_classes().keys()) >= 95
-    covered = sum(
-        kio_entity(cls, version) is not None for cls in REQUESTS_AND_RESPONSES for version in versions(cls)
-    )
+    covered = sum(kio_entity(cls, version) is not None for cls in REQUESTS_AND_RESPONSES for version in versions(cls))
     assert covered >= 460
 
 

@@ -3,15 +3,13 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.counts import count
-from support.messages import message_classes, strategy, versions
 
 from protocol.buffer import join, size_of
 from protocol.json import from_json, to_json
+from support.counts import count
+from support.messages import message_classes, strategy, versions
 
-MANY = settings(
-    max_examples=count(3, 60), deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
+MANY = settings(max_examples=count(3, 60), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("cls", message_classes().values(), ids=lambda cls: cls.NAME)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from support.reference import REFERENCE
 
 from protocol.api_keys import ApiKey, request_class, response_class
 from protocol.errors import UnsupportedVersionError
@@ -14,6 +13,7 @@ from protocol.headers import (
     response_header_version,
 )
 from protocol.json import to_json
+from support.reference import REFERENCE
 
 WIRE = REFERENCE / "wire"
 

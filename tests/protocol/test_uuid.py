@@ -25,7 +25,19 @@ def test_round_trip(value):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "A", "A" * 21, "A" * 23, "A" * 20 + "é-", "A" * 20 + "+*", "A" * 20 + " A"]
+    "text",
+    [
+        "",
+        "A",
+        "A" * 21,
+        "A" * 23,
+        "A" * 20 + "é-",
+        "A" * 20 + "+*",
+        "A" * 20 + " A",
+        "A" * 20 + "**",
+        "A" * 20 + "+A",
+        "A" * 20 + "/A",
+    ],
 )
 def test_malformed_text(text):
     with pytest.raises(ValueError, match="UUID"):

@@ -3,11 +3,11 @@
 import csv
 
 import pytest
-from support.messages import message_classes, read_vectors, vector_files, versions
-from support.reference import REFERENCE
 
 from protocol.api_keys import ApiKey, api_name
 from protocol.json import from_json, to_json
+from support.messages import message_classes, read_vectors, vector_files, versions
+from support.reference import REFERENCE
 
 NEWER_THAN_THE_TABLE = {"ConsumerGroupHeartbeat": 1, "ConsumerGroupDescribe": 1}  # Kafka 4.0
 
@@ -107,8 +107,7 @@ def test_every_declared_field_occurs_in_a_vector():
         field
         for cls in message_classes().values()
         for version in versions(cls)
-        if cls.NAME.removesuffix("Request").removesuffix("Response") not in NEWER_THAN_THE_TABLE
-        or version == 0
+        if cls.NAME.removesuffix("Request").removesuffix("Response") not in NEWER_THAN_THE_TABLE or version == 0
         for field in declared(cls, version, (cls.NAME,))
         if field not in seen
     ]

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 from hypothesis import strategies as st
-from support.reference import REFERENCE
 
 from protocol import messages
 from protocol.api_keys import ApiKey, request_class, response_class
 from protocol.fields import Field
 from protocol.headers import RequestHeader, ResponseHeader
 from protocol.message import Message
+from support.reference import REFERENCE
 
 VECTORS = REFERENCE / "wire" / "vectors"
 RECORD_MODULES = (
