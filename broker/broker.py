@@ -334,9 +334,9 @@ class Broker:
         produced_bytes[topic] = produced_bytes.get(topic, 0) + size
         produced_records[topic] = produced_records.get(topic, 0) + info.record_count
 
-    def _start_request(self, work: Awaitable[Message]) -> asyncio.Future[Message]:
+    def _start_request(self, work: Awaitable[Message | None]) -> asyncio.Future[Message | None]:
         """Run a handler's work as a task of its own; what it raises stays in the future."""
-        answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
         async def finish() -> None:
             try:

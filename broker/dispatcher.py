@@ -69,7 +69,7 @@ class _Pending:
         route: _Route,
         request: Message,
         context: RequestContext,
-        awaitable: Awaitable[Message],
+        awaitable: Awaitable[Message | None],
         started_s: float,
     ) -> None:
         self._dispatcher = dispatcher
@@ -78,7 +78,7 @@ class _Pending:
         self._context = context
         self._started_s = started_s
         self._is_wait = isinstance(awaitable, asyncio.Future)
-        self._future: asyncio.Future[Message] = (
+        self._future: asyncio.Future[Message | None] = (
             awaitable if isinstance(awaitable, asyncio.Future) else dispatcher.start_task(awaitable)
         )
         self._callback: Callable[[], None] | None = None
@@ -88,7 +88,7 @@ class _Pending:
         self._callback = callback
         self._future.add_done_callback(self._done)
 
-    def _done(self, _future: asyncio.Future[Message]) -> None:
+    def _done(self, _future: asyncio.Future[Message | None]) -> None:
         assert self._callback is not None
         self._callback()
 
@@ -98,8 +98,13 @@ class _Pending:
             response = self._future.result()
         except asyncio.CancelledError:
             raise CloseConnectionError("the broker is stopping") from None
+        except CloseConnectionError:
+            raise
         except Exception as error:
             response = self._dispatcher.unexpected(self._route, self._request, error)
+        if response is None:
+            self._route.metrics.answered(perf_counter() - self._started_s, 0)
+            return None
         return self._dispatcher.encode(self._route, response, self._context, self._started_s)
 
     def abandon(self) -> None:
@@ -117,7 +122,7 @@ class Dispatcher:
         self,
         handlers: Iterable[tuple[Api, Handler[Any, Any]]],
         metrics: BrokerMetrics,
-        start_task: Callable[[Awaitable[Message]], asyncio.Future[Message]],
+        start_task: Callable[[Awaitable[Message | None]], asyncio.Future[Message | None]],
     ) -> None:
         self.start_task = start_task
         self._metrics = metrics

@@ -63,7 +63,7 @@ class Handler(Generic[RequestT, ResponseT]):
     __slots__ = ()
     needs: Needs
 
-    def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Awaitable[ResponseT] | None:
+    def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Awaitable[ResponseT | None] | None:
         """Answer `request`; see the module's text for what may be returned."""
         raise NotImplementedError
 

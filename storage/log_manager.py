@@ -74,6 +74,7 @@ class LogManager:
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self._wake = asyncio.Event()
         self._rolled: set[Log] = set()
+        self._flushing: dict[Log, asyncio.Event] = {}
         self.removals = Removals(fs, now_ms, self._wake.set)
         self._jobs: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (flush_scheduler_interval_ms, self.flush_due_logs),
@@ -347,6 +348,23 @@ class LogManager:
         if flush is not None:
             await self.fs.run_blocking(flush.run)
             flush.done()
+
+    async def flush_up_to(self, log: Log, offset: int) -> None:
+        """Return when everything below `offset` is on disk. Raises LogDirIOError.
+
+        Those who come while a sync runs wait for it, and the next one then serves them all.
+        """
+        while log.recovery_point < offset:
+            running = self._flushing.get(log)
+            if running is not None:
+                await running.wait()
+                continue
+            done = self._flushing[log] = asyncio.Event()
+            try:
+                await self.flush(log)
+            finally:
+                del self._flushing[log]
+                done.set()
 
     async def _flush_rolled(self) -> None:
         while self._rolled:

@@ -1,12 +1,16 @@
 """Produce: append record batches to partitions that this broker leads.
 
 acks=1 answers when the leader has the records, acks=all when the high watermark has passed them, acks=0 not at all:
-there an error closes the connection, since the client could not hear of it otherwise.
+there an error closes the connection, since the client could not hear of it otherwise. Where flush.messages is reached,
+the records are forced to disk before anything is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
 
 from broker.errors import code_of
 from broker.handler import Handler, Needs, Operation, Resource, then
@@ -48,18 +52,19 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
 
     def handle(
         self, request: ProduceRequest, context: RequestContext
-    ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+    ) -> ProduceResponse | asyncio.Future[ProduceResponse] | Coroutine[Any, Any, ProduceResponse | None] | None:
         """See the module's text. Raises CloseConnectionError for an error under acks=0."""
         if request.acks not in (0, 1, ACKS_ALL):
             response = self.failed(request, ErrorCode.INVALID_REQUIRED_ACKS)
             return self._answered(request, response)
         required: dict[TopicPartition, int] = {}
+        unflushed: dict[TopicPartition, int] = {}
         partitions: dict[TopicPartition, PartitionProduceResponse] = {}
         topics = []
         for topic in request.topic_data:
             answers = []
             for data in topic.partition_data:
-                answer = self._append(topic.name, data, request, context, required)
+                answer = self._append(topic.name, data, request, context, required, unflushed)
                 if request.acks == ACKS_ALL:
                     partitions[(topic.name, data.index)] = answer
                 answers.append(answer)
@@ -67,6 +72,19 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         response = ProduceResponse(responses=topics)
         if context.api_version >= FIRST_VERSION_WITH_LEADER:
             self._add_leaders(response, context)
+        if unflushed:
+            finish = partial(self._finish, request, response, partitions, required)
+            return self._flush_first(unflushed, response, finish)
+        return self._finish(request, response, partitions, required)
+
+    def _finish(
+        self,
+        request: ProduceRequest,
+        response: ProduceResponse,
+        partitions: Mapping[TopicPartition, PartitionProduceResponse],
+        required: Mapping[TopicPartition, int],
+    ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+        """Answer now, or when the high watermark has passed what is `required`."""
         if not required:
             return self._answered(request, response)
         waiting = self._replicas.wait_for_commit(required, request.timeout_ms / 1000)
@@ -82,6 +100,30 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
 
         return then(waiting, committed)
 
+    async def _flush_first(
+        self,
+        unflushed: Mapping[TopicPartition, int],
+        response: ProduceResponse,
+        finish: Callable[[], ProduceResponse | asyncio.Future[ProduceResponse] | None],
+    ) -> ProduceResponse | None:
+        """Force the logs to disk up to the given offsets, then answer. A log that fails fails its partition."""
+        logs = self._services.logs
+        failed: dict[TopicPartition, ErrorCode] = {}
+        for key, end_offset in unflushed.items():
+            log = logs.get(*key)
+            try:
+                if log is not None:
+                    await logs.flush_up_to(log, end_offset)
+            except StorageError as error:
+                failed[key] = code_of(error)
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                code = failed.get((topic.name, partition.index))
+                if code is not None:
+                    partition.error_code, partition.base_offset = code, INVALID_OFFSET
+        answer = finish()
+        return await answer if isinstance(answer, asyncio.Future) else answer
+
     def _append(
         self,
         topic: str,
@@ -89,6 +131,7 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         request: ProduceRequest,
         context: RequestContext,
         required: dict[TopicPartition, int],
+        unflushed: dict[TopicPartition, int],
     ) -> PartitionProduceResponse:
         acks = request.acks
         try:
@@ -102,6 +145,8 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
             return self._refused(topic, data.index, error)
         if acks == ACKS_ALL:
             required[(topic, data.index)] = info.last_offset + 1
+        if info.flush_required:
+            unflushed[(topic, data.index)] = info.last_offset + 1
         return PartitionProduceResponse(
             index=data.index,
             base_offset=info.first_offset,
