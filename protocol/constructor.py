@@ -10,10 +10,8 @@ def compile_constructor(cls: type[Message]) -> None:
     """Give the class its real `__init__`, in place of the one it has from `Message`."""
     source = Source(f"{cls.NAME} constructor")
     source.names.update(NO_TAGS=NO_TAGS, UNSET=())
-    parameters = ["self"]
-    if cls.FIELDS:
-        parameters.append("*")
-    body = ["self.unknown_tags = NO_TAGS"]
+    parameters = ["self", "*", "unknown_tags=NO_TAGS"]
+    body = ["self.unknown_tags = unknown_tags"]
     for field in cls.FIELDS:
         value = name = field.name
         default = default_source(source, field)

@@ -14,7 +14,7 @@ Structs have no versions of their own: they are encoded and decoded by the messa
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from protocol.buffer import Buffer, Piece, join
 from protocol.errors import UnsupportedVersionError
@@ -85,8 +85,9 @@ class Message(metaclass=MessageMeta):
 
     __slots__ = ("unknown_tags",)
 
-    unknown_tags: dict[int, bytes]
-    """Tagged fields that this version does not know, kept and written back: tag to content."""
+    if TYPE_CHECKING:  # a class with slots cannot have defaults as well
+        unknown_tags: dict[int, bytes] = {}
+        """Tagged fields that the version does not know, kept and written back: tag to content."""
 
     NAME: ClassVar[str] = "Message"
     API_KEY: ClassVar[int] = -1

@@ -212,8 +212,7 @@ class TestVersions:
         assert (decoded.rack_id, decoded.max_bytes) == ("", 0x7FFFFFFF)
 
     def test_tagged_fields_need_a_flexible_version(self):
-        request = MetadataRequest()
-        request.unknown_tags = {5: b"x"}
+        request = MetadataRequest(unknown_tags={5: b"x"})
         assert MetadataRequest.decode(request.to_bytes(9), 9)[0].unknown_tags == {5: b"x"}
         with pytest.raises(EncodeError, match="no tagged fields"):
             request.encode(8)
