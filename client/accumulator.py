@@ -118,9 +118,7 @@ class PartitionQueue:
         """
         batches = self.batches
         batch = batches[-1] if batches else None
-        is_new = (
-            batch is None or batch.data is not None or batch.builder.size_estimate + record.size > batch_size
-        )
+        is_new = batch is None or batch.data is not None or batch.builder.size_estimate + record.size > batch_size
         if is_new:
             batch = Batch(RecordBatchBuilder(compression=compression, level=level), now)
             batches.append(batch)

@@ -99,9 +99,7 @@ class Admin(ConfigAdmin):
         """
 
         async def ask() -> dict[str, TopicMetadata]:
-            response = await self._cluster.refresh(
-                None if names is None else list(names), allow_auto_create=False
-            )
+            response = await self._cluster.refresh(None if names is None else list(names), allow_auto_create=False)
             for topic in response.topics:
                 if topic.error_code and names is not None:
                     raise error_for(topic.error_code, context=f"topic {topic.name}")
@@ -149,9 +147,7 @@ class Admin(ConfigAdmin):
                         CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
                         for partition, replicas in (topic.assignment or {}).items()
                     ],
-                    configs=[
-                        CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()
-                    ],
+                    configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
                 )
                 for topic in topics
             ],
@@ -199,9 +195,7 @@ class Admin(ConfigAdmin):
             response = await connection.call(request, DeleteTopicsResponse, version)
             _raise_not_controller(topic.error_code for topic in response.responses)
             return {
-                topic.name or "": error_for(
-                    topic.error_code, topic.error_message, context=f"topic {topic.name}"
-                )
+                topic.name or "": error_for(topic.error_code, topic.error_message, context=f"topic {topic.name}")
                 if topic.error_code
                 else None
                 for topic in response.responses
@@ -270,14 +264,10 @@ class Admin(ConfigAdmin):
                 connection = await self._cluster.connection(leader)
                 topics: dict[str, list[DeleteRecordsPartition]] = {}
                 for partition in partitions:
-                    entry = DeleteRecordsPartition(
-                        partition_index=partition.partition, offset=before[partition]
-                    )
+                    entry = DeleteRecordsPartition(partition_index=partition.partition, offset=before[partition])
                     topics.setdefault(partition.topic, []).append(entry)
                 request = DeleteRecordsRequest(
-                    topics=[
-                        DeleteRecordsTopic(name=name, partitions=entries) for name, entries in topics.items()
-                    ],
+                    topics=[DeleteRecordsTopic(name=name, partitions=entries) for name, entries in topics.items()],
                     timeout_ms=self._request_timeout_ms,
                 )
                 response = await connection.call(request, DeleteRecordsResponse)
@@ -295,9 +285,7 @@ class Admin(ConfigAdmin):
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by time; see `client.offsets`: LATEST, EARLIEST, MAX_TIMESTAMP or ms since the epoch."""
-        return await list_offsets(
-            self._cluster, wanted, read_committed=read_committed, timeout_s=self._timeout_s
-        )
+        return await list_offsets(self._cluster, wanted, read_committed=read_committed, timeout_s=self._timeout_s)
 
     async def elect_leaders(
         self, election: ElectionType, partitions: Iterable[TopicPartition] | None = None
@@ -324,9 +312,7 @@ class Admin(ConfigAdmin):
             if response.error_code:
                 raise error_for(response.error_code, context="leader election")
             return {
-                TopicPartition(topic.topic, result.partition_id): error_for(
-                    result.error_code, result.error_message
-                )
+                TopicPartition(topic.topic, result.partition_id): error_for(result.error_code, result.error_message)
                 if result.error_code
                 else None
                 for topic in response.replica_election_results

@@ -177,16 +177,12 @@ class Cluster:
 
     # ---- metadata
 
-    async def refresh(
-        self, topics: Iterable[str] | None, *, allow_auto_create: bool | None = None
-    ) -> MetadataResponse:
+    async def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool | None = None) -> MetadataResponse:
         """Ask for metadata of these topics (None: all) and take it over; the answer as it came.
 
         An error of a single topic stands in the answer. Raises NoBrokersAvailableError after some rounds.
         """
-        wanted = (
-            None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
-        )
+        wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
         auto_create = self._allow_auto_create_topics if allow_auto_create is None else allow_auto_create
         attempt = 0
         while True:
@@ -261,9 +257,7 @@ class Cluster:
         finally:
             self._refreshing = False
 
-    async def topic(
-        self, name: str, *, timeout_s: float, tolerate_unknown_s: float | None = None
-    ) -> TopicMetadata:
+    async def topic(self, name: str, *, timeout_s: float, tolerate_unknown_s: float | None = None) -> TopicMetadata:
         """A topic's metadata, asked for where it is not known yet.
 
         A topic that the broker does not know is asked for again for `tolerate_unknown_s` (None:
@@ -282,9 +276,7 @@ class Cluster:
             code = next((topic.error_code for topic in response.topics if topic.name == name), _UNKNOWN_TOPIC)
             if code:
                 error = error_for(code, context=f"topic {name}")
-                patience = (
-                    timeout_s if tolerate_unknown_s is None or code != _UNKNOWN_TOPIC else tolerate_unknown_s
-                )
+                patience = timeout_s if tolerate_unknown_s is None or code != _UNKNOWN_TOPIC else tolerate_unknown_s
                 if not error.retriable or loop.time() - start >= patience:
                     self.untrack([name])
                     raise error
@@ -293,9 +285,7 @@ class Cluster:
 
     # ---- requests
 
-    async def retry(
-        self, action: Callable[[], Awaitable[T]], *, timeout_s: float, tolerate_unknown_s: float = 0
-    ) -> T:
+    async def retry(self, action: Callable[[], Awaitable[T]], *, timeout_s: float, tolerate_unknown_s: float = 0) -> T:
         """Run `action` until it does not fail with a retriable error or time is up; then its last error.
 
         An unknown topic counts as retriable for `tolerate_unknown_s` only: right after a creation not every

@@ -13,6 +13,7 @@ version.
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -174,18 +175,14 @@ class Connection(asyncio.BufferedProtocol):
                 request.client_software_name = SOFTWARE_NAME
                 request.client_software_version = SOFTWARE_VERSION
             response = await self.call(request, ApiVersionsResponse, version)
-            offered = {
-                int(api.api_key): (int(api.min_version), int(api.max_version)) for api in response.api_keys
-            }
+            offered = {int(api.api_key): (int(api.min_version), int(api.max_version)) for api in response.api_keys}
             if response.error_code == ErrorCode.NONE:
                 self.api_versions = offered
                 return
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
                 raise error_for(response.error_code, context=f"ApiVersions to {self.host}:{self.port}")
             version = min(version - 1, offered.get(int(ApiKey.API_VERSIONS), (0, 0))[1])
-        raise UnsupportedApiError(
-            f"{self.host}:{self.port} and this client have no common version of ApiVersions"
-        )
+        raise UnsupportedApiError(f"{self.host}:{self.port} and this client have no common version of ApiVersions")
 
     def common_version(self, message: type[Message], max_version: int | None = None) -> int:
         """The highest version of a request that both sides know, at most `max_version`.
@@ -196,9 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         offered = self.api_versions.get(message.API_KEY)
         if offered is None:
             if not self.api_versions:
-                raise UnsupportedApiError(
-                    f"versions of {self.host}:{self.port} are unknown: call negotiate() first"
-                )
+                raise UnsupportedApiError(f"versions of {self.host}:{self.port} are unknown: call negotiate() first")
             raise UnsupportedApiError(f"{self.host}:{self.port} does not serve {name}")
         highest = min(offered[1], message.MAX_VERSION)
         if max_version is not None:
@@ -252,9 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             return cast("asyncio.Future[R]", future)
         correlation_id = self._write(message, version)
         deadline = self._loop.time() + (self._request_timeout_s if timeout_s is None else timeout_s)
-        self._in_flight.append(
-            _InFlight(correlation_id, message.API_KEY, version, response, future, deadline)
-        )
+        self._in_flight.append(_InFlight(correlation_id, message.API_KEY, version, response, future, deadline))
         timer = self._timer
         if timer is None or deadline < timer.when():
             if timer is not None:
@@ -338,9 +331,7 @@ class Connection(asyncio.BufferedProtocol):
                 entry.future.set_exception(
                     RequestTimeoutError(f"{self.host}:{self.port} did not answer {name} in time")
                 )
-                self._fail(
-                    ConnectionLostError(self.host, self.port, f"{name} was not answered in time"), abort=True
-                )
+                self._fail(ConnectionLostError(self.host, self.port, f"{name} was not answered in time"), abort=True)
                 return
         if waiting:
             self._timer = self._loop.call_at(min(entry.deadline for entry in waiting), self._check_deadlines)
@@ -402,9 +393,7 @@ class Connection(asyncio.BufferedProtocol):
 
 def _reason_of(error: BaseException) -> str:
     """A system error in one short clause."""
-    if isinstance(error, OSError) and error.strerror:
-        # create_connection tries every address and joins their messages into one.
-        return (
-            error.strerror if not error.strerror.startswith("Multiple exceptions") else "connection refused"
-        )
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        # What asyncio puts into strerror names the address again, and differs from uvloop's words.
+        return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -135,7 +135,7 @@ def class_name(code: "ErrorCode") -> str:
     UNKNOWN_TOPIC_OR_PARTITION.
     """
     base = _NAMES.get(code.name) or "".join(word.capitalize() for word in code.name.split("_"))
-    return f"{base}Error"
+    return f"{base.removesuffix('Error')}Error"
 
 
 def error_class(code: int) -> type[KafkaError]:

@@ -190,9 +190,7 @@ class Fetcher:
     def _wait_ms(self, leader: int, chosen: int) -> int:
         metadata = self._cluster.metadata
         led = sum(
-            1
-            for state in self._states.values()
-            if not state.paused and metadata.leader(state.partition) == leader
+            1 for state in self._states.values() if not state.paused and metadata.leader(state.partition) == leader
         )
         return self._max_wait_ms if led == chosen else min(self._max_wait_ms, SHORT_WAIT_MS)
 
@@ -262,9 +260,7 @@ class Fetcher:
         records = data.records
         if records is None or len(records) == 0:
             return
-        assert isinstance(records, (bytes, bytearray, memoryview)), (
-            "an answer read from the wire is in memory"
-        )
+        assert isinstance(records, (bytes, bytearray, memoryview)), "an answer read from the wire is in memory"
         assert state.fetch_offset is not None
         aborted = data.aborted_transactions if self._read_committed else None
         batches = FetchedBatches(

@@ -87,9 +87,7 @@ class Metadata:
         """Whether every one of these topics has an id (brokers from 2.8 on; Fetch from version 13 needs
         them).
         """
-        return all(
-            (known := self.topics.get(topic)) is not None and known.topic_id != ZERO_ID for topic in topics
-        )
+        return all((known := self.topics.get(topic)) is not None and known.topic_id != ZERO_ID for topic in topics)
 
     def updated(self, response: "MetadataResponse") -> "Metadata":
         """The next snapshot, after an answer."""

@@ -45,9 +45,7 @@ class Network(Protocol):
         """Listen on `host:port` ("" means all interfaces, port 0 any free port). Raises OSError."""
         ...
 
-    async def connect(
-        self, protocol_factory: Callable[[], P], host: str, port: int
-    ) -> tuple[asyncio.Transport, P]:
+    async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:
         """Connect to `host:port`. Raises OSError where nobody answers."""
         ...
 
@@ -93,8 +91,6 @@ class AsyncioNetwork:
         server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog)
         return AsyncioServer(server, server.sockets[0].getsockname()[1])
 
-    async def connect(
-        self, protocol_factory: Callable[[], P], host: str, port: int
-    ) -> tuple[asyncio.Transport, P]:
+    async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:
         """Connect to `host:port`; see `Network.connect`. TCP_NODELAY is set by the loop."""
         return await asyncio.get_running_loop().create_connection(protocol_factory, host, port)

@@ -62,18 +62,14 @@ async def list_offsets(
                 raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, context=str(partition))
             by_leader.setdefault(leader, {})[partition] = timestamp
         asked = [_ask(cluster, leader, part, read_committed, found) for leader, part in by_leader.items()]
-        errors = [
-            error for error in await asyncio.gather(*asked, return_exceptions=True) if error is not None
-        ]
+        errors = [error for error in await asyncio.gather(*asked, return_exceptions=True) if error is not None]
         for error in errors:
             if not isinstance(error, KafkaError) or not error.retriable:
                 raise error
         if errors:
             raise errors[0]
 
-    await cluster.retry(
-        ask_the_rest, timeout_s=timeout_s, tolerate_unknown_s=min(timeout_s, UNKNOWN_PATIENCE_S)
-    )
+    await cluster.retry(ask_the_rest, timeout_s=timeout_s, tolerate_unknown_s=min(timeout_s, UNKNOWN_PATIENCE_S))
     return found
 
 
@@ -102,9 +98,7 @@ async def _ask(
         for partition in answer.partitions:
             name = TopicPartition(answer.name, partition.partition_index)
             if partition.error_code == ErrorCode.NONE:
-                found[name] = OffsetAndTimestamp(
-                    partition.offset, partition.timestamp, partition.leader_epoch
-                )
+                found[name] = OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
             elif error is None or error.retriable:
                 error = error_for(partition.error_code, context=str(name))
     if error is not None:

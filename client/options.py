@@ -19,9 +19,7 @@ def check_range(option: str, value: float, low: float, high: float | None = None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise refuse(option, value, "must be a number")
     if value < low or (high is not None and value > high):
-        raise refuse(
-            option, value, f"must be at least {low}" if high is None else f"must be from {low} to {high}"
-        )
+        raise refuse(option, value, f"must be at least {low}" if high is None else f"must be from {low} to {high}")
 
 
 def check_choice(option: str, value: object, choices: Sequence[object]) -> None:

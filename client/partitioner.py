@@ -35,9 +35,7 @@ def murmur2(data: bytes) -> int:
 class Partitioner(Protocol):
     """Chooses partitions."""
 
-    def partition(
-        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
-    ) -> int:
+    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
         """One of `partitions` (all of the topic, sorted). `available` are those with a leader, maybe none."""
         ...
 
@@ -53,9 +51,7 @@ class DefaultPartitioner:
         self._random = random if random is not None else random_module.Random()
         self._sticky: dict[str, int] = {}
 
-    def partition(
-        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
-    ) -> int:
+    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
         """See the module."""
         if key is not None:
             return partitions[(murmur2(key) & 0x7FFFFFFF) % len(partitions)]
@@ -76,9 +72,7 @@ class RoundRobinPartitioner:
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
-    def partition(
-        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
-    ) -> int:
+    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
         """The next partition that has a leader."""
         number = self._next.get(topic, 0)
         self._next[topic] = number + 1
@@ -100,9 +94,7 @@ class FunctionPartitioner:
     def __init__(self, function: PartitionFunction) -> None:
         self._function = function
 
-    def partition(
-        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]
-    ) -> int:
+    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
         """What the function says."""
         return self._function(key, partitions, available)
 

@@ -252,9 +252,7 @@ class Producer:
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
         if self._buffered + record.size > self._buffer_memory and self._buffered:
-            raise BufferFullError(
-                f"{self._buffered} bytes wait for a broker (buffer_memory={self._buffer_memory})"
-            )
+            raise BufferFullError(f"{self._buffered} bytes wait for a broker (buffer_memory={self._buffer_memory})")
         self._accept(record)
         return record.future
 
@@ -287,9 +285,7 @@ class Producer:
             value = self._value_serializer(value)
         for name, part in (("key", key), ("value", value)):
             if part is not None and not isinstance(part, (bytes, bytearray, memoryview)):
-                raise TypeError(
-                    f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer"
-                )
+                raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
         checked: tuple[Header, ...] = tuple(headers)
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()

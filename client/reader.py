@@ -209,12 +209,8 @@ class Reader:
         found = await self._list_offsets(times)
         return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
 
-    async def _list_offsets(
-        self, wanted: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        return await list_offsets(
-            self._cluster, wanted, read_committed=self._read_committed, timeout_s=self._timeout_s
-        )
+    async def _list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return await list_offsets(self._cluster, wanted, read_committed=self._read_committed, timeout_s=self._timeout_s)
 
     # ---- records
 

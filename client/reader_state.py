@@ -87,9 +87,7 @@ class PartitionState:
         "none".
         """
         if policy is None:
-            raise error_for(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition)
-            )
+            raise error_for(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition))
         self.generation += 1
         self.buffered = 0
         self.position = self.fetch_offset = None

@@ -222,7 +222,11 @@ class Sender:
                 self._succeed(queue, batch, -1, -1)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        future = connection.submit(request, ProduceResponse, version)
+        # No longer than the youngest record may wait: an answer after that is of no use to anybody.
+        now = asyncio.get_running_loop().time()
+        left_s = max(batch.created_at for _, batch in sent.values()) + self._delivery_timeout_s - now
+        timeout_s = min(self._request_timeout_ms / 1000, max(left_s, 0.0))
+        future = connection.submit(request, ProduceResponse, version, timeout_s=timeout_s)
         future.add_done_callback(partial(self._answered, node_id, sent))
 
     # ---- answers
@@ -249,9 +253,7 @@ class Sender:
             self._failed(sent, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves a partition out"))
         self.wake()
 
-    def _partition_answered(
-        self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse
-    ) -> None:
+    def _partition_answered(self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse) -> None:
         code = answer.error_code
         if code == ErrorCode.NONE:
             self._succeed(queue, batch, answer.base_offset, answer.log_append_time_ms)
@@ -261,8 +263,7 @@ class Sender:
             self._succeed(queue, batch, -1, -1)
         else:
             message = answer.error_message or "; ".join(
-                f"record {record.batch_index}: {record.batch_index_error_message}"
-                for record in answer.record_errors
+                f"record {record.batch_index}: {record.batch_index_error_message}" for record in answer.record_errors
             )
             error = error_for(code, message, context=str(queue.partition))
             if error.retriable:
@@ -355,9 +356,7 @@ class Sender:
                 try:
                     connection = await self._cluster.any_connection()
                     answer = await connection.call(
-                        InitProducerIdRequest(
-                            transactional_id=None, transaction_timeout_ms=self._request_timeout_ms
-                        ),
+                        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=self._request_timeout_ms),
                         InitProducerIdResponse,
                     )
                     if answer.error_code:

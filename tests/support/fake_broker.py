@@ -1,8 +1,9 @@
 """A broker in a few lines, whose answers a test scripts: for errors and delays that a real one gives too rarely.
 
-It serves ApiVersions, Metadata, Produce, Fetch, ListOffsets and InitProducerId from lists in memory. `script` maps an
-API key to a list of things to do instead, used up from the front: an ErrorCode (answer with it), CLOSE (drop the
-connection unanswered), SILENCE (never answer), APPLY_AND_CLOSE (carry out, then drop the connection), or a function.
+It serves ApiVersions, Metadata, Produce, Fetch, ListOffsets and InitProducerId from lists in memory.
+`script` maps an API key to a list of things to do instead, used up from the front: an ErrorCode (answer
+with it), CLOSE (drop the connection unanswered), SILENCE (go on to the next request), STALL (and to no
+further one), APPLY_AND_CLOSE (carry out, then drop the connection), or a function.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ from protocol.record_batch import read_batch, set_base_offset
 
 CLOSE = "close"
 SILENCE = "silence"
+STALL = "stall"
 APPLY_AND_CLOSE = "apply and close"
 
 SERVED = (
@@ -43,7 +45,9 @@ SERVED = (
 
 
 class FakeBroker:
-    """`topics` maps a name to its number of partitions; `logs` holds (topic, partition) → bytes of its batches."""
+    """`topics` maps a name to its number of partitions; `logs` holds (topic, partition) → bytes of its
+    batches.
+    """
 
     def __init__(self, topics=None, *, node_id=0, cluster=None):
         self.node_id = node_id
@@ -93,6 +97,9 @@ class FakeBroker:
                 answer = self._answer(frame)
                 if answer is CLOSE:
                     break
+                if answer is STALL:
+                    await reader.read()
+                    break
                 if answer is not None:
                     writer.write(len(answer).to_bytes(4, "big") + answer)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -118,8 +125,8 @@ class FakeBroker:
             response = getattr(self, f"_{ApiKey(key).name.lower()}")(request, version, error)
         if action == APPLY_AND_CLOSE:
             return CLOSE
-        if response is None:
-            return None
+        if response is None or response is STALL:
+            return response
         if isinstance(response, bytes):
             return response
         if isinstance(response, tuple):  # a message in another version than the one asked for
@@ -233,9 +240,7 @@ class FakeBroker:
                 if not code and not 0 <= part.fetch_offset <= end:
                     code = ErrorCode.OFFSET_OUT_OF_RANGE
                 data = b"".join(
-                    one
-                    for one in self.logs[name, part.partition]
-                    if read_batch(one).next_offset > part.fetch_offset
+                    one for one in self.logs[name, part.partition] if read_batch(one).next_offset > part.fetch_offset
                 )
                 answers.append(
                     PartitionData(

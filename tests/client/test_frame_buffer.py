@@ -1,0 +1,78 @@
+"""Frames come out whole and in order however the stream was cut."""
+
+import random
+
+import pytest
+
+from client.frame_buffer import FIRST_GROWTH, SCRATCH_SIZE, FrameBuffer, FrameError
+
+
+def feed(buffer, data, cuts):
+    frames = []
+    position = 0
+    for cut in cuts:
+        while position < cut:
+            view = buffer.writable()
+            assert len(view) > 0
+            count = min(len(view), cut - position)
+            view[:count] = data[position : position + count]
+            position += count
+            frames += [bytes(frame) for frame in buffer.received(count)]
+    return frames
+
+
+def framed(bodies):
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_cuts_give_the_same_frames(seed):
+    rng = random.Random(seed)
+    sizes = [
+        rng.choice([0, 1, 5, 100, 3000, SCRATCH_SIZE // 2, SCRATCH_SIZE // 2 + 1, SCRATCH_SIZE, 300_000])
+        for _ in range(30)
+    ]
+    bodies = [rng.randbytes(size) for size in sizes]
+    data = framed(bodies)
+    cuts = sorted({rng.randrange(len(data)) for _ in range(rng.choice([0, 3, 200]))}) + [len(data)]
+    assert feed(FrameBuffer(10**6), data, cuts) == bodies
+
+
+def test_byte_by_byte():
+    bodies = [b"", b"a", b"bc" * 40]
+    data = framed(bodies)
+    assert feed(FrameBuffer(1000), data, range(1, len(data) + 1)) == bodies
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1])
+def test_impossible_size(size):
+    buffer = FrameBuffer(1000)
+    buffer.writable()[:4] = size.to_bytes(4, "big", signed=True)
+    with pytest.raises(FrameError, match=str(size)):
+        buffer.received(4)
+
+
+def test_an_announced_size_costs_nothing():
+    buffer = FrameBuffer(2**31 - 1)
+    buffer.writable()[:4] = (2**31 - 1).to_bytes(4, "big")
+    assert buffer.received(4) == []
+    assert len(buffer.writable()) <= FIRST_GROWTH
+
+
+def test_a_large_frame_is_not_copied_out():
+    body = random.Random(1).randbytes(3 * FIRST_GROWTH)
+    buffer = FrameBuffer(10**8)
+    data = framed([body])
+    (frame,) = [frame for frame in _raw(buffer, data)]
+    assert isinstance(frame, bytearray)
+    assert frame == body
+
+
+def _raw(buffer, data):
+    position = 0
+    while position < len(data):
+        view = buffer.writable()
+        count = min(len(view), len(data) - position)
+        view[:count] = data[position : position + count]
+        position += count
+        yield from buffer.received(count)

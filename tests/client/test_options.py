@@ -1,0 +1,102 @@
+"""Options that are unknown or break a rule are refused by name."""
+
+import pytest
+
+from client.admin import Admin
+from client.backoff import Backoff
+from client.errors import InvalidOptionError
+from client.options import parse_bootstrap_servers
+from client.producer import Producer
+from client.reader import Reader
+from client.reader_state import PartitionState, Timestamp
+from client.topic_partition import TopicPartition
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("a:1", [("a", 1)]),
+        ("a", [("a", 9092)]),
+        ("a:1, b:2,", [("a", 1), ("b", 2)]),
+        (["a:1", "b"], [("a", 1), ("b", 9092)]),
+        ("[::1]:99,[fe80::1]", [("::1", 99), ("fe80::1", 9092)]),
+    ],
+)
+def test_bootstrap_servers(text, servers):
+    assert parse_bootstrap_servers(text) == servers
+
+
+@pytest.mark.parametrize("text", ["", ",", ":9092", "a:b", "a:0", "a:70000", [], "a:-1", "a:٣"])
+def test_bad_bootstrap_servers(text):
+    with pytest.raises(InvalidOptionError, match="bootstrap_servers"):
+        parse_bootstrap_servers(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "option", "value"),
+    [
+        (Producer, "acks", 2),
+        (Producer, "acks", "most"),
+        (Producer, "compression_type", "brotli"),
+        (Producer, "linger_ms", -1),
+        (Producer, "batch_size", "64k"),
+        (Producer, "buffer_memory", 0),
+        (Producer, "delivery_timeout_ms", -5),
+        (Producer, "max_in_flight_requests_per_connection", 0),
+        (Producer, "partitioner", "sticky"),
+        (Producer, "partitioner", 7),
+        (Producer, "retry_backoff_ms", True),
+        (Reader, "auto_offset_reset", "smallest"),
+        (Reader, "isolation_level", "serializable"),
+        (Reader, "fetch_max_wait_ms", 60_000),
+        (Reader, "max_partition_fetch_bytes", 0),
+        (Admin, "request_timeout_ms", 0),
+        (Admin, "default_api_timeout_ms", -1),
+        (Admin, "bootstrap_servers", "host:port"),
+    ],
+)
+def test_bad_value_names_option_value_and_rule(made, option, value):
+    with pytest.raises(InvalidOptionError) as caught:
+        made(**{option: value})
+    assert caught.value.option == option
+    assert str(caught.value).startswith(f"{option}={value!r}: ")
+    assert len(str(caught.value)) > len(f"{option}={value!r}: ")
+
+
+@pytest.mark.parametrize("made", [Producer, Reader, Admin])
+def test_unknown_option_is_named(made):
+    with pytest.raises(TypeError, match="bootstrap_server'"):
+        made(bootstrap_server="a:1")
+
+
+def test_idempotence_needs_acks_all():
+    with pytest.raises(InvalidOptionError, match="acks=1.*enable_idempotence"):
+        Producer(acks=1, enable_idempotence=True)
+
+
+@pytest.mark.parametrize("position", [-1, "start", None, 1.5, True])
+def test_bad_position(position):
+    with pytest.raises(InvalidOptionError, match="position="):
+        PartitionState(TopicPartition("t", 0), position)
+
+
+def test_positions():
+    state = PartitionState(TopicPartition("t", 0), 7)
+    assert (state.position, state.lookup) == (7, None)
+    state.seek(Timestamp(1000))
+    assert (state.position, state.lookup) == (None, 1000)
+    state.found(-1)  # nothing as late: the end is looked up next
+    assert state.lookup == -1
+    state.found(12)
+    assert (state.position, state.fetch_offset, state.lookup) == (12, 12, None)
+
+
+def test_backoff_doubles_to_its_limit_with_jitter():
+    import random
+
+    backoff = Backoff(100, 1000, random.Random(1))
+    for attempt, middle in enumerate([0.1, 0.2, 0.4, 0.8, 1.0, 1.0]):
+        delays = [backoff.delay_s(attempt) for _ in range(200)]
+        assert 0.8 * middle <= min(delays) < 0.9 * middle
+        assert 1.1 * middle < max(delays) <= 1.2 * middle
+    assert backoff.delay_s(10_000) <= 1.2
