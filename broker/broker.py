@@ -145,6 +145,7 @@ class Broker:
             high_watermark_checkpoint_interval_ms=self.config.replica_high_watermark_checkpoint_interval_ms,
             retention_check_interval_ms=self.config.log_retention_check_interval_ms,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            initial_task_delay_ms=self.config.log_initial_task_delay_ms,
             producer_id_expiration_check_interval_ms=self.config.producer_id_expiration_check_interval_ms,
         )
         logs.lock()
@@ -176,6 +177,8 @@ class Broker:
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
             self._configs = configs
             await configs.start()
+            logs.recovery_threads = self.config.num_recovery_threads_per_data_dir
+            logs.producer_id_expiration_ms = self.config.producer_id_expiration_ms
             await logs.load()
             services = self._make_services(broker_id, cluster_id, logs, configs, registry)
             self.controller = Controller(
@@ -219,7 +222,7 @@ class Broker:
             on_appended=self._count_append,
         )
         configs.on_topic_changed = replicas.topic_config_changed
-        configs.on_broker_changed = replicas.all_topic_configs_changed
+        configs.on_broker_changed = self._settings_changed
         self.services = Services(
             config=config,
             broker_id=broker_id,
@@ -242,14 +245,8 @@ class Broker:
         config = self.config
         loop = asyncio.get_running_loop()
         dispatcher = Dispatcher([(api, api.handler(services)) for api in API_TABLE], self.metrics, self._start_request)
-        quota = ConnectionQuota(
-            max_connections=config.max_connections,
-            max_per_ip=config.max_connections_per_ip,
-            per_ip_overrides=config.max_connections_per_ip_overrides,
-            creation_rate_per_s=config.max_connection_creation_rate,
-            now_s=loop.time,
-            call_later=loop.call_later,
-        )
+        self._quota = quota = ConnectionQuota(now_s=loop.time, call_later=loop.call_later)
+        self._set_connection_limits()
         budget = MemoryBudget(config.queued_max_request_bytes)
         for listener in config.listeners:
             acceptor = Acceptor(
@@ -262,6 +259,7 @@ class Broker:
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,
                 backlog=config.socket_listen_backlog_size,
+                is_exempt=len(config.listeners) > 1 and listener.name == config.inter_broker_listener_name,
             )
             self.acceptors[listener.name] = acceptor
             await acceptor.bind(self._network, listener.host, listener.port)
@@ -325,6 +323,23 @@ class Broker:
 
             host = socket.getfqdn()
         return listener.at(host, port)
+
+    def _settings_changed(self) -> None:
+        """Dynamic settings of this broker have changed: tell those who keep a copy."""
+        services = self.services
+        assert services is not None
+        services.replicas.all_topic_configs_changed()
+        services.logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
+        self._set_connection_limits()
+
+    def _set_connection_limits(self) -> None:
+        config = self.config
+        self._quota.set_limits(
+            max_connections=config.max_connections,
+            max_per_ip=config.max_connections_per_ip,
+            per_ip_overrides=config.max_connections_per_ip_overrides,
+            creation_rate_per_s=config.max_connection_creation_rate,
+        )
 
     def _topic_config(self, topic: str) -> LogConfig:
         return self._configs.topic_config(topic)

@@ -67,9 +67,7 @@ class BrokerConfig:
     broker_id_generation_enable: bool
     broker_rack: str | None
     reserved_broker_max_id: int
-    controlled_shutdown_enable: bool
-    controlled_shutdown_max_retries: int
-    controlled_shutdown_retry_backoff_ms: int
+    controller_socket_timeout_ms: int
     zookeeper_connect: str | None
     zookeeper_session_timeout_ms: int
 
@@ -87,7 +85,6 @@ class BrokerConfig:
     max_connections_per_ip_overrides: dict[str, int]
     max_incremental_fetch_session_cache_slots: int
     queued_max_request_bytes: int
-    request_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

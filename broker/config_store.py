@@ -16,6 +16,7 @@ from registry.config_znodes import (
     BrokerConfigZnode,
     ConfigChangesZnode,
     ConfigChangeZnode,
+    ConfigEntityTypeZnode,
     TopicConfigZnode,
 )
 from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
@@ -147,6 +148,7 @@ class ConfigStore:
         """Load what there is; notifications up to now are thereby done."""
         self._seen = max(await self._registry.children(ConfigChangesZnode.TEMPLATE), default="")
         await self.load_broker()
+        await self.load_topics(await self._registry.children(ConfigEntityTypeZnode.path("topics")))
 
     async def run(self) -> None:
         """Act on notifications until cancelled."""

@@ -28,7 +28,7 @@ REPLICATION_SETTINGS: dict[str, Setting] = table((
     Setting("auto.leader.rebalance.enable", BOOLEAN, "true", None,
             HIGH, READ_ONLY, "Whether leadership goes back to preferred leaders by itself."),
     Setting("controller.socket.timeout.ms", INT, "30000", None,
-            MEDIUM, READ_ONLY, "Time that the controller waits for an answer of a broker."),
+            MEDIUM, READ_ONLY, "Time that the controller waits for an answer of a broker.", acts=True),
     Setting("default.replication.factor", INT, "1", None,
             MEDIUM, READ_ONLY, "Replication factor of topics that are created without one.", acts=True),
     Setting("delete.records.purgatory.purge.interval.requests", INT, "1", None,

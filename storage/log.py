@@ -476,6 +476,7 @@ class Log:
             self.producers.take_snapshot()
             for segment in self.segments:
                 segment.seal()
+            self.segments[-1].trim()
 
     def release(self) -> None:
         """Drop the descriptors; appends are refused from now on."""

@@ -77,7 +77,7 @@ def new_segment(log: Log, base_offset: int) -> LogSegment:
     try:
         for suffix in SEGMENT_SUFFIXES:
             log.fs.remove(f"{directory}/{file_name(base_offset, suffix)}")
-        return LogSegment(
+        segment = LogSegment(
             log.fs,
             directory,
             base_offset,
@@ -87,6 +87,9 @@ def new_segment(log: Log, base_offset: int) -> LogSegment:
             roll_jitter_ms=jitter,
             create=True,
         )
+        if config.preallocate:
+            log.fs.ftruncate(segment.file.open().fd, config.segment_bytes)
+        return segment
     except OSError as error:
         raise LogDirIOError(directory, error) from error
 

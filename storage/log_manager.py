@@ -61,8 +61,12 @@ class LogManager:
         retention_check_interval_ms: int = 300_000,
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         producer_id_expiration_check_interval_ms: int = 600_000,
+        initial_task_delay_ms: int | None = None,
     ) -> None:
-        """log_dirs: at least one. config_of: the settings of a topic, asked when its logs are loaded."""
+        """log_dirs: at least one. config_of: the settings of a topic, asked when its logs are loaded.
+
+        initial_task_delay_ms: when retention, flush and checkpoints come first (None: after their intervals).
+        """
         self.fs = fs
         self.now_ms = now_ms
         self.rng = rng
@@ -84,6 +88,8 @@ class LogManager:
             (retention_check_interval_ms, self.delete_old_segments),
             (producer_id_expiration_check_interval_ms, self.expire_producers),
         ]
+        self._initial_task_delay_ms = initial_task_delay_ms
+        self._without_delay = (self.checkpoint_high_watermarks, self.expire_producers)
 
     # -- to whom the directories belong ------------------------------------------------------------
 
@@ -323,7 +329,11 @@ class LogManager:
     async def run(self) -> None:
         """Do the periodic work while the broker runs. Raises LogDirIOError when a directory fails."""
         loop = asyncio.get_running_loop()
-        due = [loop.time() + interval / 1000 for interval, _ in self._jobs]
+        delay = self._initial_task_delay_ms
+        due = [
+            loop.time() + (interval if delay is None or job in self._without_delay else delay) / 1000
+            for interval, job in self._jobs
+        ]
         while True:
             await self._flush_rolled()
             await self.removals.run_due()
@@ -383,6 +393,12 @@ class LogManager:
             if not log.closed:
                 log.delete_old_segments()
                 await asyncio.sleep(0)
+
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """Keep producers that do not write for this long, from now on."""
+        self.producer_id_expiration_ms = expiration_ms
+        for log in self.logs.values():
+            log.producers.expiration_ms = expiration_ms
 
     async def expire_producers(self) -> None:
         """Forget producers that have not written for producer.id.expiration.ms."""

@@ -243,8 +243,15 @@ class LogSegment:
             last = header.last_offset
         return last + 1
 
+    def trim(self) -> None:
+        """Cut what is behind the last batch: a preallocated rest, or bytes of a failed write."""
+        with contextlib.suppress(OSError):
+            if self.fs.size(self.file.path) > self.size:
+                self.fs.ftruncate(self.file.open().fd, self.size)
+
     def become_inactive(self) -> None:
-        """The segment has been rolled: entry of the largest timestamp, indexes cut to size."""
+        """The segment has been rolled: entry of the largest timestamp, files cut to size."""
+        self.trim()
         self.load_max_timestamp()
         with contextlib.suppress(OSError):
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)

@@ -253,7 +253,7 @@ class Controller:
                 *address,
                 network=self._network,
                 client_id=f"controller-{self.broker_id}",
-                request_timeout_s=self._config.request_timeout_ms / 1000,
+                request_timeout_s=self._config.controller_socket_timeout_ms / 1000,
             )
             task = self._tasks.create_task(channel.run())
             self._channels[broker_id] = (self.context.brokers[broker_id], channel, task)

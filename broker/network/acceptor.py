@@ -31,7 +31,9 @@ class Acceptor:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         backlog: int = 50,
+        is_exempt: bool = False,
     ) -> None:
+        """`is_exempt`: this is the brokers' own listener, which `max.connections` does not close to them."""
         self.name = name
         self.handle_frame = handle_frame
         self.budget = budget
@@ -45,6 +47,7 @@ class Acceptor:
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._backlog = backlog
+        self._is_exempt = is_exempt
         self._server: Server | None = None
 
     async def bind(self, network: Network, host: str, port: int) -> None:
@@ -82,7 +85,7 @@ class Acceptor:
         """A connection was accepted."""
         self.connections.add(connection)
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
-        self._quota.connected(connection)
+        self._quota.connected(connection, is_exempt=self._is_exempt)
 
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""

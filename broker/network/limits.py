@@ -2,12 +2,11 @@
 
 The limits on connections are Kafka's. `max.connections.per.ip` closes the new connection; `max.connections` and
 `max.connection.creation.rate` let it wait: the kernel has accepted it anyway, so it is held unread until another one
-goes or the rate allows it.
+goes or the rate allows it. Brokers on a listener of their own are not kept out by `max.connections`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -51,32 +50,49 @@ class ConnectionQuota:
         call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         self.total = 0
-        self._max_connections = max_connections
-        self._max_per_ip = max_per_ip
-        self._per_ip_overrides = per_ip_overrides or {}
-        self._rate_per_s = float(creation_rate_per_s)
-        self._tokens = self._rate_per_s  # a token bucket that holds one second's worth
-        self._tokens_updated_s = now_s()
         self._now_s = now_s
         self._call_later = call_later
+        self._timer_is_set = False
         self._per_ip: dict[str, int] = {}
-        self._waiting: deque[Holdable] = deque()
+        self._waiting: dict[Holdable, None] = {}  # in order of arrival
+        self._tokens = 0.0
+        self._tokens_updated_s = now_s()
+        self.set_limits(
+            max_connections=max_connections,
+            max_per_ip=max_per_ip,
+            per_ip_overrides=per_ip_overrides or {},
+            creation_rate_per_s=creation_rate_per_s,
+        )
+        self._tokens = self._rate_per_s
 
-    def connected(self, connection: Holdable) -> None:
-        """Count a new connection; close it or hold it where a limit says so."""
+    def set_limits(
+        self, *, max_connections: int, max_per_ip: int, per_ip_overrides: Mapping[str, int], creation_rate_per_s: int
+    ) -> None:
+        """Take new limits. Connections that are there stay; those that wait may now be let in."""
+        self._max_connections = max_connections
+        self._max_per_ip = max_per_ip
+        self._per_ip_overrides = per_ip_overrides
+        self._rate_per_s = float(creation_rate_per_s)  # a token bucket that holds one second's worth
+        self._admit_waiting()
+
+    def connected(self, connection: Holdable, *, is_exempt: bool = False) -> None:
+        """Count a new connection; close it or hold it where a limit says so. `is_exempt`: never hold it."""
         self.total += 1
         count = self._per_ip[connection.host] = self._per_ip.get(connection.host, 0) + 1
         limit = self._per_ip_overrides.get(connection.host, self._max_per_ip)
         if count > limit:
             connection.close(f"more than {limit} connections from one address (max.connections.per.ip)")
             return
+        if is_exempt:
+            return
         connection.hold()
-        self._waiting.append(connection)
+        self._waiting[connection] = None
         self._admit_waiting()
 
     def disconnected(self, connection: Holdable) -> None:
         """Forget a connection; one that waits may take its place."""
         self.total -= 1
+        self._waiting.pop(connection, None)
         left = self._per_ip[connection.host] - 1
         if left:
             self._per_ip[connection.host] = left
@@ -86,16 +102,22 @@ class ConnectionQuota:
 
     def _admit_waiting(self) -> None:
         waiting = self._waiting
-        while waiting:
-            if waiting[0].closed:
-                waiting.popleft()
-            elif self.total - len(waiting) >= self._max_connections:
+        while waiting and self.total - len(waiting) < self._max_connections:
+            if not self._take_token():
+                self._try_again_later()
                 return
-            elif self._take_token():
-                waiting.popleft().admit()
-            else:
-                self._call_later(max(1.0 / self._rate_per_s, 0.001), self._admit_waiting)
-                return
+            first = next(iter(waiting))
+            del waiting[first]
+            first.admit()
+
+    def _try_again_later(self) -> None:
+        if not self._timer_is_set and self._rate_per_s > 0:
+            self._timer_is_set = True
+            self._call_later(max(1.0 / self._rate_per_s, 0.001), self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer_is_set = False
+        self._admit_waiting()
 
     def _take_token(self) -> bool:
         now_s = self._now_s()
