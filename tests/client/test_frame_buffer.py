@@ -34,7 +34,7 @@ def test_any_cuts_give_the_same_frames(seed):
     ]
     bodies = [rng.randbytes(size) for size in sizes]
     data = framed(bodies)
-    cuts = sorted({rng.randrange(len(data)) for _ in range(rng.choice([0, 3, 200]))}) + [len(data)]
+    cuts = [*sorted({rng.randrange(len(data)) for _ in range(rng.choice([0, 3, 200]))}), len(data)]
     assert feed(FrameBuffer(10**6), data, cuts) == bodies
 
 
@@ -63,7 +63,7 @@ def test_a_large_frame_is_not_copied_out():
     body = random.Random(1).randbytes(3 * FIRST_GROWTH)
     buffer = FrameBuffer(10**8)
     data = framed([body])
-    (frame,) = [frame for frame in _raw(buffer, data)]
+    (frame,) = list(_raw(buffer, data))
     assert isinstance(frame, bytearray)
     assert frame == body
 

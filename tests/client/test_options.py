@@ -70,7 +70,7 @@ def test_unknown_option_is_named(made):
 
 
 def test_idempotence_needs_acks_all():
-    with pytest.raises(InvalidOptionError, match="acks=1.*enable_idempotence"):
+    with pytest.raises(InvalidOptionError, match=r"acks=1.*enable_idempotence"):
         Producer(acks=1, enable_idempotence=True)
 
 

@@ -18,6 +18,7 @@ from client.producer import Producer
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.record_batch import read_batch
+from support.broker import until
 from support.fake_broker import APPLY_AND_CLOSE, CLOSE, STALL, FakeBroker
 
 PRODUCE = ApiKey.PRODUCE
@@ -121,8 +122,7 @@ async def test_acks(fake, acks):
         await sender.flush()
         assert done.offset == (-1 if acks == 0 else 0)
         assert fake.seen(PRODUCE) or acks == 0
-        while not values(fake):
-            await asyncio.sleep(0.001)
+        await until(lambda: values(fake), "the record")
     assert fake.seen(PRODUCE)[0].acks == {0: 0, 1: 1, "all": -1}[acks]
 
 
@@ -192,7 +192,7 @@ async def test_an_error_that_does_not_go_away_fails_the_record_and_names_the_par
 async def test_delivery_timeout_names_the_last_reason(fake):
     fake.script[PRODUCE] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
     async with producer(fake, delivery_timeout_ms=50) as sender:
-        with pytest.raises(DeliveryTimeoutError, match="t-0: not acknowledged within 0.05 s: .*NOT_ENOUGH_REPLICAS"):
+        with pytest.raises(DeliveryTimeoutError, match=r"t-0: not acknowledged within 0\.05 s: .*NOT_ENOUGH_REPLICAS"):
             await sender.send("t", b"a")
 
 
@@ -222,8 +222,7 @@ async def test_a_broker_that_dies_is_waited_for():
             await sender.send("t", b"a")
             await second.stop()
             waiting = asyncio.ensure_future(sender.send("t", b"b"))
-            while len(first.seen(ApiKey.METADATA)) < 4:  # it looks for a new leader
-                await asyncio.sleep(0.001)
+            await until(lambda: len(first.seen(ApiKey.METADATA)) >= 4, "looking for a new leader")
             first.leaders["t", 0] = 1
             await waiting
         assert values(first) == [b"b"]
@@ -232,8 +231,7 @@ async def test_a_broker_that_dies_is_waited_for():
 async def test_topic_that_appears_late(fake):
     async with producer(fake) as sender:
         futures = [sender.send_nowait("late", b"%d" % number) for number in range(5)]
-        while len(fake.seen(ApiKey.METADATA)) < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(fake.seen(ApiKey.METADATA)) >= 3, "asking again")
         fake.topics["late"] = 1
         await asyncio.gather(*futures)
     assert values(fake, "late") == [b"0", b"1", b"2", b"3", b"4"]
@@ -271,7 +269,7 @@ async def test_buffer_memory_waits_no_longer_than_max_block_ms(fake):
         await sender.send("t", b"warm")
         fake._produce = lambda *arguments: STALL
         first = sender.send_nowait("t", bytes(900))
-        with pytest.raises(BufferFullError, match="max_block|within"):
+        with pytest.raises(BufferFullError, match="within"):
             await sender.send("t", bytes(900))
         fake.drop_connections()
         with pytest.raises(DeliveryTimeoutError):
@@ -303,12 +301,17 @@ async def test_close_with_a_limit_fails_the_rest(fake):
 
 async def test_an_error_in_the_block_does_not_wait_for_the_broker(fake):
     fake._produce = lambda *arguments: STALL
-    with pytest.raises(ZeroDivisionError):
+    futures = []
+
+    async def fail():
         async with producer(fake) as sender:
-            future = sender.send_nowait("t", b"x")
+            futures.append(sender.send_nowait("t", b"x"))
             raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
     with pytest.raises(ClosedError):
-        await future
+        await futures[0]
 
 
 async def test_serializers_and_types(fake):

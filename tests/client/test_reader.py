@@ -14,6 +14,7 @@ from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.errors import CorruptRecordError
 from protocol.record_batch_builder import RecordBatchBuilder
+from support.broker import until
 from support.fake_broker import CLOSE, STALL, FakeBroker
 
 T0 = TopicPartition("t", 0)
@@ -83,8 +84,7 @@ async def test_positions(fake, position, first):
     fill(fake, 10)
     async with reader(fake) as source:
         source.assign({T0: position})
-        while not source.is_known(T0):
-            await asyncio.sleep(0.001)
+        await until(lambda: source.is_known(T0), "the lookup")
         assert source.position(T0) == first
         fill(fake, 3, start=10)
         assert numbers(await take(source, 13 - first)) == list(range(first, 13))
@@ -168,8 +168,7 @@ async def test_out_of_range_by_policy(fake, policy, first):
     fill(fake, 10)
     async with reader(fake, auto_offset_reset=policy) as source:
         source.assign({T0: 99})
-        while not source.is_known(T0) or source.position(T0) == 99:
-            await asyncio.sleep(0.001)
+        await until(lambda: source.is_known(T0) and source.position(T0) != 99, "the reset")
         fill(fake, 1, start=10)
         assert numbers(await take(source, 1)) == [first]
 
@@ -177,7 +176,7 @@ async def test_out_of_range_by_policy(fake, policy, first):
 async def test_out_of_range_without_policy(fake):
     async with reader(fake, auto_offset_reset="none") as source:
         source.assign({T0: 99})
-        with pytest.raises(OffsetOutOfRangeError, match="t-0.*offset 99"):
+        with pytest.raises(OffsetOutOfRangeError, match=r"t-0.*offset 99"):
             await source.fetch()
         source.seek(T0, 0)
         fill(fake, 1)
@@ -281,8 +280,7 @@ async def test_close_wakes_who_waits(fake):
     async with reader(fake) as source:
         source.assign({T0: "end"})
         waiting = asyncio.ensure_future(anext(aiter(source)))
-        while not fake.seen(ApiKey.FETCH):
-            await asyncio.sleep(0.001)
+        await until(lambda: fake.seen(ApiKey.FETCH), "the fetch")
     with pytest.raises(ClosedError):
         await waiting
 
