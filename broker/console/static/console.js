@@ -282,7 +282,7 @@ function update(cluster) {
     $("identity"),
     `Broker ${cluster.broker_id} of cluster ${cluster.cluster_id}` +
       (cluster.version === "unknown" ? "" : `, version ${cluster.version}`) +
-      `, up ${duration(cluster.uptime_s)}`,
+      `, up\u00a0${duration(cluster.uptime_s).replace(" ", "\u00a0")}`,
   );
   updateRates(cluster, seconds);
   updateTopics(cluster, seconds);
