@@ -51,9 +51,7 @@ def find_batch(file: CachedFile, position: int, end: int, offset: int) -> tuple[
     unpack = _PREFIX.unpack_from
     pread = file.fs.pread
     while position < end:
-        data = pread(
-            file.open().fd, _SCAN_BYTES if end - position > _SCAN_BYTES else end - position, position
-        )
+        data = pread(file.open().fd, _SCAN_BYTES if end - position > _SCAN_BYTES else end - position, position)
         available = len(data)
         if available < _SCAN_BYTES:
             data += _PREFIX_PAD
@@ -95,9 +93,7 @@ def parse_header(data: bytes | memoryview, at: int, position: int) -> BatchHeade
     offset = _MESSAGE_TIMESTAMP.unpack_from(data, at)[0]
     timestamp = _MESSAGE_TIMESTAMP.unpack_from(data, at + 18)[0] if magic == 1 else -1
     attributes = data[at + 17]
-    return BatchHeader(
-        position, length + LOG_OVERHEAD, offset, offset, magic, attributes, -1, timestamp, -1, -1, -1, 0
-    )
+    return BatchHeader(position, length + LOG_OVERHEAD, offset, offset, magic, attributes, -1, timestamp, -1, -1, -1, 0)
 
 
 def iter_headers(file: CachedFile, position: int, end: int) -> Iterator[BatchHeader]:
@@ -107,9 +103,7 @@ def iter_headers(file: CachedFile, position: int, end: int) -> Iterator[BatchHea
     while position + _MIN_SIZE <= end:
         data = file.fs.pread(file.open().fd, min(_SCAN_BYTES * 8, end - position), position)
         at = 0
-        while at + BATCH_HEADER_SIZE <= len(data) or (
-            position + len(data) == end and at + _MIN_SIZE <= len(data)
-        ):
+        while at + BATCH_HEADER_SIZE <= len(data) or (position + len(data) == end and at + _MIN_SIZE <= len(data)):
             if len(data) - at < BATCH_HEADER_SIZE:
                 data += bytes(BATCH_HEADER_SIZE)
             header = parse_header(data, at, position + at)
@@ -145,9 +139,7 @@ def iter_valid_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader
         padded = chunk if len(chunk) - at >= BATCH_HEADER_SIZE else chunk[at:] + bytes(BATCH_HEADER_SIZE)
         header = parse_header(padded, at if padded is chunk else 0, position)
         if position + header.size > end:
-            raise CorruptRecordError(
-                position, f"batch of {header.size} bytes is cut off after {end - position}"
-            )
+            raise CorruptRecordError(position, f"batch of {header.size} bytes is cut off after {end - position}")
         if at + header.size > len(chunk):
             chunk, start, at = (
                 file.fs.pread(file.open().fd, max(min(_CHUNK_BYTES, end - position), header.size), position),

@@ -94,17 +94,10 @@ class BatchRules:
         if batch.attributes & LOG_APPEND_TIME_FLAG:
             raise InvalidTimestampError("a producer must not set the timestamp type to LogAppendTime")
         codec = batch.compression
-        limited = not self.log_append_time and (
-            self.before_max_ms != LONG_MAX or self.after_max_ms != LONG_MAX
-        )
+        limited = not self.log_append_time and (self.before_max_ms != LONG_MAX or self.after_max_ms != LONG_MAX)
         rewrite = self.codec is not None and codec is not self.codec and not batch.is_control
         content: list[Record] | None = None
-        if (
-            rewrite
-            or self.full
-            or (self.compacted and client)
-            or (limited and self._must_look(batch, now_ms))
-        ):
+        if rewrite or self.full or (self.compacted and client) or (limited and self._must_look(batch, now_ms)):
             content = self._read(batch)
             self._check_records(content, batch, now_ms, limited=limited)
         if rewrite:
@@ -126,9 +119,7 @@ class BatchRules:
         except InvalidRecordError as error:
             raise CorruptRecordError(0, str(error)) from error
 
-    def _check_records(
-        self, content: list[Record], batch: RecordBatch, now_ms: int, *, limited: bool
-    ) -> None:
+    def _check_records(self, content: list[Record], batch: RecordBatch, now_ms: int, *, limited: bool) -> None:
         errors: list[tuple[int, str]] = []
         bad_timestamp = False
         for index, record in enumerate(content):

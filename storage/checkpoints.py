@@ -75,7 +75,5 @@ class OffsetCheckpoint:
 
     def write(self, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
         """Replace the file, atomically. Blocks on fsync with `sync`. Raises LogDirIOError."""
-        data = format_checkpoint(
-            f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
-        )
+        data = format_checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
         self._fs.replace_file(self.path, data, sync=sync)

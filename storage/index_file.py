@@ -26,9 +26,7 @@ class IndexFile:
 
     ENTRY: ClassVar[struct.Struct]
 
-    def __init__(
-        self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False
-    ) -> None:
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False) -> None:
         """Open the index at `path`; a new one is made with `create`. `max_size` is segment.index.bytes.
 
         Raises FileNotFoundError, CorruptFileError when the size is no multiple of an entry.
@@ -79,11 +77,7 @@ class IndexFile:
         width = self.ENTRY.size
         block = self.file.fs.pread(self.file.open().fd, (high - low) * width, low * width)
         unpack = self.ENTRY.unpack_from
-        return (
-            low
-            + bisect_right(range(high - low), target, key=lambda slot: unpack(block, slot * width)[column])
-            - 1
-        )
+        return low + bisect_right(range(high - low), target, key=lambda slot: unpack(block, slot * width)[column]) - 1
 
     def read_entries(self) -> list[tuple[int, ...]]:
         """Every entry as it stands in the file: relative offsets, not absolute ones."""

@@ -27,6 +27,7 @@ from storage import log_change, log_flush, log_follower, log_loader, log_lookup
 from storage.batch_validation import BatchRules, refuse
 from storage.errors import (
     LogClosedError,
+    LogDirIOError,
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
@@ -124,9 +125,7 @@ class Log:
         log.full_validation = full_validation
         log.config = config
         log.producers.expiration_ms = producer_id_expiration_ms
-        log_loader.load(
-            log, recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id
-        )
+        log_loader.load(log, recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id)
         return log
 
     @property
@@ -232,9 +231,7 @@ class Log:
             refuse(records, self._max_message_bytes, client=client)
         log_append_time = -1
         if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
-            records, max_timestamp, log_append_time = self._rules.validate(
-                records, self.now_ms(), client=client
-            )
+            records, max_timestamp, log_append_time = self._rules.validate(records, self.now_ms(), client=client)
             if len(records) != size:
                 size = len(records)
                 length = size - LOG_OVERHEAD
@@ -339,10 +336,11 @@ class Log:
             and segment.has_index_room
         ):
             return segment
-        if segment.should_roll(
-            size, last_offset, timestamp, self._segment_bytes, self._segment_ms, self.now_ms()
-        ):
-            return log_change.roll(self, first_offset)
+        try:
+            if segment.should_roll(size, last_offset, timestamp, self._segment_bytes, self._segment_ms, self.now_ms()):
+                return log_change.roll(self, first_offset)
+        except OSError as error:
+            raise LogDirIOError(self.directory, error) from error
         return segment
 
     def _end_transaction(
@@ -369,10 +367,18 @@ class Log:
 
         max_bytes: the range is cut there, within a batch if need be. max_offset: records from there on are
         not to be seen (high watermark, last stable offset or log end offset). min_one_message: the first
-        batch is given whole, whatever max_bytes is. Raises OffsetOutOfRangeError.
+        batch is given whole, whatever max_bytes is. Raises OffsetOutOfRangeError, LogDirIOError.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+        try:
+            return self._read(offset, max_bytes, max_offset, min_one_message, include_aborted)
+        except OSError as error:
+            raise LogDirIOError(self.directory, error) from error
+
+    def _read(
+        self, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool
+    ) -> LogReadInfo:
         if offset >= max_offset:
             if offset == self.log_end_offset:
                 active = self.segments[-1]
@@ -417,11 +423,17 @@ class Log:
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record whose timestamp is at least `timestamp`."""
-        return log_lookup.offset_by_timestamp(self, timestamp)
+        try:
+            return log_lookup.offset_by_timestamp(self, timestamp)
+        except OSError as error:
+            raise LogDirIOError(self.directory, error) from error
 
     def fetch_offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the log."""
-        return log_lookup.offset_of_max_timestamp(self)
+        try:
+            return log_lookup.offset_of_max_timestamp(self)
+        except OSError as error:
+            raise LogDirIOError(self.directory, error) from error
 
     # -- change ------------------------------------------------------------------------------------
 

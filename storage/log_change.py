@@ -69,11 +69,7 @@ def new_segment(log: Log, base_offset: int) -> LogSegment:
     """Make the files of an empty segment. Raises LogDirIOError."""
     config = log.config
     directory = str(log.directory)
-    jitter = (
-        log.random.randint(0, min(config.segment_jitter_ms, config.segment_ms))
-        if config.segment_jitter_ms
-        else 0
-    )
+    jitter = log.random.randint(0, min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     try:
         for suffix in SEGMENT_SUFFIXES:
             log.fs.remove(f"{directory}/{file_name(base_offset, suffix)}")
@@ -105,7 +101,10 @@ def roll(log: Log, expected_offset: int) -> LogSegment:
     if active.size == 0 and active.base_offset == base_offset:
         return active
     assert base_offset > active.base_offset
-    active.become_inactive()
+    try:
+        active.become_inactive()
+    except OSError as error:
+        raise LogDirIOError(log.directory, error) from error
     segment = new_segment(log, base_offset)
     log.set_segments((*log.segments, segment))
     log.producers.end_offset = base_offset
@@ -194,9 +193,7 @@ def _set_log_end_offset(log: Log, offset: int) -> None:
 def delete_old_segments(log: Log) -> int:
     """Remove whole segments below the log start offset and, with cleanup.policy=delete, by size and age."""
     config = log.config
-    deleted = _delete_while(
-        log, lambda segment, following: following is not None and following <= log.log_start_offset
-    )
+    deleted = _delete_while(log, lambda segment, following: following is not None and following <= log.log_start_offset)
     if not config.deletes:
         return deleted
     if config.retention_bytes >= 0 and log.size_bytes >= config.retention_bytes:

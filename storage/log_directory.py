@@ -84,9 +84,7 @@ class LogDirectory:
             return False
         import json
 
-        with contextlib.suppress(
-            ValueError, TypeError, AttributeError
-        ):  # an empty file of older versions counts
+        with contextlib.suppress(ValueError, TypeError, AttributeError):  # an empty file of older versions counts
             self.clean_broker_epoch = int(json.loads(content).get("brokerEpoch", UNKNOWN_BROKER_EPOCH))
         self.clean = True
         self.fs.remove(path)
@@ -99,9 +97,7 @@ class LogDirectory:
     def partition_directories(self) -> list[Path]:
         """The directories in it that may be logs, sorted by name."""
         with os.scandir(self.path) as entries:
-            return sorted(
-                Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(".")
-            )
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
     def __repr__(self) -> str:
         return f"LogDirectory({str(self.path)!r})"

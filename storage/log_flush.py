@@ -22,9 +22,7 @@ class Flush:
 
     __slots__ = ("_directory", "_files", "_log", "_parent", "_paths", "offset")
 
-    def __init__(
-        self, log: Log, offset: int, files: list[OpenFile], paths: list[str], directory: bool
-    ) -> None:
+    def __init__(self, log: Log, offset: int, files: list[OpenFile], paths: list[str], directory: bool) -> None:
         self._log = log
         self.offset = offset
         self._files = files
@@ -61,12 +59,7 @@ def prepare(log: Log, offset: int) -> Flush | None:
     """The sync that makes everything below `offset` durable; None if it is already."""
     epochs: LeaderEpochCache = log.leader_epochs
     start = log.recovery_point
-    if (
-        offset <= start
-        and not epochs.dirty
-        and not log.producers.unsynced_snapshots
-        and not log.directory_unsynced
-    ):
+    if offset <= start and not epochs.dirty and not log.producers.unsynced_snapshots and not log.directory_unsynced:
         return None
     files: list[OpenFile] = []
     new_names = log.directory_unsynced

@@ -66,9 +66,7 @@ def parse_directory_name(name: str) -> tuple[str, int]:
     return topic, int(partition)
 
 
-def load(
-    log: Log, recovery_point: int, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None
-) -> None:
+def load(log: Log, recovery_point: int, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None) -> None:
     """Fill a `Log` from its directory. Raises what `Log.open` raises."""
     try:
         _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id)
@@ -76,9 +74,7 @@ def load(
         raise LogDirIOError(log.directory, error) from error
 
 
-def _load(
-    log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: bool, topic_id: bytes | None
-) -> None:
+def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: bool, topic_id: bytes | None) -> None:
     from storage import log_change
 
     directory = str(log.directory)
@@ -264,9 +260,7 @@ def _indexes_fit(segment: LogSegment) -> bool:
 # -- recovery --------------------------------------------------------------------------------------
 
 
-def _recover(
-    log: Log, segments: list[LogSegment], recovery_point: int | None, damaged: set[int]
-) -> list[LogSegment]:
+def _recover(log: Log, segments: list[LogSegment], recovery_point: int | None, damaged: set[int]) -> list[LogSegment]:
     """Recover the segments from `recovery_point` on (None: none) and those with damaged indexes.
 
     Returns the segments that remain: behind one that had to be cut nothing does.
@@ -330,9 +324,7 @@ def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
     try:
         for header, data in iter_valid_batches(segment.file, segment.size):
             if not last_offset < header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
-                raise CorruptRecordError(
-                    header.position, f"offset {header.last_offset} follows {last_offset}"
-                )
+                raise CorruptRecordError(header.position, f"offset {header.last_offset} follows {last_offset}")
             aborted = None
             if header.magic == 2:
                 # The marker in a control batch is read before the batch counts as valid.
@@ -355,7 +347,7 @@ def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
     if removed:
         segment.fs.ftruncate(segment.file.open().fd, valid)
         segment.size = valid
-    segment.bytes_since_index_entry = valid - last_entry
+    segment.bytes_since_index_entry = 0
     segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
     segment.seal()
     return removed

@@ -79,7 +79,7 @@ def offset_by_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None
     """
     start = log.log_start_offset
     for segment in log.segments:
-        if segment.largest_timestamp >= timestamp:
+        if segment.size and segment.largest_timestamp >= timestamp:
             indexed = segment.time_index.lookup(timestamp)[1]
             position = segment.offset_index.lookup(max(indexed, start))
             for header in iter_headers(segment.file, position, segment.size):
@@ -87,7 +87,6 @@ def offset_by_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None
                     for record_timestamp, offset in _records(segment, header):
                         if record_timestamp >= timestamp and offset >= start:
                             return record_timestamp, offset, header.leader_epoch
-            return None
     return None
 
 
@@ -113,9 +112,5 @@ def _records(segment: LogSegment, header: BatchHeader) -> list[tuple[int, int]]:
     if header.magic < 2:
         from protocol.message_set import iter_messages
 
-        return [
-            (record.timestamp, record.offset)
-            for message in iter_messages(data)
-            for record in message.records()
-        ]
+        return [(record.timestamp, record.offset) for message in iter_messages(data) for record in message.records()]
     return [(record.timestamp, record.offset) for record in RecordBatch(memoryview(data)).records()]

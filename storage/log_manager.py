@@ -175,9 +175,7 @@ class LogManager:
                 elif topic_partition in self.logs:
                     logger.error("%s is in two log directories: %s is ignored", path.name, path)
                 else:
-                    work.append(
-                        self._opener(path, topic_partition, recovery_points, log_start_offsets, clean)
-                    )
+                    work.append(self._opener(path, topic_partition, recovery_points, log_start_offsets, clean))
             logs = [open_log() for open_log in work] if clean else await self._recover(directory, work)
             for log in logs:
                 log.update_high_watermark(high_watermarks.get((log.topic, log.partition), 0))
@@ -311,11 +309,7 @@ class LogManager:
     async def _write_checkpoints(self, directory: LogDirectory) -> None:
         logs = self._logs_in(directory)
         await self._write(directory.recovery_points.write, {key: log.recovery_point for key, log in logs})
-        starts = {
-            key: log.log_start_offset
-            for key, log in logs
-            if log.log_start_offset > log.segments[0].base_offset
-        }
+        starts = {key: log.log_start_offset for key, log in logs if log.log_start_offset > log.segments[0].base_offset}
         await self._write(directory.log_start_offsets.write, starts)
         await self._write(directory.high_watermarks.write, {key: log.high_watermark for key, log in logs})
 

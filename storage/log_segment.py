@@ -156,10 +156,11 @@ class LogSegment:
 
     @property
     def has_index_room(self) -> bool:
-        """Whether both indexes are open and can take an entry."""
+        """Whether everything that an append touches is loaded, and both indexes can take an entry."""
         offsets, times = self._offset_index, self._time_index
         return (
-            offsets is not None
+            self.timestamp_known
+            and offsets is not None
             and times is not None
             and offsets.entries < offsets.max_entries
             and times.entries < times.max_entries - 1
@@ -172,6 +173,7 @@ class LogSegment:
 
         `timestamp` is the append's largest one; a segment is as old as that is past the first append's.
         """
+        self.load_max_timestamp()
         if self.size > max_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         if self.size:
@@ -188,9 +190,7 @@ class LogSegment:
             self.rolling_timestamp = header.max_timestamp
             break
 
-    def append(
-        self, records: Buffer, size: int, last_offset: int, timestamp: int, offset_of_timestamp: int
-    ) -> None:
+    def append(self, records: Buffer, size: int, last_offset: int, timestamp: int, offset_of_timestamp: int) -> None:
         """Append `size` bytes of whole batches up to `last_offset`.
 
         `timestamp` is the largest one among them, `offset_of_timestamp` the last offset of its batch. All or
@@ -198,15 +198,17 @@ class LogSegment:
         """
         position = self.size
         file = self.file
-        handle = file.handle or file.open()
-        file.used = True
+        handle: OpenFile | None = None
         try:
+            handle = file.handle or file.open()
+            file.used = True
             written = self.fs.pwrite(handle.fd, records, position)
             if written != size:
                 self.fs.write_all(handle.fd, memoryview(records)[written:], position + written)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                self.fs.ftruncate(handle.fd, position)
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    self.fs.ftruncate(handle.fd, position)
             raise LogDirIOError(file.path, error) from error
         self.size = position + size
         if position == 0:
@@ -237,9 +239,7 @@ class LogSegment:
     def next_offset(self) -> int:
         """The offset behind the last batch (base offset if empty). Reads the end of the file."""
         last = self.base_offset - 1
-        for header in iter_headers(
-            self.file, self.offset_index.lookup(self.offset_index.last_offset), self.size
-        ):
+        for header in iter_headers(self.file, self.offset_index.lookup(self.offset_index.last_offset), self.size):
             last = header.last_offset
         return last + 1
 

@@ -24,9 +24,7 @@ class MetaProperties:
 
     __slots__ = ("broker_id", "cluster_id", "directory_id")
 
-    def __init__(
-        self, broker_id: int | None, cluster_id: str | None, directory_id: str | None = None
-    ) -> None:
+    def __init__(self, broker_id: int | None, cluster_id: str | None, directory_id: str | None = None) -> None:
         self.broker_id = broker_id
         self.cluster_id = cluster_id
         self.directory_id = directory_id  # written by newer brokers; kept as it is

@@ -74,9 +74,7 @@ class ProducerEntry:
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
 
-    def find_duplicate(
-        self, producer_epoch: int, first_sequence: int, last_sequence: int
-    ) -> BatchMetadata | None:
+    def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
         """The retained batch with exactly this range of sequences."""
         if producer_epoch == self.producer_epoch:
             for batch in self.batches:

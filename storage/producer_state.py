@@ -50,17 +50,13 @@ class ProducerState:
         "unsynced_snapshots",
     )
 
-    def __init__(
-        self, fs: FileSystem, directory: str, expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS
-    ) -> None:
+    def __init__(self, fs: FileSystem, directory: str, expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS) -> None:
         self._fs = fs
         self.directory = directory
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, ascending
-        self._unreplicated: dict[
-            int, int
-        ] = {}  # first offset → offset of the marker, of completed transactions
+        self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker, of completed transactions
         self.first_unstable_offset: int | None = None  # lowest first offset of both
         self.end_offset = 0
         self.last_snapshot_offset = 0
@@ -80,9 +76,7 @@ class ProducerState:
 
     # -- what an append has to keep, and what it changes -------------------------------------------
 
-    def check_marker(
-        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int
-    ) -> None:
+    def check_marker(self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int) -> None:
         """Raise InvalidProducerEpochError or TransactionCoordinatorFencedError for a zombie's marker."""
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -181,9 +175,7 @@ class ProducerState:
     def high_watermark_updated(self, high_watermark: int) -> None:
         """Forget completed transactions whose marker is below the high watermark."""
         if self._unreplicated:
-            for first_offset in [
-                first for first, last in self._unreplicated.items() if last < high_watermark
-            ]:
+            for first_offset in [first for first, last in self._unreplicated.items() if last < high_watermark]:
                 del self._unreplicated[first_offset]
             self._update_first_unstable()
 

@@ -25,9 +25,7 @@ class TimeIndex(IndexFile):
 
     ENTRY = struct.Struct(">qi")
 
-    def __init__(
-        self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False
-    ) -> None:
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False) -> None:
         super().__init__(fs, path, base_offset, max_size, create=create)
         self._load_last()
 

@@ -60,9 +60,7 @@ class TransactionIndex:
     def append(self, transaction: AbortedTransaction) -> None:
         """Add an aborted transaction whose marker has just been written. Raises OSError."""
         file = self.file
-        file.fs.write_all(
-            file.open().fd, _ENTRY.pack(_VERSION, *transaction), len(self.entries) * _ENTRY.size
-        )
+        file.fs.write_all(file.open().fd, _ENTRY.pack(_VERSION, *transaction), len(self.entries) * _ENTRY.size)
         self.entries.append(transaction)
 
     def truncate_to(self, offset: int) -> None:

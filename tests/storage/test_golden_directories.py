@@ -93,7 +93,6 @@ def test_files_parse_to_what_was_recorded(name):
 @pytest.fixture(autouse=True)
 def _copies(tmp_path):
     _writable.target = tmp_path
-    yield
 
 
 def _writable(path, fs):

@@ -271,7 +271,8 @@ class TestIdempotence:
             # Nothing is known of the producer: it may begin anywhere.
             [((3, 17, 1), 0), ((3, 18, 1), 1)],
             # A new epoch begins with 0, an old one is fenced.
-            [((0, 0, 1), 0), ((1, 1, 1), OutOfOrderSequenceError), ((1, 0, 1), 1), ((0, 1, 1), InvalidProducerEpochError)],
+            [((0, 0, 1), 0), ((1, 1, 1), OutOfOrderSequenceError), ((1, 0, 1), 1)],
+            [((0, 0, 1), 0), ((1, 0, 1), 1), ((0, 1, 1), InvalidProducerEpochError)],
             [((1, 0, 1), 0), ((0, 0, 1), InvalidProducerEpochError), ((1, 0, 1), "duplicate of 0")],
             # Sequences wrap.
             [((0, 2**31 - 2, 2), 0), ((0, 0, 1), 2)],

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 
 import pytest
 
@@ -302,3 +303,22 @@ class TestFlush:
         assert outcomes == [False, False, True, True]
         log.flush()
         assert not log.append_as_follower(batch("a", base_offset=4)).flush_required
+
+
+def test_a_directory_that_is_gone(tmp_path):
+    log = open_log(tmp_path / "t-0")
+    log.append_as_leader(batch("a"), 0)
+    for segment in log.segments:
+        segment.release()
+    shutil.rmtree(log.directory)
+    for use in (
+        lambda: log.append_as_leader(batch("a"), 0),
+        lambda: log.append_as_follower(batch("a", base_offset=1)),
+        lambda: log.read(0, 100, max_offset=1),
+        lambda: log.fetch_offset_by_timestamp(0),
+        lambda: log.fetch_offset_of_max_timestamp(),
+        log.roll,
+    ):
+        with pytest.raises(LogDirIOError, match="No such file or directory"):
+            use()
+    assert log.log_end_offset == 1
