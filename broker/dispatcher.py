@@ -29,7 +29,7 @@ from protocol.message import Message
 logger = logging.getLogger(__name__)
 
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
-_ANSWER = struct.Struct(">ii")  # size, correlation id
+_pack_answer = struct.Struct(">ii").pack  # size, correlation id
 
 
 class _Route:
@@ -139,14 +139,18 @@ class Dispatcher:
         if route is None or not route.api.min_version <= version <= route.api.max_version:
             return self._unsupported(frame, connection, api_key, version, correlation_id)
         try:
-            if version >= route.flexible_from or client_id_size > 256:
-                header, offset = decode_request_header(frame)
-                client_id = header.client_id
+            if client_id_size >= 0:
+                offset = _HEADER.size + client_id_size
+                client_id = str(frame[_HEADER.size : offset], "utf-8")
             else:
-                offset = 10 + max(client_id_size, 0)
-                client_id = str(frame[10:offset], "utf-8") if client_id_size >= 0 else None
+                offset, client_id = _HEADER.size, None
+            if version >= route.flexible_from:
+                if frame[offset] == 0:
+                    offset += 1  # no tagged fields, as almost always
+                else:
+                    _, offset = decode_request_header(frame)
             request, _ = route.decode(frame, version, offset)
-        except (ProtocolError, UnicodeDecodeError) as error:
+        except (ProtocolError, UnicodeDecodeError, IndexError) as error:
             raise self._rejected(f"{route.api.name} v{version} does not decode: {error}") from None
         context = RequestContext(connection, version, correlation_id, client_id)
         route.metrics.request_bytes += len(frame)
@@ -175,12 +179,10 @@ class Dispatcher:
         for piece in pieces:
             size += len(piece)
         if version >= route.tagged_from:
-            head = _ANSWER.pack(size + 1, context.correlation_id) + b"\0"
+            head = _pack_answer(size + 1, context.correlation_id) + b"\0"
         else:
-            head = _ANSWER.pack(size, context.correlation_id)
+            head = _pack_answer(size, context.correlation_id)
         route.metrics.answered(perf_counter() - started_s, size + 4)
-        if len(pieces) == 1 and not hasattr(pieces[0], "read"):
-            return [head + pieces[0]]
         return [head, *pieces]
 
     def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:

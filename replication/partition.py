@@ -19,12 +19,15 @@ from replication.errors import (
     UnknownLeaderEpochError,
 )
 from replication.in_sync_replicas import InSyncReplicas
+from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
 from storage.log_append import LogAppendInfo, LogReadInfo
 
 NO_EPOCH = -1
 NO_LEADER = -1
 ACKS_ALL = -1
+HIGH_WATERMARK = -1
+"""In DeleteRecords: whatever the high watermark is."""
 
 
 class Isolation(IntEnum):
@@ -160,16 +163,20 @@ class Partition:
 
         Raises what `Log.append_as_leader` and `leader_log` raise, and NotEnoughReplicasError for acks=all.
         """
-        log = self.leader_log()
-        sync = self.sync
-        assert sync is not None
-        if required_acks == ACKS_ALL and sync.is_under_min_isr(log.config.min_insync_replicas):
+        log, sync = self.log, self.sync
+        if log is None or sync is None:
+            log = self.leader_log()  # says why not
+            assert sync is not None
+        if required_acks == ACKS_ALL and sync.end_offsets and sync.is_under_min_isr(log.config.min_insync_replicas):
             raise NotEnoughReplicasError(
                 f"{self.topic}-{self.partition} has {len(self.isr)} replicas in sync, "
                 f"min.insync.replicas is {log.config.min_insync_replicas}"
             )
         info = log.append_as_leader(records, self.leader_epoch)
-        self.maybe_advance_high_watermark()
+        if sync.end_offsets:
+            self.maybe_advance_high_watermark()
+        else:
+            log.update_high_watermark(log.log_end_offset)  # nobody else need have it
         return info
 
     def read(
@@ -205,10 +212,12 @@ class Partition:
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up to `offset` (-1: the high watermark) and return it.
 
-        Raises OffsetOutOfRangeError beyond the high watermark.
+        Raises OffsetOutOfRangeError beyond the high watermark and for other negative offsets.
         """
         log = self.leader_log()
-        target = log.high_watermark if offset == -1 else offset
+        target = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if target < 0:
+            raise OffsetOutOfRangeError(offset, log.log_start_offset, log.high_watermark)
         log.increment_log_start_offset(target)
         return log.log_start_offset
 

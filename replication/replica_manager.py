@@ -15,6 +15,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.uuid import ZERO_UUID, uuid_to_string
 from replication.delayed_produce import DelayedProduce
 from replication.errors import (
+    FencedLeaderEpochError,
     InconsistentTopicIdError,
     LogDirOfflineError,
     NotLeaderOrFollowerError,
@@ -23,7 +24,7 @@ from replication.errors import (
     UnknownTopicOrPartitionError,
 )
 from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
-from replication.partition import NO_LEADER, Partition
+from replication.partition import NO_EPOCH, NO_LEADER, Partition
 from replication.purgatory import Purgatory
 from storage.errors import StorageError
 from storage.log import Log
@@ -84,11 +85,14 @@ class ReplicaManager:
 
         Raises ReplicationError, StorageError, ProtocolError.
         """
-        found = self.partition(topic, partition)
+        key = (topic, partition)
+        found = self.partitions.get(key)
+        if found is None:
+            found = self.partition(topic, partition)  # says why not
         size = len(records)
         info = found.append_as_leader(records, required_acks)
         self._on_appended(topic, size, info)
-        self.fetches.check((topic, partition))
+        self.fetches.check(key)
         return info
 
     def wait_for_commit(
@@ -153,13 +157,18 @@ class ReplicaManager:
             raise InconsistentTopicIdError(
                 f"{topic} has the id {uuid_to_string(partition.topic_id)}, not {uuid_to_string(topic_id)}"
             )
-        if state.leader_epoch < partition.leader_epoch:
-            raise StaleControllerEpochError(f"leader epoch {state.leader_epoch} is older than {partition.leader_epoch}")
+        if state.leader_epoch <= partition.leader_epoch:
+            if state.leader_epoch == partition.leader_epoch and partition.topic_id == ZERO_UUID != topic_id:
+                partition.topic_id = topic_id  # the controller has learnt to use topic ids
+                return
+            raise StaleControllerEpochError(
+                f"leader epoch {state.leader_epoch} is not newer than {partition.leader_epoch}"
+            )
+        if self.broker_id not in state.replicas:
+            raise UnknownTopicOrPartitionError(f"broker {self.broker_id} is none of the replicas {state.replicas}")
         if partition.topic_id == ZERO_UUID:
             partition.topic_id = topic_id
         self.partitions[key] = partition
-        if state.leader_epoch == partition.leader_epoch and state.partition_epoch == partition.partition_epoch:
-            return
         log = self._log_of(partition)
         if state.leader == self.broker_id:
             partition.make_leader(
@@ -197,12 +206,12 @@ class ReplicaManager:
     async def stop_replica(self, topic: str, partition: int, leader_epoch: int, *, delete: bool) -> None:
         """Stop serving a replica, and delete its log where the controller says so.
 
-        Raises StaleControllerEpochError for a leader epoch older than ours.
+        Raises FencedLeaderEpochError for a leader epoch older than ours.
         """
         key = (topic, partition)
         found = self.partitions.get(key)
-        if found is not None and leader_epoch != EPOCH_OF_DELETION and 0 <= leader_epoch < found.leader_epoch:
-            raise StaleControllerEpochError(f"leader epoch {leader_epoch} is older than {found.leader_epoch}")
+        if found is not None and leader_epoch not in (EPOCH_OF_DELETION, NO_EPOCH) and leader_epoch < found.leader_epoch:
+            raise FencedLeaderEpochError(f"leader epoch {leader_epoch} is older than {found.leader_epoch}")
         if found is not None and not delete:
             found.make_follower(
                 found.log,

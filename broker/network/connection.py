@@ -37,9 +37,10 @@ Answer = list[Buffer | LazyRecords]
 MIN_CAPACITY_BYTES = 8 * 1024
 LARGE_FRAME_BYTES = 64 * 1024
 JOIN_BYTES = 64 * 1024
-"""Answers up to this size are joined and written at once: one system call instead of three."""
+"""Answers up to this size, and those to requests that came together, are joined: one system call for all."""
 
-_SIZE = struct.Struct(">i")
+_unpack_size = struct.Struct(">i").unpack_from
+_BUFFERS = (bytes, bytearray, memoryview)
 _LENGTH_BYTES = 4
 
 
@@ -83,6 +84,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0  # what the listener's budget was told of this connection
         self._reserved = False  # a part of queued.max.request.bytes, for the frame that is half here or under way
         self._pending: PendingAnswer | None = None
+        self._joined: list[Buffer] = []  # answers to the frames of this read: written when the last is handled
+        self._joined_bytes = 0
         self._output: deque[Buffer | LazyRecords] = deque()
         self._records_position = 0  # how much of a lazy output[0] has been sent
 
@@ -166,11 +169,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_frames(self) -> None:
         """Handle complete frames until one has to wait, then see that there is room for the next bytes."""
+        now_s = self.acceptor.now_s()
         while self._pending is None and not self._output and not self._writing_paused and not self.closed:
             start = self._start
             if self._end - start < _LENGTH_BYTES:
                 break
-            (size,) = _SIZE.unpack_from(self._buffer, start)
+            (size,) = _unpack_size(self._buffer, start)
             if size <= 0 or size > self.acceptor.max_request_bytes:
                 self.close(
                     f"a frame announces {size} bytes; allowed are 1 to {self.acceptor.max_request_bytes} "
@@ -181,8 +185,10 @@ class Connection(asyncio.BufferedProtocol):
             if frame_end > self._end:
                 break
             self._start = frame_end
-            self.last_active_s = self.acceptor.now_s()
+            self.last_active_s = now_s
             self._handle_frame(self._view[start + _LENGTH_BYTES : frame_end])
+        if self._joined:
+            self._flush_joined()
         if not self.closed:
             self._make_room()
 
@@ -240,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         capacity = len(self._buffer)
         wanted = capacity
         if received >= _LENGTH_BYTES:
-            wanted = _LENGTH_BYTES + _SIZE.unpack_from(self._buffer, self._start)[0]
+            wanted = _LENGTH_BYTES + _unpack_size(self._buffer, self._start)[0]
             if wanted > MIN_CAPACITY_BYTES and not self._reserved:
                 self._reserved = True
                 self.acceptor.budget.reserve(self, wanted)
@@ -288,24 +294,32 @@ class Connection(asyncio.BufferedProtocol):
     # -- bytes out -------------------------------------------------------------------------------------------------
 
     def _send(self, answer: Answer) -> None:
-        transport = self._transport
-        assert transport is not None
-        if len(answer) == 1 and isinstance(answer[0], bytes | bytearray):
-            transport.write(answer[0])
-            return
-        total = 0
+        """Take an answer: a small one is joined with those that follow at once, a large one goes out piece by piece."""
+        size = 0
         for piece in answer:
-            total += len(piece)
-        if total > JOIN_BYTES:
+            size += len(piece)
+        if size > JOIN_BYTES:
+            self._flush_joined()
             self._output.extend(answer)
             self._pump()
             return
         try:
-            joined = b"".join([_read(piece, 0, len(piece)) for piece in answer])
+            for piece in answer:
+                self._joined.append(_read(piece, 0, len(piece)))
         except OSError as error:
             self.close(f"records that were promised cannot be read: {error}")
             return
-        transport.write(joined)
+        self._joined_bytes += size
+        if self._joined_bytes > JOIN_BYTES:
+            self._flush_joined()
+
+    def _flush_joined(self) -> None:
+        joined = self._joined
+        if joined and not self.closed:
+            assert self._transport is not None
+            self._transport.write(joined[0] if len(joined) == 1 else b"".join(joined))
+        self._joined = []
+        self._joined_bytes = 0
 
     def _pump(self) -> None:
         """Write pieces of the answer until it is out or the socket is full."""
@@ -314,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
         output = self._output
         while output and not self._writing_paused and not self.closed:
             piece = output[0]
-            if isinstance(piece, bytes | bytearray | memoryview):
+            if isinstance(piece, _BUFFERS):
                 output.popleft()
                 transport.write(piece)
                 continue
@@ -348,7 +362,7 @@ class Connection(asyncio.BufferedProtocol):
 
 def _read(piece: Buffer | LazyRecords, position: int, size: int) -> Buffer:
     """`size` bytes of one piece. Raises OSError where a file no longer holds what its range promised."""
-    if isinstance(piece, bytes | bytearray | memoryview):
+    if isinstance(piece, _BUFFERS):
         return piece
     data = piece.read(position, size)
     if len(data) != size:
