@@ -47,9 +47,7 @@ STEP = 256 * 1024  # of a file at a time
 FRAME_HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
 ANSWER_HEADER = struct.Struct(">ii")  # size, correlation id
 INT16, INT32, INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
-BATCH = struct.Struct(
-    ">qiibIhi"
-)  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
+BATCH = struct.Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 BATCH_OVERHEAD = 12
 CRC_START = 21
 PRODUCED = struct.Struct(">ihqqq")  # partition, error, base offset, append time, log start offset

@@ -126,9 +126,7 @@ class Producer(Handle):
 
     def produce(self, messages: Messages, count: int) -> None:
         """Blocks while the queue is full. The first `count` messages of the array are sent."""
-        sent = _library.rd_kafka_produce_batch(
-            self._topic, 0, FLAG_BLOCK | FLAG_PARTITION, messages.address, count
-        )
+        sent = _library.rd_kafka_produce_batch(self._topic, 0, FLAG_BLOCK | FLAG_PARTITION, messages.address, count)
         if sent != count:
             raise RuntimeError(f"librdkafka took {sent} of {count} messages")
         self.poll()

@@ -71,6 +71,8 @@ def produce(options: argparse.Namespace) -> dict[str, float]:
     seconds = finished(began)
     report = producer.fresh_statistics(lambda report: report["txmsgs"] >= options.count)
     producer.close()
+    if options.codec != "none" and report["tx_bytes"] > 0.9 * options.count * options.size:
+        raise RuntimeError(f"librdkafka did not use {options.codec}: does the server announce FindCoordinator?")
     return {
         "seconds": seconds,
         "records": options.count,
@@ -175,9 +177,7 @@ def latency(options: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("command", choices=["produce", "consume", "small", "latency"])
-    parser.add_argument(
-        "--bootstrap", required=True, help="HOST:PORT, or 'mock' for librdkafka's mock cluster"
-    )
+    parser.add_argument("--bootstrap", required=True, help="HOST:PORT, or 'mock' for librdkafka's mock cluster")
     parser.add_argument("--topic", default="bench")
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--size", type=int, default=100, help="bytes of one value")

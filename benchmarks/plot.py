@@ -21,9 +21,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for panel, kind, limit in zip(
-        panels, ("produce", "consume"), (PRODUCE_LIMIT, CONSUME_LIMIT), strict=True
-    ):
+    for panel, kind, limit in zip(panels, ("produce", "consume"), (PRODUCE_LIMIT, CONSUME_LIMIT), strict=True):
         cases = {name: one for name, one in results["cases"].items() if name.startswith(kind + " ")}
         names = list(dict.fromkeys(name for one in cases.values() for name in one))
         height = 0.8 / max(len(names), 1)
@@ -35,14 +33,9 @@ def draw(results: dict[str, Any], path: Path) -> None:
         for row, one in enumerate(cases.values()):
             if "floor" in one:
                 most = limit * cpu_per_gb(one["floor"])
-                panel.plot(
-                    [most, most], [row - height / 2, row + 0.8 - height / 2], color="#b3433a", linewidth=1
-                )
+                panel.plot([most, most], [row - height / 2, row + 0.8 - height / 2], color="#b3433a", linewidth=1)
         middle = (len(names) - 1) * height / 2
-        labels = [
-            name.removeprefix(kind + " ").replace("partitions", "p").replace("partition", "p")
-            for name in cases
-        ]
+        labels = [name.removeprefix(kind + " ").replace("partitions", "p").replace("partition", "p") for name in cases]
         panel.set_yticks([row + middle for row in range(len(cases))], labels, fontsize=8)
         panel.invert_yaxis()
         panel.set_xlabel("server CPU seconds per GB of values")

@@ -107,9 +107,7 @@ def _latency(cases: Results, kept: list[bool]) -> list[str]:
         if name != "mock":
             # The floor is here for orientation: only the broker is held to the limit.
             judged = kept if name == "ottla" else []
-            ratios = [
-                _ratio(one[key], mock and mock[key], LATENCY_LIMIT, judged) for key in ("p50_ms", "p99_ms")
-            ]
+            ratios = [_ratio(one[key], mock and mock[key], LATENCY_LIMIT, judged) for key in ("p50_ms", "p99_ms")]
         rows.append(_row([name, *(f"{one[key]:.3f}" for key in ("p50_ms", "p99_ms", "p999_ms")), *ratios]))
     columns = ["1,000/s, linger 0, acks 1", "p50 ms", "p99 ms", "p99.9 ms", "p50 to mock", "p99 to mock"]
     return [*_heading("Produce latency (call to delivery report)", columns), *rows] if rows else []

@@ -192,12 +192,8 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--rounds", type=int, help="kept rounds, each with every server in turn")
     parser.add_argument("--bytes", type=int, help="payload bytes of one throughput case")
-    parser.add_argument(
-        "--directory", type=Path, help="where the servers' directories are made (default: /tmp)"
-    )
-    parser.add_argument(
-        "--output", type=Path, help="directory of JSON, table and plot (default: results/, or none)"
-    )
+    parser.add_argument("--directory", type=Path, help="where the servers' directories are made (default: /tmp)")
+    parser.add_argument("--output", type=Path, help="directory of JSON, table and plot (default: results/, or none)")
     parser.add_argument("--check", action="store_true", help="exit 1 when a ratio is over its limit")
     options = parser.parse_args()
     choice = 1 if options.quick else 0
@@ -213,8 +209,7 @@ def main() -> None:
         "environment": environment(),
         "settings": {"bytes": options.bytes, "rounds": options.rounds, "quick": options.quick},
         "cases": {
-            case: {name: medians(all_of_it) for name, all_of_it in servers.items()}
-            for case, servers in found.items()
+            case: {name: medians(all_of_it) for name, all_of_it in servers.items()} for case, servers in found.items()
         },
         "rounds": found,
     }

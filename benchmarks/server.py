@@ -133,9 +133,7 @@ class Floor(Server):
 
     def create_topic(self, topic: str, partitions: int) -> None:
         if partitions != 1 and not topic.endswith(f"-{partitions}p"):
-            raise ValueError(
-                f"the floor takes the partitions from the topic's name: {topic} is not …-{partitions}p"
-            )
+            raise ValueError(f"the floor takes the partitions from the topic's name: {topic} is not …-{partitions}p")
 
 
 class Ottla(Server):
