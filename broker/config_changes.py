@@ -50,7 +50,9 @@ class ConfigChanges:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
     async def _alter_topic(self, name: str, change: Change, *, validate_only: bool) -> None:
-        self._check_topic(name)
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        self._check_exists(name)
         configs = self._services.configs
         changed = change(await configs.read_topic(name), TOPIC_SETTINGS)
         self._services.config.log_config(changed)
@@ -84,6 +86,9 @@ class ConfigChanges:
         problem = topic_name_problem(name)
         if problem is not None:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        self._check_exists(name)
+
+    def _check_exists(self, name: str) -> None:
         if name not in self._services.metadata.snapshot.topics:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 

@@ -6,11 +6,15 @@ holds that every error class of the packages below has its row.
 
 from __future__ import annotations
 
+import logging
+
 import protocol.errors
 import registry.errors
 import replication.errors
 import storage.errors
 from protocol.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 
 class BrokerError(Exception):
@@ -86,3 +90,11 @@ def code_of(error: BaseException) -> ErrorCode:
         if code is not None:
             return code
     return OSERROR_CODE if isinstance(error, OSError) else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def unexpected_code(error: Exception, what: str) -> ErrorCode:
+    """`code_of`, for handlers that answer a part of a request with it: what nobody mapped is logged."""
+    code = code_of(error)
+    if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        logger.error("%s failed unexpectedly", what, exc_info=error)
+    return code

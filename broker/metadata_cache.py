@@ -98,6 +98,8 @@ class MetadataCache:
         for topic, topic_id, state in partition_states(request):
             if topic not in changed:
                 known = topics.get(topic)
+                if topic_id == ZERO_UUID and known is not None:
+                    topic_id = known.topic_id  # requests before v7 carry none
                 changed[topic] = (topic_id, dict(known.partitions) if known is not None else {})
             partitions = changed[topic][1]
             if state.leader == LEADER_DURING_DELETE:

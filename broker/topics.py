@@ -29,6 +29,8 @@ DEFAULT = -1
 """Partitions or replication factor: the broker's default."""
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""KRaft's: Kafka lets nobody make a topic of this name."""
 
 Assignment = Mapping[int, list[int]]
 
@@ -70,6 +72,8 @@ class Topics:
         validate_only: bool = False,
     ) -> CreatedTopic:
         """Create a topic; its leaders follow. Raises RequestError."""
+        if name == CLUSTER_METADATA_TOPIC:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         await self._check_new_name(name)
         settings = self._checked_settings(name, overrides or {})
         if assignment:
@@ -133,12 +137,14 @@ class Topics:
     ) -> None:
         """Grow a topic to `count` partitions. Raises RequestError."""
         path = TopicZnode.path(name)
+        if topic_name_problem(name) is not None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        if await self._registry.exists(DeleteTopicZnode.path(name)) is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
         try:
             data, stat = await self._registry.get(path)
         except NoNodeError:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.") from None
-        if await self._registry.exists(DeleteTopicZnode.path(name)) is not None:
-            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' is being deleted.")
         znode = TopicZnode.decode(data, path)
         if znode.adding_replicas or znode.removing_replicas:
             raise RequestError(
@@ -163,7 +169,7 @@ class Topics:
         """Ask the controller to delete a topic. Raises RequestError."""
         if not self._config.delete_topic_enable:
             raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        if await self._registry.exists(TopicZnode.path(name)) is None:
+        if topic_name_problem(name) is not None or await self._registry.exists(TopicZnode.path(name)) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         with suppress(NodeExistsError):  # it is on its way out already
             await self._registry.create(DeleteTopicZnode.path(name))

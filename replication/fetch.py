@@ -141,6 +141,8 @@ def _read_partition(
             isolation=params.isolation,
             min_one_message=min_one_message,
         )
+        if info.first_batch_incomplete and not params.hard_max_bytes:
+            info = LogReadInfo(None, True, info.aborted_transactions)  # a part of a batch is of no use to anybody
     except (ReplicationError, StorageError, ProtocolError, OSError) as error:
         return FetchedPartition(request, error=error)
     return FetchedPartition(

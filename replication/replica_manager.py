@@ -210,7 +210,11 @@ class ReplicaManager:
         """
         key = (topic, partition)
         found = self.partitions.get(key)
-        if found is not None and leader_epoch not in (EPOCH_OF_DELETION, NO_EPOCH) and leader_epoch < found.leader_epoch:
+        if (
+            found is not None
+            and leader_epoch not in (EPOCH_OF_DELETION, NO_EPOCH)
+            and leader_epoch < found.leader_epoch
+        ):
             raise FencedLeaderEpochError(f"leader epoch {leader_epoch} is older than {found.leader_epoch}")
         if found is not None and not delete:
             found.make_follower(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 from broker.config_changes import ConfigChanges
 from broker.dynamic_config import replace
-from broker.errors import code_of
+from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -33,7 +34,12 @@ class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
     async def handle(self, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
         """See the module's text."""
         responses = []
+        times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
         for resource in request.resources:
+            if times[(resource.resource_type, resource.resource_name)] > 1:
+                message = "Each resource must appear at most once."
+                responses.append(_response(resource, ErrorCode.INVALID_REQUEST, message))
+                continue
             values = [(config.name, config.value) for config in resource.configs]
             try:
                 await self._changes.alter(
@@ -43,7 +49,7 @@ class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
                     validate_only=request.validate_only,
                 )
             except Exception as error:
-                responses.append(_response(resource, code_of(error), str(error)))
+                responses.append(_response(resource, unexpected_code(error, "AlterConfigs"), str(error)))
             else:
                 responses.append(_response(resource, ErrorCode.NONE, None))
         return AlterConfigsResponse(responses=responses)

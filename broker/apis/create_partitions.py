@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
-from broker.errors import RequestError, code_of
+from broker.errors import RequestError, unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -39,16 +40,19 @@ class CreatePartitionsHandler(Handler[CreatePartitionsRequest, CreatePartitionsR
                 await self._grow(topic, validate_only=request.validate_only)
             except Exception as error:
                 results[topic.name] = CreatePartitionsTopicResult(
-                    name=topic.name, error_code=code_of(error), error_message=str(error)
+                    name=topic.name, error_code=unexpected_code(error, "CreatePartitions"), error_message=str(error)
                 )
                 continue
             results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
         if not request.validate_only:
+            loop = asyncio.get_running_loop()
+            deadline_s = loop.time() + request.timeout_ms / 1000
             for topic in request.topics:
                 result = results[topic.name]
-                if result.error_code == ErrorCode.NONE and not await self._services.topics.wait_until_led(
-                    topic.name, topic.count, request.timeout_ms / 1000
-                ):
+                if result.error_code != ErrorCode.NONE:
+                    continue
+                left_s = deadline_s - loop.time()
+                if left_s <= 0 or not await self._services.topics.wait_until_led(topic.name, topic.count, left_s):
                     result.error_code = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(results=list(results.values()))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from broker.described_config import DescribedConfig
-from broker.errors import RequestError, code_of
+from broker.errors import RequestError, unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -34,19 +35,17 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
         if not self._services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
         times = Counter(topic.name for topic in request.topics)
-        results: dict[str, CreatableTopicResult] = {}
+        results: list[CreatableTopicResult] = []
         for topic in request.topics:
-            if times[topic.name] > 1:
-                error = RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                results[topic.name] = _refused(topic.name, error)
-                continue
             try:
-                results[topic.name] = await self._create(topic, validate_only=request.validate_only)
+                if times[topic.name] > 1:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+                results.append(await self._create(topic, validate_only=request.validate_only))
             except Exception as error:
-                results[topic.name] = _refused(topic.name, error)
+                results.append(_refused(topic.name, error))
         if not request.validate_only:
             await self._wait(request, results)
-        return CreateTopicsResponse(topics=list(results.values()))
+        return CreateTopicsResponse(topics=results)
 
     async def _create(self, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
         assignments = [one.partition_index for one in topic.assignments]
@@ -74,26 +73,31 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
             configs=[_config(one) for one in self._services.configs.dynamic.describe_topic(settings)],
         )
 
-    async def _wait(self, request: CreateTopicsRequest, results: dict[str, CreatableTopicResult]) -> None:
+    async def _wait(self, request: CreateTopicsRequest, results: list[CreatableTopicResult]) -> None:
         """Wait for leaders. With a timeout of 0 or less nobody waits, and Kafka says REQUEST_TIMED_OUT."""
-        for result in results.values():
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + request.timeout_ms / 1000
+        for result in results:
             if result.error_code != ErrorCode.NONE:
                 continue
+            left_s = deadline_s - loop.time()
             partitions = result.num_partitions
-            if not await self._services.topics.wait_until_led(result.name, partitions, request.timeout_ms / 1000):
+            if left_s <= 0 or not await self._services.topics.wait_until_led(result.name, partitions, left_s):
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
-                result.error_message = "The topic is created, but not all of its partitions have a leader yet."
+                result.num_partitions = DEFAULT
+                result.replication_factor = DEFAULT
+                result.configs = []
 
     def failed(self, request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
         """Every topic of the request failed."""
-        names = dict.fromkeys(topic.name for topic in request.topics)
-        return CreateTopicsResponse(topics=[_refused(name, RequestError(code, code.name)) for name in names])
+        error = RequestError(code, code.name)
+        return CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
 
 
 def _refused(name: str, error: Exception) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=name,
-        error_code=code_of(error),
+        error_code=unexpected_code(error, "CreateTopics"),
         error_message=str(error),
         num_partitions=DEFAULT,
         replication_factor=DEFAULT,

@@ -6,6 +6,7 @@ from broker.errors import code_of
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
+from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -41,13 +42,15 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
         )
 
     def _delete(self, topic: str, one: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+        if topic in INTERNAL_TOPICS:
+            return _failed(one, ErrorCode.INVALID_TOPIC_EXCEPTION)
         try:
             partition = self._services.replicas.partition(topic, one.partition_index)
             log = partition.leader_log()
             if "delete" not in log.config.cleanup_policy:
                 return _failed(one, ErrorCode.POLICY_VIOLATION)
             low_watermark = partition.delete_records_before(one.offset)
-        except (ReplicationError, StorageError) as error:
+        except (ReplicationError, StorageError, OSError) as error:
             return _failed(one, code_of(error))
         return DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=low_watermark)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from broker.errors import RequestError, code_of
+import asyncio
+
+from broker.errors import RequestError, unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -32,29 +34,34 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
         """See the module's text."""
         if not self._services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
+        topics = _topics(request)
+        if not self._services.config.delete_topic_enable:
+            is_old = context.api_version < FIRST_VERSION_WITH_DISABLED_CODE
+            return self.failed(request, ErrorCode.INVALID_REQUEST if is_old else ErrorCode.TOPIC_DELETION_DISABLED)
+        if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in topics):
+            return self.failed(request, ErrorCode.INVALID_REQUEST)
         results = []
-        for topic in _topics(request):
+        for topic in topics:
+            name = topic.name
+            code = ErrorCode.NONE
             try:
                 name = self._name_of(topic)
                 await self._services.topics.delete(name)
             except Exception as error:
-                code = code_of(error)
-                if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < FIRST_VERSION_WITH_DISABLED_CODE:
-                    code = ErrorCode.INVALID_REQUEST
-                results.append(_result(topic, topic.name, code, str(error)))
-                continue
-            results.append(_result(topic, name, ErrorCode.NONE, None))
+                code = unexpected_code(error, "DeleteTopics")
+            results.append(_result(topic, name, code))
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + request.timeout_ms / 1000
         for result in results:
             if result.error_code == ErrorCode.NONE:
                 assert result.name is not None
-                if not await self._services.topics.wait_until_deleted(result.name, request.timeout_ms / 1000):
+                left_s = deadline_s - loop.time()
+                if left_s <= 0 or not await self._services.topics.wait_until_deleted(result.name, left_s):
                     result.error_code = ErrorCode.REQUEST_TIMED_OUT
         return DeleteTopicsResponse(responses=results)
 
     def _name_of(self, topic: DeleteTopicState) -> str:
         if topic.name is not None:
-            if topic.topic_id != ZERO_UUID:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")
             return topic.name
         name = self._services.metadata.snapshot.topic_names.get(topic.topic_id)
         if name is None:
@@ -63,14 +70,12 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
 
     def failed(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
         """Every topic of the request failed."""
-        return DeleteTopicsResponse(
-            responses=[_result(topic, topic.name, code, code.name) for topic in _topics(request)]
-        )
+        return DeleteTopicsResponse(responses=[_result(topic, topic.name, code) for topic in _topics(request)])
 
 
 def _topics(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
     return request.topics or [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
 
 
-def _result(topic: DeleteTopicState, name: str | None, code: ErrorCode, message: str | None) -> DeletableTopicResult:
-    return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code, error_message=message)
+def _result(topic: DeleteTopicState, name: str | None, code: ErrorCode) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code)

@@ -35,8 +35,13 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 from protocol.uuid import ZERO_UUID
-from replication.errors import FencedLeaderEpochError, NotLeaderOrFollowerError, UnknownTopicIdError
-from replication.fetch import FetchedPartition, FetchParams, FetchPartition
+from replication.errors import (
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from replication.fetch import CONSUMER, FetchedPartition, FetchParams, FetchPartition
 from replication.partition import Isolation
 
 FIRST_VERSION_WITH_SESSIONS = 7
@@ -65,6 +70,8 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         replica_id = (
             request.replica_state.replica_id if version >= FIRST_VERSION_WITH_REPLICA_STATE else request.replica_id
         )
+        if replica_id < 0:
+            replica_id = CONSUMER  # -2 was for debugging tools: consumers, too
         try:
             session, is_incremental = self._session(request, version, is_follower=replica_id >= 0)
         except FetchSessionError as error:
@@ -100,8 +107,6 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             if request.session_epoch == FINAL_EPOCH:
                 return None, False
             wanted = self._wanted(request, version)
-            if not wanted:
-                return None, False
             session = sessions.create(len(wanted), is_follower=is_follower, uses_topic_ids=uses_topic_ids)
             if session is not None:
                 session.update(wanted, ())
@@ -116,6 +121,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             session.update(self._wanted(request, version), forgotten)
         if not session.partitions:
             sessions.remove(session.id)
+            return None, False
         return session, True
 
     def _wanted(self, request: FetchRequest, version: int) -> list[tuple[Key, FetchPartition]]:
@@ -193,7 +199,7 @@ class _Answer:
                 cached = session.partitions.get(key)
                 if cached is not None and not cached.must_tell(one) and self._is_incremental:
                     continue
-                if one.size_bytes:
+                if one.size_bytes and self._is_incremental:
                     with_data.append(key)
             data = self._partition_data(one, endpoints)
             if topics and (topics[-1].topic, topics[-1].topic_id) == (request.topic, request.topic_id):
@@ -216,9 +222,9 @@ class _Answer:
         info = one.info
         assert info is not None
         records: Buffer | LazyRecords = b"" if info.records is None else info.records
-        if self._context.api_version < FIRST_VERSION_WITH_ZSTD and info.records is not None:
+        if self._context.api_version < FIRST_VERSION_WITH_ZSTD:
             try:
-                records = self._for_old_client(request, info.records)
+                records = self._for_old_client(request, records)
             except ProtocolError as error:
                 return PartitionData(
                     partition_index=request.partition,
@@ -253,7 +259,7 @@ class _Answer:
             partition_index=request.partition,
             error_code=code_of(error),
             high_watermark=-1,
-            aborted_transactions=[] if not isinstance(error, NotLeaderOrFollowerError) else None,
+            aborted_transactions=[] if isinstance(error, UnknownTopicOrPartitionError | UnknownTopicIdError) else None,
             records=b"",
         )
         if self._context.api_version >= FIRST_VERSION_WITH_LEADER and isinstance(
@@ -268,7 +274,7 @@ class _Answer:
                     endpoints[node.id] = NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
         return data
 
-    def _for_old_client(self, request: FetchPartition, records: LazyRecords) -> Buffer | LazyRecords:
+    def _for_old_client(self, request: FetchPartition, records: Buffer | LazyRecords) -> Buffer | LazyRecords:
         """What a client before v10 may get: no zstd, and before v4 no record batches of magic 2."""
         version = self._context.api_version
         topic_config = self._services.configs.topic_config(request.topic)
@@ -281,4 +287,5 @@ class _Answer:
         if not topic_config.message_downconversion_enable:
             raise UnsupportedVersionError(f"message.downconversion.enable is false for {request.topic}")
         magic = 1 if version >= FIRST_VERSION_WITH_MAGIC_1 else 0
-        return down_convert(records.read(0, len(records)), magic, first_offset=request.offset)
+        data = records if isinstance(records, bytes | bytearray | memoryview) else records.read(0, len(records))
+        return down_convert(data, magic, first_offset=request.offset)

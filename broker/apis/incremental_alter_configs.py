@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 from broker.config_changes import ConfigChanges
 from broker.dynamic_config import alter
-from broker.errors import code_of
+from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -35,7 +36,12 @@ class IncrementalAlterConfigsHandler(Handler[IncrementalAlterConfigsRequest, Inc
     ) -> IncrementalAlterConfigsResponse:
         """See the module's text."""
         responses = []
+        times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
         for resource in request.resources:
+            if times[(resource.resource_type, resource.resource_name)] > 1:
+                message = "Each resource must appear at most once."
+                responses.append(_response(resource, ErrorCode.INVALID_REQUEST, message))
+                continue
             operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
             try:
                 await self._changes.alter(
@@ -45,7 +51,7 @@ class IncrementalAlterConfigsHandler(Handler[IncrementalAlterConfigsRequest, Inc
                     validate_only=request.validate_only,
                 )
             except Exception as error:
-                responses.append(_response(resource, code_of(error), str(error)))
+                responses.append(_response(resource, unexpected_code(error, "IncrementalAlterConfigs"), str(error)))
             else:
                 responses.append(_response(resource, ErrorCode.NONE, None))
         return IncrementalAlterConfigsResponse(responses=responses)

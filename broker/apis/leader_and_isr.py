@@ -15,6 +15,7 @@ from protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from protocol.uuid import ZERO_UUID
+from replication.errors import StaleBrokerEpochError, StaleControllerEpochError
 
 FIRST_VERSION_WITH_TOPIC_IDS = 5
 
@@ -29,10 +30,13 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         self._services = services
 
     async def handle(self, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
-        """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
-        self._services.check_broker_epoch(request.broker_epoch)
+        """See the module's text."""
         replicas = self._services.replicas
-        replicas.check_controller_epoch(request.controller_epoch)
+        try:
+            self._services.check_broker_epoch(request.broker_epoch)
+            replicas.check_controller_epoch(request.controller_epoch)
+        except (StaleBrokerEpochError, StaleControllerEpochError) as error:
+            return _refused(request, code_of(error), context.api_version)
         states = _states(request)
         await self._services.configs.load_topics({topic for topic, _, _ in states})
         outcomes = replicas.become_leader_or_follower(states)
@@ -57,6 +61,31 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
     def failed(self, request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
         """The whole request was refused."""
         return LeaderAndIsrResponse(error_code=code)
+
+
+def _refused(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
+    """The answer for a request of the past: refused whole, and each partition in it."""
+    if version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return LeaderAndIsrResponse(
+            error_code=code,
+            partition_errors=[
+                LeaderAndIsrPartitionError(topic_name=topic, partition_index=state.partition_index, error_code=code)
+                for topic, _, state in _states(request)
+            ],
+        )
+    return LeaderAndIsrResponse(
+        error_code=code,
+        topics=[
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=[
+                    LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=code)
+                    for state in topic.partition_states
+                ],
+            )
+            for topic in request.topic_states
+        ],
+    )
 
 
 def _states(request: LeaderAndIsrRequest) -> list[tuple[str, bytes, LeaderAndIsrPartitionState]]:

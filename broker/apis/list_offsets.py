@@ -34,7 +34,8 @@ UNKNOWN = -1
 
 FIRST_VERSION_WITH_EPOCH = 4
 
-FIRST_VERSION_WITH = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+FIRST_VERSION_WITH = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+NEVER = 1 << 15
 
 
 class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
@@ -49,7 +50,7 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
     def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
         """See the module's text."""
         isolation = Isolation(request.isolation_level == 1)
-        if request.replica_id != CONSUMER and request.replica_id != -2:
+        if request.replica_id != CONSUMER:
             isolation = Isolation.LOG_END
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
@@ -71,7 +72,7 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
     def _lookup(
         self, topic: str, asked: ListOffsetsPartition, isolation: Isolation, version: int
     ) -> ListOffsetsPartitionResponse:
-        if asked.timestamp < 0 and version < FIRST_VERSION_WITH.get(asked.timestamp, 0):
+        if asked.timestamp < 0 and version < FIRST_VERSION_WITH.get(asked.timestamp, NEVER):
             return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
         try:
             partition = self._services.replicas.partition(topic, asked.partition_index)

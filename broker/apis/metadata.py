@@ -29,7 +29,6 @@ from protocol.messages.update_metadata import UpdateMetadataPartitionState
 from protocol.uuid import ZERO_UUID
 
 FIRST_VERSION_WITH_NULL_TOPICS = 1
-FIRST_VERSION_WITH_OFFLINE_REPLICAS = 5
 FIRST_VERSION_WITH_CREATION_FLAG = 4
 FIRST_VERSION_WITH_IDS = 12
 LAST_VERSION_WITHOUT_LISTENER_ERROR = 5
@@ -58,6 +57,10 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         if asked is None or (context.api_version < FIRST_VERSION_WITH_NULL_TOPICS and not asked):
             topics = [self._topic(topic, snapshot, context, request) for topic in snapshot.topics.values()]
             return self._response(topics, request, context)
+        if context.api_version < FIRST_VERSION_WITH_IDS and any(
+            topic.name is None or topic.topic_id != ZERO_UUID for topic in asked
+        ):
+            return self.failed(request, ErrorCode.INVALID_REQUEST)
         may_create = (
             request.allow_auto_topic_creation or context.api_version < FIRST_VERSION_WITH_CREATION_FLAG
         ) and self._services.config.auto_create_topics_enable
@@ -111,8 +114,12 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
     ) -> list[MetadataResponseTopic]:
         snapshot = self._services.metadata.snapshot
         answers: list[MetadataResponseTopic] = []
+        seen: set[tuple[str | None, bytes]] = set()
         for topic in asked:
             name = topic.name
+            if (name, topic.topic_id) in seen:
+                continue
+            seen.add((name, topic.topic_id))
             if name is None:
                 name = snapshot.topic_names.get(topic.topic_id)
                 if name is None:
@@ -129,7 +136,14 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION
             else:
                 code = creation_errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            answers.append(MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS))
+            answers.append(
+                MetadataResponseTopic(
+                    error_code=code,
+                    name=name,
+                    is_internal=name in INTERNAL_TOPICS,
+                    topic_authorized_operations=_topic_operations(request),
+                )
+            )
         return answers
 
     def _topic(
@@ -144,9 +158,7 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
             partitions=[
                 _partition(state, snapshot, reachable, context.api_version) for state in topic.partitions.values()
             ],
-            topic_authorized_operations=(
-                operations_on(Resource.TOPIC) if request.include_topic_authorized_operations else NOT_ASKED
-            ),
+            topic_authorized_operations=_topic_operations(request),
         )
 
     def _response(
@@ -175,6 +187,10 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         )
 
 
+def _topic_operations(request: MetadataRequest) -> int:
+    return operations_on(Resource.TOPIC) if request.include_topic_authorized_operations else NOT_ASKED
+
+
 def _no_name(context: RequestContext) -> str | None:
     return None if context.api_version >= FIRST_VERSION_WITH_IDS else ""
 
@@ -182,11 +198,12 @@ def _no_name(context: RequestContext) -> str | None:
 def _partition(
     state: UpdateMetadataPartitionState, snapshot: Snapshot, reachable: set[int], version: int
 ) -> MetadataResponsePartition:
-    if version < FIRST_VERSION_WITH_OFFLINE_REPLICAS:
-        # These clients learn of dead brokers by their absence.
+    if version == 0:
+        # The first clients learn of dead brokers by their absence.
         replicas = [replica for replica in state.replicas if replica in reachable]
         isr = [replica for replica in state.isr if replica in reachable]
-        code = ErrorCode.NONE if len(replicas) == len(state.replicas) else ErrorCode.REPLICA_NOT_AVAILABLE
+        complete = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)
+        code = ErrorCode.NONE if complete else ErrorCode.REPLICA_NOT_AVAILABLE
     else:
         replicas, isr, code = state.replicas, state.isr, ErrorCode.NONE
     leader = state.leader

@@ -44,7 +44,7 @@ class OffsetForLeaderEpochHandler(Handler[OffsetForLeaderEpochRequest, OffsetFor
             partition = self._services.replicas.partition(topic, asked.partition)
             log = partition.leader_log(asked.current_leader_epoch)
             epoch, end_offset = log.end_offset_for_epoch(asked.leader_epoch)
-        except (ReplicationError, StorageError) as error:
+        except (ReplicationError, StorageError, OSError) as error:
             return EpochEndOffset(partition=asked.partition, error_code=code_of(error))
         return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 

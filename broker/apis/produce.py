@@ -12,13 +12,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from broker.errors import code_of
+from broker.errors import RequestError, code_of
 from broker.handler import Handler, Needs, Operation, Resource, then
 from broker.network.connection import CloseConnectionError
+from broker.produced_records import check_records
 from broker.request_context import RequestContext
 from broker.services import Services
+from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
-from protocol.errors import InvalidRecordError, ProtocolError
+from protocol.errors import ProtocolError
 from protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -36,8 +38,18 @@ from storage.errors import InvalidTimestampError, RecordValidationError, Storage
 
 FIRST_VERSION_WITH_LEADER = 10
 INVALID_OFFSET = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 INTERNAL_CLIENT_ID = "__admin_client"
+WITHOUT_LOG_START_OFFSET = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""After all other errors Kafka says where the log begins."""
 
 
 class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
@@ -55,8 +67,7 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
     ) -> ProduceResponse | asyncio.Future[ProduceResponse] | Coroutine[Any, Any, ProduceResponse | None] | None:
         """See the module's text. Raises CloseConnectionError for an error under acks=0."""
         if request.acks not in (0, 1, ACKS_ALL):
-            response = self.failed(request, ErrorCode.INVALID_REQUIRED_ACKS)
-            return self._answered(request, response)
+            return self.failed(request, ErrorCode.INVALID_REQUIRED_ACKS)
         required: dict[TopicPartition, int] = {}
         unflushed: dict[TopicPartition, int] = {}
         partitions: dict[TopicPartition, PartitionProduceResponse] = {}
@@ -94,8 +105,7 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         def committed(outcomes: dict[TopicPartition, Exception | None]) -> ProduceResponse:
             for key, error in outcomes.items():
                 if error is not None:
-                    partitions[key].error_code = code_of(error)
-                    partitions[key].base_offset = INVALID_OFFSET
+                    partitions[key].error_code = code_of(error)  # what was appended stays: so does its offset
             return response
 
         return then(waiting, committed)
@@ -135,13 +145,18 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
     ) -> PartitionProduceResponse:
         acks = request.acks
         try:
+            records = check_records(
+                data.records, context.api_version, transactional=request.transactional_id is not None
+            )
             if topic in INTERNAL_TOPICS and context.client_id != INTERNAL_CLIENT_ID:
-                return _failed_partition(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-            records = data.records
-            if not isinstance(records, memoryview):
-                raise InvalidRecordError(f"Produce without records for {topic}-{data.index}")
+                raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients do not write to {topic}")
+        except (ProtocolError, RequestError) as error:
+            exists = self._services.metadata.snapshot.partition(topic, data.index) is not None
+            code = code_of(error) if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return _failed_partition(data.index, code)
+        try:
             info = self._replicas.append(topic, data.index, records, acks)
-        except (ReplicationError, StorageError, ProtocolError) as error:
+        except (ReplicationError, StorageError, ProtocolError, OSError) as error:
             return self._refused(topic, data.index, error)
         if acks == ACKS_ALL:
             required[(topic, data.index)] = info.last_offset + 1
@@ -156,11 +171,13 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
 
     def _refused(self, topic: str, index: int, error: Exception) -> PartitionProduceResponse:
         """The answer for a partition that took nothing."""
-        response = _failed_partition(index, code_of(error))
-        partition = self._replicas.partitions.get((topic, index))
-        if isinstance(error, RecordValidationError | InvalidTimestampError):
+        code = code_of(error)
+        response = _failed_partition(index, code)
+        if code not in WITHOUT_LOG_START_OFFSET:
+            partition = self._replicas.partitions.get((topic, index))
             if partition is not None and partition.log is not None:
                 response.log_start_offset = partition.log.log_start_offset
+        if isinstance(error, RecordValidationError | InvalidTimestampError):
             response.error_message = str(error)
             response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)

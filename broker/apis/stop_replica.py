@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from broker.errors import code_of
+from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -41,7 +41,7 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
                 await replicas.stop_replica(topic, partition, leader_epoch, delete=delete)
             except Exception as error:
                 logger.warning("%s-%d: StopReplica failed: %s", topic, partition, error)
-                code = code_of(error)
+                code = unexpected_code(error, "StopReplica")
             errors.append(StopReplicaPartitionError(topic_name=topic, partition_index=partition, error_code=code))
         return StopReplicaResponse(partition_errors=errors)
 

@@ -6,7 +6,14 @@ from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
 from protocol.error_codes import ErrorCode
-from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from protocol.messages.update_metadata import (
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+
+FIRST_VERSION_WITH_LISTENERS = 3
+SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
 class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataResponse]):
@@ -22,6 +29,8 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
         self._services.replicas.check_controller_epoch(request.controller_epoch)
+        if context.api_version < FIRST_VERSION_WITH_LISTENERS:
+            _name_listeners(request)
         for topic in {topic for topic, _ in self._services.metadata.update(request)}:
             self._services.configs.forget_topic(topic)
         return UpdateMetadataResponse()
@@ -29,3 +38,12 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
     def failed(self, request: UpdateMetadataRequest, code: ErrorCode) -> UpdateMetadataResponse:
         """The whole request was refused."""
         return UpdateMetadataResponse(error_code=code)
+
+
+def _name_listeners(request: UpdateMetadataRequest) -> None:
+    """Old versions name no listeners: there, a listener is called by its security protocol; v0 knows only PLAINTEXT."""
+    for broker in request.live_brokers:
+        if not broker.endpoints and broker.v0_host:
+            broker.endpoints = [UpdateMetadataEndpoint(host=broker.v0_host, port=broker.v0_port, security_protocol=0)]
+        for endpoint in broker.endpoints:
+            endpoint.listener = SECURITY_PROTOCOLS.get(endpoint.security_protocol, "")

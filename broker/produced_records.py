@@ -1,0 +1,84 @@
+"""What a Produce request may carry for one partition, by its version.
+
+Up to version 2 that is a message set of any magic, as old clients send them; from 3 on exactly one record batch of
+magic 2, and zstd only from 7 on (KIP-110). What is refused here never reaches a log.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from broker.errors import RequestError
+from protocol.buffer import Buffer
+from protocol.compression import CompressionType
+from protocol.error_codes import ErrorCode
+from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
+from protocol.record_batch import LOG_OVERHEAD
+
+FIRST_VERSION_WITH_BATCHES = 3
+FIRST_VERSION_WITH_ZSTD = 7
+
+_UP_TO_ATTRIBUTES = struct.Struct(">qiibih")  # base offset, length, leader epoch, magic, crc, attributes
+_MIN_LENGTH = 14  # Kafka's: the header of a message of magic 0 behind offset and length
+_MAGIC_2 = 2
+_CODEC = 0x07
+_TRANSACTIONAL = 0x10
+
+
+def check_records(records: Buffer | None, version: int, *, transactional: bool) -> memoryview:
+    """The records, where the version of the request allows them; `transactional`: it has a transactional id.
+
+    Raises InvalidRecordError (also for null), CorruptRecordError, UnsupportedCompressionError, and RequestError for a
+    batch of a transaction without a transactional id.
+    """
+    if records is None:
+        raise InvalidRecordError("Produce without records")
+    if not isinstance(records, memoryview):
+        records = memoryview(records)
+    if version < FIRST_VERSION_WITH_BATCHES:
+        return records
+    size = len(records)
+    if size >= _UP_TO_ATTRIBUTES.size:
+        _, length, _, magic, _, attributes = _UP_TO_ATTRIBUTES.unpack_from(records)
+        codec = attributes & _CODEC
+        if (
+            magic == _MAGIC_2
+            and length + LOG_OVERHEAD == size
+            and (codec != CompressionType.ZSTD or version >= FIRST_VERSION_WITH_ZSTD)
+            and (transactional or not attributes & _TRANSACTIONAL)
+        ):
+            return records
+        if magic == _MAGIC_2 and attributes & _TRANSACTIONAL and not transactional:
+            raise RequestError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of a transaction without a transactional id"
+            )
+    _refuse_oddities(records, version)
+    return records
+
+
+def _refuse_oddities(records: memoryview, version: int) -> None:
+    length, magic = _batch_at(records, 0)
+    if length == 0:
+        raise InvalidRecordError(f"Produce v{version} needs a record batch for each partition")
+    if magic != _MAGIC_2:
+        raise InvalidRecordError(f"Produce v{version} takes record batches of magic 2 only, not {magic}")
+    attributes = int.from_bytes(records[21:23], "big")
+    if attributes & _CODEC == CompressionType.ZSTD and version < FIRST_VERSION_WITH_ZSTD:
+        raise UnsupportedCompressionError(f"Produce v{version} cannot carry zstd")
+    if _batch_at(records, length)[0]:
+        raise InvalidRecordError(f"Produce v{version} takes one record batch for each partition only")
+
+
+def _batch_at(records: memoryview, position: int) -> tuple[int, int]:
+    """(size, magic) of the complete batch or message at `position`; size 0 where there is none."""
+    rest = len(records) - position
+    if rest <= LOG_OVERHEAD + 4:
+        return 0, 0
+    length = int.from_bytes(records[position + 8 : position + 12], "big", signed=True)
+    if length < _MIN_LENGTH:
+        raise CorruptRecordError(position, f"a record batch of {length} bytes")
+    magic = records[position + 16]
+    if magic > _MAGIC_2:
+        raise CorruptRecordError(position + 16, f"magic {magic}")
+    size = length + LOG_OVERHEAD
+    return (size, magic) if size <= rest else (0, magic)
