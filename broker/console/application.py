@@ -116,9 +116,7 @@ class Console:
     async def _cluster(self, request: web.Request) -> web.Response:
         server = self._server
         uptime_s = asyncio.get_running_loop().time() - server.started_s
-        cluster = describe_cluster(
-            server.services, server.broker, version=self._version, uptime_s=uptime_s
-        )
+        cluster = describe_cluster(server.services, server.broker, version=self._version, uptime_s=uptime_s)
         response = web.Response(
             body=json.dumps(cluster, separators=(",", ":")).encode(),
             content_type="application/json",
@@ -141,9 +139,7 @@ class _StaticFile:
         headers = {"ETag": self._tag, "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == self._tag:
             return web.Response(status=304, headers=headers)
-        response = web.Response(
-            body=self._body, content_type=self._content_type, charset="utf-8", headers=headers
-        )
+        response = web.Response(body=self._body, content_type=self._content_type, charset="utf-8", headers=headers)
         response.enable_compression()
         return response
 

@@ -53,9 +53,7 @@ def _by_topic(read: Callable[[Services], Mapping[str, int]]) -> Callable[[Source
 
 
 def _by_log(read: Callable[[Log], int]) -> Callable[[Source], Readings]:
-    return lambda source: [
-        ((log.topic, str(log.partition)), read(log)) for log in _logs(source.services)
-    ]
+    return lambda source: [((log.topic, str(log.partition)), read(log)) for log in _logs(source.services)]
 
 
 def used_apis(source: Source) -> Iterator[ApiMetrics]:

@@ -81,9 +81,7 @@ class ConsoleServer:
     async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
         loop = asyncio.get_running_loop()
         flags = socket.AI_PASSIVE
-        found = await loop.getaddrinfo(
-            self.host or None, self._configured_port, type=socket.SOCK_STREAM, flags=flags
-        )
+        found = await loop.getaddrinfo(self.host or None, self._configured_port, type=socket.SOCK_STREAM, flags=flags)
         return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
 
     async def _first_connection(self) -> None:

@@ -9,7 +9,6 @@ import aiohttp
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from support.broker import ROOT, running_broker, until
 
 from broker.broker import Broker
 from broker.console.exposition import Exposition
@@ -19,6 +18,7 @@ from client.admin import Admin
 from client.producer import Producer
 from client.reader import Reader
 from client.topic_partition import TopicPartition
+from support.broker import ROOT, running_broker, until
 
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 MESSAGES = 30
@@ -197,9 +197,7 @@ async def test_openmetrics_where_the_scraper_asks_for_it(tmp_path: Path) -> None
         accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
         async with (
             aiohttp.ClientSession() as http,
-            http.get(
-                f"http://127.0.0.1:{broker.console.port}/metrics", headers={"Accept": accept}
-            ) as response,
+            http.get(f"http://127.0.0.1:{broker.console.port}/metrics", headers={"Accept": accept}) as response,
         ):
             assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
             families = {family.name: family for family in parse_openmetrics(await response.text())}

@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from support.broker import BrokerProcess, running_broker
-from support.browser import Browser, browser, require_browser
-
 from broker.broker import Broker
 from client.admin import Admin
 from client.producer import Producer
+from support.broker import BrokerProcess, running_broker
+from support.browser import Browser, browser, require_browser
 
 STATE = "return document.getElementById('state').textContent === arguments[0]"
 NAMES = "return [...document.querySelectorAll('#topics > tbody:not([hidden]) .name')].map((one) => one.textContent)"
@@ -68,7 +67,9 @@ async def test_page_from_the_first_topic_to_messages(tmp_path: Path) -> None:
             for number in range(1500):
                 producer.send_nowait("orders", partition=1, value=b"%d" % number)
             await producer.flush()
-            rows = await chromium.wait_for(f"const rows = (() => {{{PARTITIONS}}})(); return rows[1][3] === '1,500' && rows")
+            rows = await chromium.wait_for(
+                f"const rows = (() => {{{PARTITIONS}}})(); return rows[1][3] === '1,500' && rows"
+            )
             assert rows[0][:4] == ["0", "0", "0", "0"]
             assert rows[1][:4] == ["1", "0", "1,500", "1,500"]
             assert rows[1][4].endswith("KiB")

@@ -1,6 +1,6 @@
 """A headless Chromium, driven by chromedriver over the W3C WebDriver protocol.
 
-Asynchronous, so that the broker that it looks at can live in the same event loop; that is also why this is not selenium.
+Asynchronous, so that the broker that it looks at can live in the same event loop: that is why this is not selenium.
 """
 
 import asyncio
@@ -78,10 +78,10 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await self._devtools("Emulation.setEmulatedMedia", {"features": features})
 
-    async def screenshot(self, path: Path) -> None:
-        """Write the whole page as PNG."""
+    async def screenshot(self) -> bytes:
+        """The whole page as PNG."""
         answer = await self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
-        path.write_bytes(base64.b64decode(answer["data"]))
+        return base64.b64decode(answer["data"])
 
     async def problems(self) -> list[str]:
         """What the browser logged as an error since the last call: uncaught exceptions, refused resources."""
@@ -102,7 +102,8 @@ class Browser:
 @asynccontextmanager
 async def browser(profile: Path) -> AsyncIterator[Browser]:
     """A browser with a profile directory of its own."""
-    assert CHROMIUM and CHROMEDRIVER
+    assert CHROMIUM
+    assert CHROMEDRIVER
     driver = await asyncio.create_subprocess_exec(
         CHROMEDRIVER, "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
