@@ -23,6 +23,15 @@ BASE_TIME_MS = 1_700_000_000_000
 EXPECTED = sorted(path.stem for path in (LOG_DIRS / "expected").glob("*.json"))
 
 
+class UnsyncedFileSystem(FileSystem):
+    """Real files without fsync: what is synced has its own tests, the others need not wait for the disk."""
+
+    fsync = staticmethod(lambda fd: None)
+
+    def sync_path(self, path: str) -> None:
+        pass
+
+
 def expected(name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((LOG_DIRS / "expected" / f"{name}.json").read_text())
     return content
@@ -56,7 +65,7 @@ def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_
     return Log.open(
         directory,
         LogConfig().with_overrides(**settings),
-        fs=of_open.pop("fs", None) or FileSystem(),
+        fs=of_open.pop("fs", None) or UnsyncedFileSystem(),
         now_ms=lambda: now_ms,
         clean_shutdown=clean,
         **of_open,
