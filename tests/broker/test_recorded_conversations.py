@@ -92,43 +92,45 @@ async def test_version_sweep(tmp_path):
     fetched = next(response_of(r) for q, r in pairs if q["api_name"] == "Fetch" and q["api_version"] == 12)
     stored = {one.base_offset: bytes(one.buffer) for one in iter_batches(fetched.responses[0].partitions[0].records)}
     assert sorted(stored) == list(range(12))
-    async with running_broker(tmp_path / "data", auto_create_topics_enable="false") as broker:
-        async with wire_client(broker.bootstrap_servers) as client:
-            topic_id = await create_topic(client, "sweep")
-            end_offset = 0
-            compared = 0
-            for asked, recorded in pairs:
-                version = asked["api_version"]
-                expected = response_of(recorded)
-                if asked["api_name"] in ("Metadata", "ApiVersions"):
-                    if version == 0 and asked["decoded"].get("topics") == []:
-                        continue  # all topics of that cluster
-                    if asked["api_name"] == "Metadata" and asked["decoded"]["topics"] is None:
-                        continue
-                upto = 12 if asked["api_name"] not in ("Produce", "Metadata", "ApiVersions") else end_offset
-                if asked["api_name"] == "Produce":
-                    upto = expected.responses[0].partition_responses[0].base_offset
-                while end_offset < upto:  # not all of the recorded conversation was kept
-                    data = bytearray(stored[end_offset])
-                    set_base_offset(data, 0, 0)
-                    assert (await append(client, "sweep", data)).base_offset == end_offset
-                    end_offset += 1
-                answer = await client.call(ours(request_of(asked), topic_id), version)
-                if asked["api_name"] == "Produce":
-                    end_offset += 1
-                only_partition_0(expected)
-                if asked["api_name"] == "ApiVersions":
-                    mine = {row.api_key: row for row in answer.api_keys}
-                    theirs = {row.api_key: row for row in expected.api_keys}
-                    assert mine.keys() <= theirs.keys()
-                    for key, row in mine.items():
-                        assert (row.min_version, row.max_version) == (theirs[key].min_version, theirs[key].max_version)
-                    answer.api_keys = expected.api_keys = []
-                if asked["api_name"] == "Fetch" and version < 4:
-                    without_padding(answer, expected)
-                assert comparable(answer, version) == comparable(expected, version), (asked["api_name"], version)
-                compared += 1
-            assert compared == 33
+    async with (
+        running_broker(tmp_path / "data", auto_create_topics_enable="false") as broker,
+        wire_client(broker.bootstrap_servers) as client,
+    ):
+        topic_id = await create_topic(client, "sweep")
+        end_offset = 0
+        compared = 0
+        for asked, recorded in pairs:
+            version = asked["api_version"]
+            expected = response_of(recorded)
+            if asked["api_name"] in ("Metadata", "ApiVersions"):
+                if version == 0 and asked["decoded"].get("topics") == []:
+                    continue  # all topics of that cluster
+                if asked["api_name"] == "Metadata" and asked["decoded"]["topics"] is None:
+                    continue
+            upto = 12 if asked["api_name"] not in ("Produce", "Metadata", "ApiVersions") else end_offset
+            if asked["api_name"] == "Produce":
+                upto = expected.responses[0].partition_responses[0].base_offset
+            while end_offset < upto:  # not all of the recorded conversation was kept
+                data = bytearray(stored[end_offset])
+                set_base_offset(data, 0, 0)
+                assert (await append(client, "sweep", data)).base_offset == end_offset
+                end_offset += 1
+            answer = await client.call(ours(request_of(asked), topic_id), version)
+            if asked["api_name"] == "Produce":
+                end_offset += 1
+            only_partition_0(expected)
+            if asked["api_name"] == "ApiVersions":
+                mine = {row.api_key: row for row in answer.api_keys}
+                theirs = {row.api_key: row for row in expected.api_keys}
+                assert mine.keys() <= theirs.keys()
+                for key, row in mine.items():
+                    assert (row.min_version, row.max_version) == (theirs[key].min_version, theirs[key].max_version)
+                answer.api_keys = expected.api_keys = []
+            if asked["api_name"] == "Fetch" and version < 4:
+                without_padding(answer, expected)
+            assert comparable(answer, version) == comparable(expected, version), (asked["api_name"], version)
+            compared += 1
+        assert compared == 33
 
 
 async def lose_leadership(broker: Any, client: WireClient, topic: str, topic_id: bytes) -> None:
