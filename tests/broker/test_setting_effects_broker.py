@@ -1,0 +1,398 @@
+"""The settings of a broker in its cluster, of topics, and of its periodic work, seen in a live broker."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from broker.broker import Broker, SessionLostError
+from broker.config import BrokerConfig
+from client.connection import Connection
+from client.network import AsyncioNetwork
+from protocol.checksum import crc32c
+from protocol.error_codes import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from registry.embedded import EmbeddedStore
+from storage.setting import ConfigError
+from support.broker import settings, until
+from support.effects import shows
+from support.live import UNSET, Clock, WatchedFileSystem, batch, live
+
+TWO_LISTENERS = {
+    "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+    "listeners": "EXTERNAL://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+    "inter.broker.listener.name": "INTERNAL",
+}
+
+
+async def metadata_over(broker, listener):
+    """What Metadata says to a client of this listener."""
+    port = broker.broker.acceptors[listener].port
+    async with await Connection.open("127.0.0.1", port) as connection:
+        broker.connection = connection
+        await connection.negotiate()
+        return await broker.metadata()
+
+
+# -- who the broker is ---------------------------------------------------------------------------------------------
+
+
+@shows("broker.id", "node.id")
+@pytest.mark.parametrize("name", ["broker.id", "node.id"])
+async def test_the_id_is_the_brokers_everywhere(name, tmp_path):
+    async with live(tmp_path / "data", {name: "7"}) as broker:
+        metadata = await broker.metadata()
+        assert [node.node_id for node in metadata.brokers] == [7]
+        assert metadata.controller_id == 7
+        assert "broker.id=7" in (tmp_path / "data" / "meta.properties").read_text()
+
+
+@shows("reserved.broker.max.id", "broker.id.generation.enable")
+async def test_a_made_id_is_above_the_reserved_ones(tmp_path):
+    made = {"broker.id": "-1", "reserved.broker.max.id": "50"}
+    async with live(tmp_path / "data", made) as broker:
+        assert broker.broker.services.broker_id == 51
+    with pytest.raises(ConfigError, match=r"broker\.id\.generation\.enable is false"):
+        BrokerConfig.load(None, settings(tmp_path / "data") | made | {"broker.id.generation.enable": "false"})
+
+
+@shows("reserved.broker.max.id")
+def test_a_chosen_id_is_not_above_the_reserved_ones(tmp_path):
+    with pytest.raises(ConfigError, match=r"reserved\.broker\.max\.id \(50\)"):
+        BrokerConfig.load(None, settings(tmp_path) | {"broker.id": "51", "reserved.broker.max.id": "50"})
+
+
+@shows("broker.rack")
+async def test_clients_see_the_rack(tmp_path):
+    async with live(tmp_path / "data", {"broker.rack": "cellar"}) as broker:
+        assert [node.rack for node in (await broker.metadata()).brokers] == ["cellar"]
+        cluster = await broker.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
+        assert [node.rack for node in cluster.brokers] == ["cellar"]
+
+
+# -- listeners -----------------------------------------------------------------------------------------------------
+
+
+@shows("listeners", "listener.security.protocol.map", "inter.broker.listener.name")
+async def test_each_listener_names_the_broker_by_its_own_address(tmp_path):
+    async with live(tmp_path / "data", TWO_LISTENERS) as broker:
+        acceptors = broker.broker.acceptors
+        for name in ("INTERNAL", "EXTERNAL"):
+            metadata = await metadata_over(broker, name)
+            assert [(node.host, node.port) for node in metadata.brokers] == [("127.0.0.1", acceptors[name].port)]
+
+
+@shows("inter.broker.listener.name")
+@pytest.mark.parametrize("inter_broker", ["INTERNAL", "EXTERNAL"])
+async def test_the_controller_connects_to_the_brokers_listener(inter_broker, tmp_path):
+    both = TWO_LISTENERS | {"inter.broker.listener.name": inter_broker}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | both)
+    async with Broker(config) as broker:
+        connected = {name: len(acceptor.connections) for name, acceptor in broker.acceptors.items()}
+        assert connected == {"INTERNAL": 0, "EXTERNAL": 0} | {inter_broker: 1}
+
+
+@shows("security.inter.broker.protocol")
+async def test_the_protocol_among_brokers_names_their_listener(tmp_path):
+    names = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"}
+    both = {"listeners": "EXTERNAL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"}
+    chosen = {"security.inter.broker.protocol": "PLAINTEXT"}
+    async with live(tmp_path / "data", names | both | chosen) as broker:
+        assert len(broker.broker.acceptors["PLAINTEXT"].connections) == 1
+    only = {"listeners": "EXTERNAL://127.0.0.1:0"}
+    with pytest.raises(ConfigError, match="must be one of the advertised listeners: EXTERNAL"):
+        BrokerConfig.load(None, settings(tmp_path / "data") | names | only | chosen)
+
+
+@shows("advertised.listeners")
+async def test_clients_are_told_the_advertised_address(tmp_path):
+    advertised = {"advertised.listeners": "EXTERNAL://broker.example:19092,INTERNAL://127.0.0.1:0"}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | TWO_LISTENERS | advertised)
+    async with (
+        Broker(config) as broker,
+        await Connection.open("127.0.0.1", broker.acceptors["EXTERNAL"].port) as connection,
+    ):
+        await connection.negotiate()
+        cluster = await connection.request(DescribeClusterRequest(include_cluster_authorized_operations=False))
+        assert [(node.host, node.port) for node in cluster.brokers] == [("broker.example", 19092)]
+
+
+@shows("ottla.console.listener")
+async def test_the_console_answers_where_it_is_told_to(tmp_path):
+    async with live(tmp_path / "data", {"ottla.console.listener": "127.0.0.1:0"}) as broker:
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.broker.console.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+    async with live(tmp_path / "data", {"ottla.console.listener": ""}) as broker:
+        assert broker.broker.console is None
+
+
+# -- the registry and the controller -------------------------------------------------------------------------------
+
+
+@shows("zookeeper.connect")
+def test_a_zookeeper_is_refused_until_it_can_be_used(tmp_path):
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect.*localhost:2181.*built-in registry"):
+        BrokerConfig.load(None, settings(tmp_path) | {"zookeeper.connect": "localhost:2181"})
+
+
+@shows("zookeeper.session.timeout.ms")
+@pytest.mark.parametrize(("timeout_ms", "ends"), [("60", True), ("60000", False)])
+async def test_a_broker_that_is_cut_off_counts_as_dead_after_the_session_timeout(timeout_ms, ends, tmp_path):
+    store = await EmbeddedStore.open(tmp_path / "registry.sqlite", now_ms=Clock())
+    sessions = []
+    open_session = store.session
+    store.session = lambda timeout: sessions.append(open_session(timeout)) or sessions[-1]
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | {"zookeeper.session.timeout.ms": timeout_ms})
+    broker = Broker(config, store=store)
+    ready = asyncio.Event()
+    running = asyncio.create_task(broker.run(lambda broker: ready.set()))
+    await ready.wait()
+    others = open_session(60_000)
+    await others.start()
+    gone = asyncio.Event()
+    others.watch_children("/brokers/ids", gone.set)
+    sessions[0].disconnect()
+    if ends:
+        await asyncio.wait_for(gone.wait(), 20)
+        sessions[0].reconnect()
+        with pytest.raises(ExceptionGroup) as raised:
+            await asyncio.wait_for(running, 20)
+        assert raised.group_contains(SessionLostError)
+    else:
+        await asyncio.wait([asyncio.create_task(gone.wait())], timeout=0.3)  # five times what ends the other one
+        assert await others.children("/brokers/ids")
+        sessions[0].reconnect()
+        broker.stop()
+        await running
+        await asyncio.wait_for(gone.wait(), 20)
+    await others.close()
+    await store.close()
+
+
+class SilentPeer(AsyncioNetwork):
+    """Whoever connects over it gets a connection, and never an answer."""
+
+    __slots__ = ("writers",)
+
+    def __init__(self):
+        self.writers = []
+
+    async def connect(self, protocol_factory, host, port):
+        server = await asyncio.start_server(lambda reader, writer: self.writers.append(writer), "127.0.0.1", 0)
+        connected = await super().connect(protocol_factory, "127.0.0.1", server.sockets[0].getsockname()[1])
+        await until(lambda: len(self.writers) > 0, "accepted")
+        server.close()
+        return connected
+
+
+@shows("controller.socket.timeout.ms")
+async def test_the_controller_connects_again_where_a_broker_does_not_answer(tmp_path):
+    network = SilentPeer()
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | {"controller.socket.timeout.ms": "50"})
+    broker = Broker(config, network=network)
+    running = asyncio.create_task(broker.run())
+    await until(lambda: len(network.writers) >= 3, "the controller gives up on a connection and opens another")
+    broker.stop()
+    await running
+    for writer in network.writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+# -- topics --------------------------------------------------------------------------------------------------------
+
+
+@shows("auto.create.topics.enable")
+@pytest.mark.parametrize("text", ["true", "false"])
+async def test_topics_come_into_being_when_asked_for(text, tmp_path):
+    async with live(tmp_path / "data", {"auto.create.topics.enable": text}) as broker:
+        topic = (await broker.metadata("t")).topics[0]
+        if text == "true":  # the leader may take a moment longer
+            assert topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
+            await until(lambda: "t" in broker.broker.metadata.snapshot.topics, "the topic is there")
+        else:
+            assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@shows("num.partitions")
+async def test_topics_without_a_number_of_partitions(tmp_path):
+    async with live(tmp_path / "data", {"num.partitions": "5"}) as broker:
+        await broker.metadata("auto")
+        await until(lambda: "auto" in broker.broker.metadata.snapshot.topics, "the topic is there")
+        assert len(broker.broker.metadata.snapshot.topics["auto"].partitions) == 5
+        assert (await broker.try_create("created", -1)).num_partitions == 5
+        assert (await broker.try_create("chosen", 2)).num_partitions == 2
+
+
+@shows("default.replication.factor")
+async def test_topics_without_a_replication_factor(tmp_path):
+    async with live(tmp_path / "data", {"default.replication.factor": "2"}) as broker:
+        result = await broker.try_create("t", 1, -1)
+        assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR  # there is one broker only
+        assert (await broker.try_create("t", 1, 1)).error_code == 0
+
+
+@shows("delete.topic.enable")
+@pytest.mark.parametrize(("text", "code"), [("true", ErrorCode.NONE), ("false", ErrorCode.TOPIC_DELETION_DISABLED)])
+async def test_topics_can_be_deleted(text, code, tmp_path):
+    async with live(tmp_path / "data", {"delete.topic.enable": text}) as broker:
+        await broker.create("t")
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=10_000)
+        assert (await broker.ask(request)).responses[0].error_code == code
+        assert ("t" in broker.broker.metadata.snapshot.topics) == (text == "false")
+
+
+# -- requests ------------------------------------------------------------------------------------------------------
+
+
+@shows("fetch.max.bytes")
+async def test_an_answer_to_a_consumer_is_no_larger_than_allowed(tmp_path):
+    async with live(tmp_path / "data", {"fetch.max.bytes": "2000"}) as broker:
+        await broker.create("t")
+        for _ in range(10):
+            await broker.produce("t", [b"v" * 600])
+        records = (await broker.fetch("t")).responses[0].partitions[0].records
+        assert 600 < len(records) <= 2000
+
+
+@shows("max.incremental.fetch.session.cache.slots")
+@pytest.mark.parametrize("slots", [0, 1])
+async def test_fetch_sessions_are_counted(slots, tmp_path):
+    async with live(tmp_path / "data", {"max.incremental.fetch.session.cache.slots": str(slots)}) as broker:
+        await broker.create("t")
+        ids = [(await broker.fetch("t", session_epoch=0)).session_id for _ in range(2)]
+        assert [bool(session_id) for session_id in ids] == [slots > 0, False]
+
+
+@shows("ottla.produce.validation")
+@pytest.mark.parametrize(("validation", "code"), [("headers", ErrorCode.NONE), ("full", ErrorCode.CORRUPT_MESSAGE)])
+async def test_records_are_looked_into(validation, code, tmp_path):
+    async with live(tmp_path / "data", {"ottla.produce.validation": validation}) as broker:
+        await broker.create("t")
+        damaged = batch([b"v" * 10])
+        damaged[61] = 0x7E  # the record's length: 63 bytes, of which there are 16
+        damaged[17:21] = crc32c(damaged[21:]).to_bytes(4, "big")
+        assert (await broker.produce("t", damaged)).error_code == code
+
+
+# -- directories, and work from time to time -----------------------------------------------------------------------
+
+
+@shows("log.dirs", "log.dir")
+async def test_data_lies_in_the_log_directories(tmp_path):
+    two = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    async with live(tmp_path, {"log.dirs": two, "log.dir": str(tmp_path / "c")}) as broker:
+        await broker.create("t", 2)
+    assert sorted(path.parent.name for path in tmp_path.glob("*/t-*")) == ["a", "b"]
+    async with live(tmp_path, {"log.dirs": UNSET, "log.dir": str(tmp_path / "c")}) as broker:
+        await broker.create("t", 2)
+    assert len(list(tmp_path.glob("c/t-*"))) == 2
+
+
+def checkpoint(tmp_path, name):
+    with contextlib.suppress(FileNotFoundError):
+        return (tmp_path / "data" / name).read_text().splitlines()[2:]
+    return []
+
+
+SOON = {"log.initial.task.delay.ms": "0"}
+
+
+@shows("log.flush.offset.checkpoint.interval.ms", "log.flush.scheduler.interval.ms")
+async def test_what_is_on_disk_is_noted(tmp_path):
+    often = {
+        "log.flush.offset.checkpoint.interval.ms": "20",
+        "log.flush.scheduler.interval.ms": "20",
+        "log.flush.interval.ms": "0",
+    }
+    async with live(tmp_path / "data", SOON | often) as broker:
+        await broker.create("t")
+        await broker.produce("t", [b"v"])
+        await until(lambda: "t 0 1" in checkpoint(tmp_path, "recovery-point-offset-checkpoint"), "a checkpoint")
+        assert "00000000000000000000.log" in broker.fs.synced
+
+
+@shows("log.flush.start.offset.checkpoint.interval.ms")
+async def test_where_logs_start_is_noted(tmp_path):
+    often = {"log.flush.start.offset.checkpoint.interval.ms": "20"}
+    async with live(tmp_path / "data", SOON | often) as broker:
+        await broker.create("t")
+        await broker.produce("t", [b"a", b"b", b"c"])
+        broker.log("t").increment_log_start_offset(2)
+        await until(lambda: "t 0 2" in checkpoint(tmp_path, "log-start-offset-checkpoint"), "a checkpoint")
+
+
+@shows("replica.high.watermark.checkpoint.interval.ms")
+async def test_high_watermarks_are_noted(tmp_path):
+    async with live(tmp_path / "data", {"replica.high.watermark.checkpoint.interval.ms": "20"}) as broker:
+        await broker.create("t")
+        await broker.produce("t", [b"v"])
+        await until(lambda: "t 0 1" in checkpoint(tmp_path, "replication-offset-checkpoint"), "a checkpoint")
+
+
+@shows("log.retention.check.interval.ms")
+async def test_old_segments_are_looked_for(tmp_path):
+    often = {"log.retention.check.interval.ms": "20", "log.retention.ms": "1000"}
+    async with live(tmp_path / "data", SOON | often) as broker:
+        await broker.create("t")
+        await broker.produce("t", [b"v"])
+        broker.clock.now_ms += 2000
+        await until(lambda: broker.log("t").log_start_offset == 1, "retention")
+
+
+@shows("log.initial.task.delay.ms")
+async def test_the_first_check_comes_after_the_initial_delay(tmp_path):
+    """The interval is five minutes, the delay otherwise half of one."""
+    async with live(tmp_path / "data", {"log.retention.ms": "1000"}) as broker:
+        await broker.create("t")
+        await broker.produce("t", [b"v"])
+    clock = Clock()
+    clock.now_ms += 2000
+    async with live(tmp_path / "data", {"log.retention.ms": "1000"} | SOON, clock=clock) as broker:
+        await until(lambda: broker.log("t").log_start_offset == 1, "the first retention")
+
+
+@shows("num.recovery.threads.per.data.dir")
+@pytest.mark.parametrize("threads", [1, 3])
+async def test_logs_are_recovered_side_by_side(threads, tmp_path):
+    async with live(tmp_path / "data") as broker:
+        await broker.create("t", 5)
+    (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
+    fs = WatchedFileSystem()
+    overrides = {"num.recovery.threads.per.data.dir": str(threads)}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | overrides)
+    async with Broker(config, fs=fs):
+        assert fs.most_running == threads
+
+
+async def idempotent_producer_is_known(broker):
+    await broker.create("t")
+    records = batch([b"v"], producer_id=1000, producer_epoch=0, base_sequence=0)
+    assert (await broker.produce("t", records)).error_code == 0
+    return 1000 in broker.log("t").producers.producers
+
+
+@shows("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
+async def test_idle_producers_are_forgotten(tmp_path):
+    overrides = {"producer.id.expiration.ms": "1000", "producer.id.expiration.check.interval.ms": "20"}
+    async with live(tmp_path / "data", overrides) as broker:
+        assert await idempotent_producer_is_known(broker)
+        broker.clock.now_ms += 2000
+        await until(lambda: not broker.log("t").producers.producers, "the producer is forgotten")
+
+
+@shows("producer.id.expiration.ms")
+async def test_the_time_that_producers_are_kept_changes_while_the_broker_runs(tmp_path):
+    async with live(tmp_path / "data") as broker:
+        assert await idempotent_producer_is_known(broker)
+        broker.clock.now_ms += 2000
+        await broker.broker.services.logs.expire_producers()
+        assert broker.log("t").producers.producers
+        await broker.set_dynamic(producer_id_expiration_ms="1000")
+        await broker.broker.services.logs.expire_producers()
+        assert not broker.log("t").producers.producers
