@@ -27,7 +27,13 @@ from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_config import LONG_MAX, LogConfig
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
-from storage.log_loader import DELETE_DIRECTORY_SUFFIX, assign_topic_id, parse_directory_name
+from storage.log_loader import (
+    DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    assign_topic_id,
+    parse_directory_name,
+)
 from storage.meta_properties import MetaProperties
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 from storage.removals import Removals
@@ -172,6 +178,8 @@ class LogManager:
                     continue
                 if path.name.endswith(DELETE_DIRECTORY_SUFFIX):
                     self.removals.add([str(path)], self.config_of(topic_partition[0]).file_delete_delay_ms)
+                elif path.name.endswith((FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)):
+                    logger.warning("%s: a log that was being moved, or that Kafka put aside; it is ignored", path)
                 elif topic_partition in self.logs:
                     logger.error("%s is in two log directories: %s is ignored", path.name, path)
                 else:

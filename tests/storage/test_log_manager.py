@@ -214,7 +214,7 @@ async def test_new_logs_go_where_the_fewest_are(tmp_path):
 
 
 async def test_what_does_not_belong_there_is_left_alone(tmp_path, caplog):
-    for name in ("lost+found", ".hidden", "notes"):
+    for name in ("lost+found", ".hidden", "notes", "t-0.0123-future", "t-1.0123-stray"):
         (tmp_path / name).mkdir()
     (tmp_path / "file-0").write_text("x")
     logs = manager(tmp_path)
