@@ -348,19 +348,19 @@ async def test_old_segments_are_looked_for(tmp_path):
 @shows("log.initial.task.delay.ms")
 async def test_the_first_check_comes_after_the_initial_delay(tmp_path):
     """The interval is five minutes, the delay otherwise half of one."""
-    async with live(tmp_path / "data", {"log.retention.ms": "1000"}) as broker:
+    async with live(tmp_path / "data", {"log.retention.ms": "1000"}, restarts=True) as broker:
         await broker.create("t")
         await broker.produce("t", [b"v"])
     clock = Clock()
     clock.now_ms += 2000
-    async with live(tmp_path / "data", {"log.retention.ms": "1000"} | SOON, clock=clock) as broker:
+    async with live(tmp_path / "data", {"log.retention.ms": "1000"} | SOON, clock=clock, restarts=True) as broker:
         await until(lambda: broker.log("t").log_start_offset == 1, "the first retention")
 
 
 @shows("num.recovery.threads.per.data.dir")
 @pytest.mark.parametrize("threads", [1, 3])
 async def test_logs_are_recovered_side_by_side(threads, tmp_path):
-    async with live(tmp_path / "data") as broker:
+    async with live(tmp_path / "data", restarts=True) as broker:
         await broker.create("t", 5)
     (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
     fs = WatchedFileSystem()

@@ -385,36 +385,36 @@ async def test_dynamic_settings_reach_topics_that_are_there(tmp_path):
 
 
 async def test_settings_of_topics_hold_after_a_restart(tmp_path):
-    async with live(tmp_path / "data") as broker:
+    async with live(tmp_path / "data", restarts=True) as broker:
         await broker.create("t", max_message_bytes="1000")
         await broker.set_dynamic(log_retention_ms="1000")
-    async with live(tmp_path / "data") as broker:
+    async with live(tmp_path / "data", restarts=True) as broker:
         assert (await broker.produce("t", [b"v" * 2000])).error_code == ErrorCode.MESSAGE_TOO_LARGE
         assert broker.log("t").config.retention_ms == 1000
 
 
 async def test_a_preallocated_file_is_cut_to_size_and_read_again(tmp_path):
     settings = {"log.preallocate": "true", "log.segment.bytes": "100000"}
-    async with live(tmp_path / "data", settings) as broker:
+    async with live(tmp_path / "data", settings, restarts=True) as broker:
         await broker.create("t")
         await three_batches(broker, "t")
         path = broker.log("t").directory / "00000000000000000000.log"
         assert path.stat().st_size == 100_000
     assert path.stat().st_size < 1000
-    async with live(tmp_path / "data", settings) as broker:
+    async with live(tmp_path / "data", settings, restarts=True) as broker:
         assert (await broker.produce("t", [b"v"])).base_offset == 3
         assert (await broker.fetch("t", 3)).responses[0].partitions[0].records
 
 
 async def test_a_preallocated_file_is_read_after_a_crash(tmp_path):
     settings = {"log.preallocate": "true", "log.segment.bytes": "100000"}
-    async with live(tmp_path / "data", settings) as broker:
+    async with live(tmp_path / "data", settings, restarts=True) as broker:
         await broker.create("t")
         await three_batches(broker, "t")
         path = broker.log("t").directory / "00000000000000000000.log"
     (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
     with path.open("ab") as file:
         file.truncate(100_000)
-    async with live(tmp_path / "data", settings) as broker:
+    async with live(tmp_path / "data", settings, restarts=True) as broker:
         assert broker.log("t").log_end_offset == 3
         assert (await broker.produce("t", [b"v"])).base_offset == 3

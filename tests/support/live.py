@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,10 @@ class Clock:
 
 
 class WatchedFileSystem(FileSystem):
-    """Remembers which files were forced to disk, by name, and how much blocking work ran at the same time."""
+    """Notes the files that are to be forced to disk, by name (and does not wait for that), and the blocking work.
+
+    `most_running` says how many pieces of blocking work have run at the same time.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +62,6 @@ class WatchedFileSystem(FileSystem):
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]
         self.synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
-        os.fsync(fd)
 
     async def run_blocking(self, work: Callable[[], Any]) -> Any:
         self.running += 1
@@ -182,20 +183,26 @@ async def live(
     *,
     clock: Clock | None = None,
     network: Network | None = None,
-    store: EmbeddedStore | None = None,
+    restarts: bool = False,
 ) -> AsyncIterator[Live]:
-    """A broker with these settings (Kafka's names), its clock standing still, and a connection to it."""
+    """A broker with these settings (Kafka's names), its clock standing still, and a connection to it.
+
+    Its registry is in memory and so gone with it, unless it `restarts`: that spares the waiting for fsync.
+    """
     clock = clock or Clock()
     fs = WatchedFileSystem()
     named = settings(log_dir) | dict(overrides or {})
     for name in [name for name, text in named.items() if text == UNSET]:
         del named[name]
     config = BrokerConfig.load(None, named)
+    store = None if restarts else await EmbeddedStore.open(now_ms=clock)
     async with Broker(config, fs=fs, now_ms=clock, network=network, store=store) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         async with await Connection.open(host, int(port), client_id="test", request_timeout_s=20) as connection:
             await connection.negotiate()
             yield Live(broker, clock, fs, connection)
+    if store is not None:
+        await store.close()
 
 
 UNSET = "\0"
