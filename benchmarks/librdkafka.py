@@ -20,7 +20,6 @@ import confluent_kafka
 
 FLAG_BLOCK = 0x4
 FLAG_PARTITION = 0x8
-OFFSET_BEGINNING = -2
 PRODUCER, CONSUMER = 0, 1
 # struct rd_kafka_message_s: err, topic, partition, payload, length, key, key length, offset, private
 MESSAGE = struct.Struct("@iPiPnPnqP")
@@ -139,14 +138,14 @@ class Producer(Handle):
 
 
 class Consumer(Handle):
-    """Reads partitions from their beginning without a group and drops the messages inside librdkafka."""
+    """Reads partitions from offset 0 without a group and drops the messages inside librdkafka."""
 
     def __init__(self, topic: str, partitions: int, settings: Mapping[str, str | int | float]) -> None:
         super().__init__(CONSUMER, topic, settings)
         self._queue = _library.rd_kafka_queue_new(self._handle)
         self._partitions = partitions
         for partition in range(partitions):
-            _library.rd_kafka_consume_start_queue(self._topic, partition, OFFSET_BEGINNING, self._queue)
+            _library.rd_kafka_consume_start_queue(self._topic, partition, 0, self._queue)
 
     def consume(self, count: int, timeout_s: float) -> float:
         """Returns when `count` messages arrived: the monotonic time at which the first ones had."""
