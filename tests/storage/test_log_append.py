@@ -491,6 +491,13 @@ class TestRolling:
         # The time index takes 3 entries, of which one is kept for the roll.
         assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
 
+    def test_by_offsets_that_the_index_cannot_hold(self, tmp_path):
+        log = open_log(tmp_path / "t-0", index_interval_bytes=0)
+        for base_offset in (0, 2**31 - 1, 2**31, 2**32):
+            log.append_as_follower(batch("x", base_offset=base_offset))
+        assert [segment.base_offset for segment in log.segments] == [0, 2**31, 2**32]
+        assert [each.base_offset for each in read_batches(log)] == [0, 2**31 - 1, 2**31, 2**32]
+
     def test_jitter_comes_from_the_given_source(self, tmp_path):
         log = open_log(tmp_path / "t-0", segment_ms=1000, segment_jitter_ms=900)
         log.random = random.Random(3)
