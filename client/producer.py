@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from client.accumulator import Batch, PendingRecord, RecordMetadata
+from client.buffer_memory import BufferMemory
 from client.cluster import Cluster
-from client.errors import BufferFullError, ClosedError, KafkaError, error_for
+from client.errors import ClosedError, KafkaError, error_for
 from client.metadata import TopicMetadata
 from client.network import Network
 from client.options import check_choice, check_range, refuse
@@ -137,15 +138,13 @@ class Producer:
         self._value_serializer = value_serializer
         self._now_ms = now_ms
         self._batch_size = batch_size
-        self._buffer_memory = buffer_memory
+        self._memory = BufferMemory(buffer_memory, max_block_ms / 1000)
         self._max_request_size = max_request_size
         self._max_block_s = max_block_ms / 1000
-        # Bytes of records that are waiting or in flight.
-        self._buffered = 0
-        # Callers of send that wait for buffer memory, first come first served.
-        self._space_waiters: deque[asyncio.Future[None]] = deque()
         # Records of topics whose partitions are being asked for; order within a topic is kept.
         self._unplaced: dict[str, deque[PendingRecord]] = {}
+        # By topic: the metadata they come from, all partitions, those with a leader.
+        self._choices: dict[str, tuple[TopicMetadata, tuple[int, ...], tuple[int, ...]]] = {}
         self._closing = False
 
     # ---- life
@@ -230,8 +229,10 @@ class Producer:
         `send`.
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
-        if self._space_waiters or (self._buffered + record.size > self._buffer_memory and self._buffered):
-            await self._wait_for_space(record.size)
+        await self._memory.take(record.size)
+        if self._closing:
+            self._memory.release(record.size)
+            raise ClosedError("the producer has been closed")
         self._accept(record)
         return await record.future
 
@@ -251,15 +252,17 @@ class Producer:
         RecordTooLargeError.
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
-        if self._buffered + record.size > self._buffer_memory and self._buffered:
-            raise BufferFullError(f"{self._buffered} bytes wait for a broker (buffer_memory={self._buffer_memory})")
+        self._memory.take_nowait(record.size)
         self._accept(record)
         return record.future
 
     async def buffer_has_room(self) -> None:
-        """Return when `send_nowait` can take records again. Raises BufferFullError after `max_block_ms`."""
-        while self._space_waiters or self._buffered >= self._buffer_memory:
-            await self._wait_for_space(0)
+        """Wait until a quarter of `buffer_memory` is free, and at least one turn of the loop.
+
+        A record that does not fit even then is let in when the buffer is empty: call this again until
+        `send_nowait` takes it. Raises BufferFullError after `max_block_ms`.
+        """
+        await self._memory.has_room()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic, created by the broker where that is switched on. Raises the
@@ -302,9 +305,7 @@ class Producer:
         return record
 
     def _accept(self, record: PendingRecord) -> None:
-        if self._closing:
-            raise ClosedError("the producer has been closed")
-        self._buffered += record.size
+        """Queue a record whose buffer memory has been taken."""
         waiting = self._unplaced.get(record.topic)
         if waiting is None:
             topic = self._cluster.metadata.topics.get(record.topic)
@@ -327,16 +328,17 @@ class Producer:
     def _place(self, record: PendingRecord, topic: TopicMetadata) -> None:
         number = record.partition
         if number is None:
-            partitions = topic.partitions
-            available = [known.partition for known in partitions.values() if known.leader >= 0]
-            number = self._partitioner.partition(topic.name, record.key, tuple(partitions), available)
+            choices = self._choices.get(topic.name)
+            if choices is None or choices[0] is not topic:
+                led = tuple(known.partition for known in topic.partitions.values() if known.leader >= 0)
+                choices = self._choices[topic.name] = (topic, tuple(topic.partitions), led)
+            number = self._partitioner.partition(topic.name, record.key, choices[1], choices[2])
         elif number not in topic.partitions:
-            self._release(record.size)
+            self._memory.release(record.size)
             record.future.set_exception(
                 error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {number}", context=topic.name)
             )
             return
-        self._cluster.track([topic.name])
         queue = self._sender.queue(TopicPartition(topic.name, number))
         is_new = queue.append(
             record,
@@ -349,44 +351,12 @@ class Producer:
             self._partitioner.batch_full(topic.name, number)
         self._sender.appended(queue)
 
-    # ---- buffer memory
-
-    async def _wait_for_space(self, size: int) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._max_block_s):
-                while True:
-                    waiter: asyncio.Future[None] = loop.create_future()
-                    self._space_waiters.append(waiter)
-                    try:
-                        await waiter
-                    finally:
-                        if not waiter.done() or waiter.cancelled():
-                            self._space_waiters.remove(waiter)
-                    if not self._buffered or self._buffered + size <= self._buffer_memory:
-                        return
-        except TimeoutError:
-            raise BufferFullError(
-                f"no room in buffer_memory={self._buffer_memory} within {self._max_block_s:g} s"
-            ) from None
-
-    def _release(self, size: int) -> None:
-        self._buffered -= size
-        while self._space_waiters and self._buffered < self._buffer_memory:
-            waiter = self._space_waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                break
-
     def _batch_done(self, batch: Batch) -> None:
-        self._release(batch.size)
-        if self._space_waiters and self._buffered < self._buffer_memory:
-            # One waiter is woken a time; the next one when that one has taken its room.
-            asyncio.get_running_loop().call_soon(self._release, 0)
+        self._memory.release(batch.size)
 
     def _fail_records(self, records: Iterable[PendingRecord], error: KafkaError) -> None:
         for record in records:
-            self._release(record.size)
+            self._memory.release(record.size)
             if not record.future.done():
                 record.future.set_exception(error)
 

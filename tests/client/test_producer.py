@@ -260,7 +260,7 @@ async def test_buffer_memory_holds_senders_back(fake):
         fake._produce = produce
         fake.drop_connections()
         await asyncio.gather(*waiting)
-        assert sender._buffered == 0
+        assert sender._memory.used == 0
     assert [value[:1] for value in values(fake)[2:]] == [b"0", b"1", b"2", b"3"]
 
 
@@ -274,6 +274,33 @@ async def test_buffer_memory_waits_no_longer_than_max_block_ms(fake):
         fake.drop_connections()
         with pytest.raises(DeliveryTimeoutError):
             await first
+
+
+async def test_many_waiting_senders_all_get_their_turn_in_order(fake):
+    async with producer(fake, buffer_memory=500, batch_size=200, acks=1) as sender:
+        waiting = [asyncio.ensure_future(sender.send("t", b"%d" % number)) for number in range(300)]
+        await asyncio.sleep(0)
+        for one in waiting[50:100]:
+            one.cancel()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert sender._memory.used == 0
+    assert sum(isinstance(result, asyncio.CancelledError) for result in results) == 50
+    written = [int(value) for value in values(fake)]
+    assert written == sorted(written)
+    assert set(range(50)) | set(range(100, 300)) <= set(written)
+
+
+async def test_send_nowait_as_fast_as_the_buffer_allows(fake):
+    async with producer(fake, buffer_memory=3000, batch_size=1000, acks=1) as sender:
+        for number in range(200):
+            while True:
+                try:
+                    sender.send_nowait("t", b"%04d" % number + bytes(600 + 2000 * (number % 10 == 0)))
+                    break
+                except BufferFullError:
+                    await sender.buffer_has_room()
+        await sender.flush()
+    assert [int(value[:4]) for value in values(fake)] == list(range(200))
 
 
 async def test_close_sends_what_waits(fake):
