@@ -7,6 +7,7 @@ take them. Only old clients (before v4) get their records converted in memory.
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Iterable, Sequence
 
 from broker.errors import code_of
@@ -52,6 +53,9 @@ FIRST_VERSION_WITH_MAGIC_2 = 4
 FIRST_VERSION_WITH_MAGIC_1 = 2
 FIRST_VERSION_WITH_ZSTD = 10
 LAST_VERSION_WITH_HARD_LIMIT = 2
+
+CUT_OFF_MESSAGE = struct.Struct(">qi")  # offset, size
+MIN_MESSAGE_BYTES = 26
 
 
 class FetchHandler(Handler[FetchRequest, FetchResponse]):
@@ -253,7 +257,7 @@ class _Answer:
     def _failed_partition(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:
         request, error = one.request, one.error
         assert error is not None
-        if not request.topic and request.topic_id != ZERO_UUID:
+        if not request.topic and self._context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
             error = UnknownTopicIdError("no topic has this id")
         data = PartitionData(
             partition_index=request.partition,
@@ -288,4 +292,9 @@ class _Answer:
             raise UnsupportedVersionError(f"message.downconversion.enable is false for {request.topic}")
         magic = 1 if version >= FIRST_VERSION_WITH_MAGIC_1 else 0
         data = records if isinstance(records, bytes | bytearray | memoryview) else records.read(0, len(records))
-        return down_convert(data, magic, first_offset=request.offset)
+        converted = down_convert(data, magic, first_offset=request.offset)
+        if not converted and len(data):
+            # The first batch was larger than the limit, or holds nothing for this client: the head of a message that
+            # is cut off tells it so, as in Kafka.
+            return CUT_OFF_MESSAGE.pack(-1, max(len(data), MIN_MESSAGE_BYTES))
+        return converted
