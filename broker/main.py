@@ -14,6 +14,7 @@ from typing import Any
 from broker.broker import Broker, SessionLostError
 from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
+from broker.first_commands import first_commands
 from registry.errors import RegistryError
 from storage.errors import StorageError
 from storage.setting import ConfigError
@@ -73,19 +74,11 @@ def _say_ready(broker: Broker) -> None:
     lines = ["", "Ottla is ready."]
     lines += [f"  listening   {broker.advertised(listener)}" for listener in config.listeners]
     lines.append(f"  data        {', '.join(str(path) for path in config.log_dirs)}")
-    if config.ottla_console_listener is not None:
-        host, port = config.ottla_console_listener
-        lines.append(f"  console     http://{host}:{port}/")
-    servers = broker.bootstrap_servers
-    option = "" if servers == "127.0.0.1:9092" else f" --bootstrap-server {servers}"
-    lines += [
-        "",
-        "Try, in another terminal:",
-        f"  ottla topics create hello --partitions 3{option}",
-        f"  echo 'k1:first message' | ottla produce hello --key-separator :{option}",
-        f"  ottla consume hello --from-beginning{option}",
-        "",
-    ]
+    if broker.console is not None:
+        lines.append(f"  console     {broker.console.url}")
+    lines += ["", "Try, in another terminal:"]
+    lines += [f"  {command}" for command in first_commands(broker.bootstrap_servers)]
+    lines.append("")
     print("\n".join(lines), flush=True)
 
 

@@ -40,6 +40,12 @@ class ConsoleServer:
         return int(self._sockets[0].getsockname()[1]) if self._sockets else self._configured_port
 
     @property
+    def url(self) -> str:
+        """Where a browser on this machine finds the page."""
+        host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host
+        return f"http://{_bracketed(host)}:{self.port}/"
+
+    @property
     def is_loopback(self) -> bool:
         """True where only this machine can connect."""
         return all(_is_loopback(one.getsockname()[0]) for one in self._sockets)
@@ -51,12 +57,11 @@ class ConsoleServer:
         try:
             self._sockets = _listening_sockets(await self._addresses())
         except OSError as error:
-            host = f"[{self.host}]" if ":" in self.host else self.host
             # A name that does not resolve has a number of its own, and a text.
             is_system_error = error.errno is not None and error.errno in errno.errorcode
             reason = os.strerror(error.errno or 0) if is_system_error else error.strerror or str(error)
             raise BrokerStartError(
-                f"ottla.console.listener={host}:{self._configured_port}: "
+                f"ottla.console.listener={_bracketed(self.host)}:{self._configured_port}: "
                 f"must be a free address of this machine, or empty for no console ({reason})"
             ) from error
 
@@ -103,6 +108,11 @@ class ConsoleServer:
     async def _start_http(self) -> Any:
         start = await asyncio.get_running_loop().run_in_executor(None, _import_application)
         return await start(self, self._sockets)
+
+
+def _bracketed(host: str) -> str:
+    """An IPv6 address as it stands before a port."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _import_application() -> Callable[..., Any]:

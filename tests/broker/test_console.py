@@ -287,6 +287,7 @@ async def test_every_interface_is_one_port_on_each_of_its_addresses(tmp_path: Pa
     async with running_broker(tmp_path / "data", ottla_console_listener=":0") as broker:
         assert broker.console is not None
         assert not broker.console.is_loopback
+        assert broker.console.url == f"http://localhost:{broker.console.port}/"
         hosts = ["127.0.0.1", "[::1]"] if has_ipv6() else ["127.0.0.1"]
         async with aiohttp.ClientSession() as http:
             for host in hosts:
@@ -327,4 +328,5 @@ async def test_aiohttp_is_loaded_by_the_first_connection(tmp_path: Path) -> None
         async with aiohttp.ClientSession() as http:
             assert (await get(http, f"http://127.0.0.1:{port}/readyz"))[0] == 200
         assert has_loaded(process.pid, "aiohttp")
+        assert f"  console     http://127.0.0.1:{port}/\n" in process.log_text()
         assert process.stop() == 0

@@ -77,8 +77,8 @@ function updateRates(cluster, seconds) {
     const [number, unit = ""] = value === null ? [NOTHING] : one.format(value).split(" ");
     setText(one.value, number);
     setText(one.unitNode, value === null ? "" : ` ${unit}${one.unit}`);
-    if (value === null) one.history.length = 0;
-    else one.history.push(value);
+    if (value !== null) one.history.push(value);
+    else if (previous === null) one.history.length = 0; // else a topic was deleted, and its counters with it
     if (one.history.length > HISTORY) one.history.shift();
     draw(one);
   }
