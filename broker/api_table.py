@@ -18,6 +18,7 @@ from broker.apis.describe_cluster import DescribeClusterHandler
 from broker.apis.describe_configs import DescribeConfigsHandler
 from broker.apis.describe_log_dirs import DescribeLogDirsHandler
 from broker.apis.fetch import FetchHandler
+from broker.apis.find_coordinator import FindCoordinatorHandler
 from broker.apis.incremental_alter_configs import IncrementalAlterConfigsHandler
 from broker.apis.init_producer_id import InitProducerIdHandler
 from broker.apis.leader_and_isr import LeaderAndIsrHandler
@@ -60,6 +61,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.LEADER_AND_ISR, 0, 7, LeaderAndIsrHandler),
     Api(ApiKey.STOP_REPLICA, 0, 4, StopReplicaHandler),
     Api(ApiKey.UPDATE_METADATA, 0, 8, UpdateMetadataHandler),
+    Api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorHandler),
     Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsHandler),
     Api(ApiKey.CREATE_TOPICS, 0, 7, CreateTopicsHandler),
     Api(ApiKey.DELETE_TOPICS, 0, 6, DeleteTopicsHandler),

@@ -40,7 +40,6 @@ from registry.interface import ConnectionState
 from registry.tree import ensure_persistent_paths
 from replication.replica_manager import ReplicaManager
 from storage.file_system import FileSystem
-from storage.log_append import LogAppendInfo
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
@@ -219,7 +218,6 @@ class Broker:
             logs,
             configs.topic_config,
             exists=lambda topic, partition: self.metadata.snapshot.partition(topic, partition) is not None,
-            on_appended=self._count_append,
         )
         configs.on_topic_changed = replicas.topic_config_changed
         configs.on_broker_changed = self._settings_changed
@@ -343,11 +341,6 @@ class Broker:
 
     def _topic_config(self, topic: str) -> LogConfig:
         return self._configs.topic_config(topic)
-
-    def _count_append(self, topic: str, size: int, info: LogAppendInfo) -> None:
-        produced_bytes, produced_records = self.metrics.produced_bytes, self.metrics.produced_records
-        produced_bytes[topic] = produced_bytes.get(topic, 0) + size
-        produced_records[topic] = produced_records.get(topic, 0) + info.record_count
 
     def _start_request(self, work: Awaitable[Message | None]) -> asyncio.Future[Message | None]:
         """Run a handler's work as a task of its own; what it raises stays in the future."""

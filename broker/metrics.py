@@ -43,9 +43,7 @@ class BrokerMetrics:
         self.apis: dict[str, ApiMetrics] = {}
         self.rejected_frames = 0  # frames that were no valid request: their connections were closed
         self.connections_accepted = 0
-        self.produced_bytes: dict[str, int] = {}  # by topic
-        self.produced_records: dict[str, int] = {}
-        self.fetched_bytes: dict[str, int] = {}
+        self.fetched_bytes: dict[str, int] = {}  # by topic
 
     def api(self, name: str) -> ApiMetrics:
         """The counters of one API, made at first use."""

@@ -27,6 +27,8 @@ NO_EPOCH = -1
 NO_LEADER = -1
 ACKS_ALL = -1
 HIGH_WATERMARK = -1
+"""In DeleteRecords: everything that is committed."""
+HIGH_WATERMARK = -1
 """In DeleteRecords: whatever the high watermark is."""
 
 
@@ -50,6 +52,8 @@ class Partition:
         "log",
         "partition",
         "partition_epoch",
+        "produced_bytes",
+        "produced_records",
         "replicas",
         "sync",
         "topic",
@@ -71,6 +75,8 @@ class Partition:
         self.sync: InSyncReplicas | None = None
         """Set while this broker leads the partition, else None."""
         self.leader_epoch_start_offset = 0
+        self.produced_bytes = 0  # by clients, since this broker hosts the partition
+        self.produced_records = 0
 
     @property
     def is_leader(self) -> bool:
@@ -173,6 +179,8 @@ class Partition:
                 f"min.insync.replicas is {log.config.min_insync_replicas}"
             )
         info = log.append_as_leader(records, self.leader_epoch)
+        self.produced_bytes += info.size_bytes
+        self.produced_records += info.record_count
         if sync.end_offsets:
             self.maybe_advance_high_watermark()
         else:

@@ -44,6 +44,10 @@ class Purgatory(Generic[R]):
         self._waiters: dict[Hashable, set[_Waiter[R]]] = {}
         self.size = 0
 
+    def __contains__(self, key: Hashable) -> bool:
+        """True while something waits under `key`."""
+        return key in self._waiters
+
     def wait(self, operation: DelayedOperation[R], keys: Iterable[Hashable], timeout_s: float) -> asyncio.Future[R]:
         """A future of the operation's answer. Cancelling it ends the wait."""
         loop = asyncio.get_running_loop()

@@ -49,7 +49,6 @@ class ReplicaManager:
         logs: LogManager,
         topic_config: Callable[[str], LogConfig],
         exists: Callable[[str, int], bool],
-        on_appended: Callable[[str, int, LogAppendInfo], None] = lambda topic, size, info: None,
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
@@ -57,7 +56,6 @@ class ReplicaManager:
         self.controller_epoch = 0
         self._topic_config = topic_config
         self._exists = exists
-        self._on_appended = on_appended
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
         self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
 
@@ -89,11 +87,29 @@ class ReplicaManager:
         found = self.partitions.get(key)
         if found is None:
             found = self.partition(topic, partition)  # says why not
-        size = len(records)
         info = found.append_as_leader(records, required_acks)
-        self._on_appended(topic, size, info)
-        self.fetches.check(key)
+        if key in self.fetches:
+            self.fetches.check(key)
         return info
+
+    def produced_bytes(self) -> dict[str, int]:
+        """Bytes that clients have produced to the partitions that are here, by topic."""
+        return self._sums(lambda partition: partition.produced_bytes)
+
+    def produced_records(self) -> dict[str, int]:
+        """Records that clients have produced to the partitions that are here, by topic."""
+        return self._sums(lambda partition: partition.produced_records)
+
+    def _sums(self, count: Callable[[Partition], int]) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for (topic, _), partition in self.partitions.items():
+            sums[topic] = sums.get(topic, 0) + count(partition)
+        return sums
+
+    def is_committed(self, topic: str, partition: int, offset: int) -> bool:
+        """True where the high watermark has passed `offset`."""
+        found = self.partitions.get((topic, partition))
+        return found is not None and found.log is not None and found.log.high_watermark > offset
 
     def wait_for_commit(
         self, required: Mapping[TopicPartition, int], timeout_s: float

@@ -49,8 +49,8 @@ def _counters(services: Services) -> dict[str, int]:
     metrics = services.metrics
     return {
         "requests": sum(api.requests for api in metrics.apis.values()),
-        "produced_records": sum(metrics.produced_records.values()),
-        "produced_bytes": sum(metrics.produced_bytes.values()),
+        "produced_records": sum(services.replicas.produced_records().values()),
+        "produced_bytes": sum(services.replicas.produced_bytes().values()),
         "fetched_bytes": sum(metrics.fetched_bytes.values()),
     }
 
@@ -70,14 +70,15 @@ def _brokers(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _topic(services: Services, snapshot: Snapshot, topic: TopicMetadata) -> dict[str, Any]:
-    metrics = services.metrics
+    partitions = services.replicas.partitions
+    here = [partitions[key] for index in topic.partitions if (key := (topic.name, index)) in partitions]
     return {
         "name": topic.name,
         "id": uuid_to_string(topic.topic_id),
         "is_internal": topic.name in INTERNAL_TOPICS,
-        "produced_records": metrics.produced_records.get(topic.name, 0),
-        "produced_bytes": metrics.produced_bytes.get(topic.name, 0),
-        "fetched_bytes": metrics.fetched_bytes.get(topic.name, 0),
+        "produced_records": sum(one.produced_records for one in here),
+        "produced_bytes": sum(one.produced_bytes for one in here),
+        "fetched_bytes": services.metrics.fetched_bytes.get(topic.name, 0),
         "partitions": [
             _partition(services.replicas, snapshot, topic.name, state) for state in topic.partitions.values()
         ],
