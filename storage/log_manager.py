@@ -301,12 +301,14 @@ class LogManager:
     async def checkpoint_log_start_offsets(self) -> None:
         """Write where logs start, of those that start within a segment. Raises LogDirIOError."""
         for directory in self.directories:
-            offsets = {
-                key: log.log_start_offset
-                for key, log in self._logs_in(directory)
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-            await self._write(directory.log_start_offsets.write, offsets)
+            await self._write(directory.log_start_offsets.write, self._log_start_offsets(directory))
+
+    def _log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        return {
+            key: log.log_start_offset
+            for key, log in self._logs_in(directory)
+            if log.log_start_offset > log.segments[0].base_offset
+        }
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write every log's high watermark. Raises LogDirIOError."""
@@ -317,8 +319,7 @@ class LogManager:
     async def _write_checkpoints(self, directory: LogDirectory) -> None:
         logs = self._logs_in(directory)
         await self._write(directory.recovery_points.write, {key: log.recovery_point for key, log in logs})
-        starts = {key: log.log_start_offset for key, log in logs if log.log_start_offset > log.segments[0].base_offset}
-        await self._write(directory.log_start_offsets.write, starts)
+        await self._write(directory.log_start_offsets.write, self._log_start_offsets(directory))
         await self._write(directory.high_watermarks.write, {key: log.high_watermark for key, log in logs})
 
     async def _write(
