@@ -27,8 +27,6 @@ NO_EPOCH = -1
 NO_LEADER = -1
 ACKS_ALL = -1
 HIGH_WATERMARK = -1
-"""In DeleteRecords: everything that is committed."""
-HIGH_WATERMARK = -1
 """In DeleteRecords: whatever the high watermark is."""
 
 
