@@ -42,7 +42,7 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
         )
 
     def _delete(self, topic: str, one: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-        if topic in INTERNAL_TOPICS:
+        if topic in INTERNAL_TOPICS and topic in self._services.metadata.snapshot.topics:
             return _failed(one, ErrorCode.INVALID_TOPIC_EXCEPTION)
         try:
             partition = self._services.replicas.partition(topic, one.partition_index)
