@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Coroutine, Mapping
@@ -38,6 +39,7 @@ def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None
         config = BrokerConfig.load(properties_path, overrides or {}, data_dir=data_directory())
         for warning in config.warnings:
             logger.warning(warning)
+        _allow_many_open_files()
         _run_event_loop(_serve(config, quiet=quiet))
     except Exception as error:
         reason = _first_leaf(error)
@@ -46,6 +48,13 @@ def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None
         print(f"ottla: {reason}", file=sys.stderr)
         return 1
     return 0
+
+
+def _allow_many_open_files() -> None:
+    """Raise the soft limit of open files to the hard one: connections and log segments take descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _run_event_loop(main: Coroutine[Any, Any, None]) -> None:
