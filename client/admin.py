@@ -1,4 +1,4 @@
-"""The admin client: topics, partitions, records, leaders, what a cluster is made of.
+"""The admin client: topics, partitions, records, what a cluster is made of.
 
 Its other half, settings, is in admin_configs.
 
@@ -17,7 +17,6 @@ from client.admin_types import (
     USE_BROKER_DEFAULT,
     ClusterDescription,
     CreatedTopic,
-    ElectionType,
     LogDirDescription,
     NewTopic,
     ReplicaSize,
@@ -286,40 +285,6 @@ class Admin(ConfigAdmin):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by time; see `client.offsets`: LATEST, EARLIEST, MAX_TIMESTAMP or ms since the epoch."""
         return await list_offsets(self._cluster, wanted, read_committed=read_committed, timeout_s=self._timeout_s)
-
-    async def elect_leaders(
-        self, election: ElectionType, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """Elect leaders of these partitions, or of all: for each None or its error
-        (ElectionNotNeededError).
-        """
-        from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
-
-        topics: dict[str, list[int]] = {}
-        for partition in partitions or ():
-            topics.setdefault(partition.topic, []).append(partition.partition)
-        request = ElectLeadersRequest(
-            election_type=int(election),
-            topic_partitions=None
-            if partitions is None
-            else [TopicPartitions(topic=name, partitions=numbers) for name, numbers in topics.items()],
-            timeout_ms=self._request_timeout_ms,
-        )
-
-        async def ask() -> dict[TopicPartition, KafkaError | None]:
-            connection = await self._cluster.controller()
-            response = await connection.call(request, ElectLeadersResponse)
-            if response.error_code:
-                raise error_for(response.error_code, context="leader election")
-            return {
-                TopicPartition(topic.topic, result.partition_id): error_for(result.error_code, result.error_message)
-                if result.error_code
-                else None
-                for topic in response.replica_election_results
-                for result in topic.partition_result
-            }
-
-        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
 
     async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         by_leader: dict[int, list[TopicPartition]] = {}

@@ -38,13 +38,6 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-class ElectionType(IntEnum):
-    """Which replica may become leader (KIP-460)."""
-
-    PREFERRED = 0
-    UNCLEAN = 1
-
-
 class NewTopic(NamedTuple):
     """A topic to create: counts (-1: the broker's default) or an explicit `assignment` of partition to
     replicas.

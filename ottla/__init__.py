@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-
     from client import errors
     from client.accumulator import RecordMetadata
     from client.admin import Admin
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
         ConfigOperation,
         ConfigSource,
         CreatedTopic,
-        ElectionType,
         LogDirDescription,
         NewTopic,
         ResourceType,
@@ -50,7 +48,6 @@ _EXPORTS: Final = {
         "ConfigOperation",
         "ConfigSource",
         "CreatedTopic",
-        "ElectionType",
         "LogDirDescription",
         "NewTopic",
         "ResourceType",
@@ -82,7 +79,6 @@ __all__ = [
     "ConsumerRecord",
     "CreatedTopic",
     "DefaultPartitioner",
-    "ElectionType",
     "KafkaError",
     "LogDirDescription",
     "NewTopic",

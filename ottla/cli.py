@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fail(line: str) -> int:
     sys.stdout.flush()
-    print(f"ottla: {line}", file=sys.stderr)
+    if line:  # empty where Typer has shown the help instead
+        print(f"ottla: {line}", file=sys.stderr)
     return 1
 
 

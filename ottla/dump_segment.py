@@ -39,7 +39,7 @@ def dump_segment(path: Path, *, records: bool) -> Iterator[Entry]:
             head = os.pread(file.fileno(), MAGIC_OFFSET + 1, position)
             length = int.from_bytes(head[LENGTH_OFFSET:LOG_OVERHEAD], "big", signed=True)
             end = position + LOG_OVERHEAD + length
-            if not any(head) and _only_zeros(file, position, size):
+            if len(head) > MAGIC_OFFSET and not any(head) and _only_zeros(file, position, size):
                 yield {"type": "padding", "position": position, "size": size - position}
                 return
             if len(head) <= MAGIC_OFFSET or end > size or length < 0:
@@ -81,12 +81,8 @@ def _reason(error: ProtocolError) -> str:
     return str(getattr(error, "reason", error))
 
 
-def _dump_batch(
-    batch: RecordBatch | LegacyMessage, position: int, topic: str, records: bool
-) -> Iterator[Entry]:
-    entry = (
-        _batch_entry(batch, position) if isinstance(batch, RecordBatch) else _message_entry(batch, position)
-    )
+def _dump_batch(batch: RecordBatch | LegacyMessage, position: int, topic: str, records: bool) -> Iterator[Entry]:
+    entry = _batch_entry(batch, position) if isinstance(batch, RecordBatch) else _message_entry(batch, position)
     problem = None
     try:
         batch.check_crc()

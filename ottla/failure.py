@@ -1,7 +1,10 @@
 """Errors in words for who typed the command: one line each."""
 
+import re
+
 from ottla.guard import PACKAGES
 
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _OURS = (*PACKAGES, "ottla")
 
 
@@ -21,7 +24,7 @@ def explain(error: Exception) -> str:
         return _one_line(str(error))
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
-        return _one_line(f"{where}{error.strerror or error}")
+        return _one_line(f"{where}{re.sub(_ERRNO, '', error.strerror or str(error))}")
     return _one_line(f"unexpected {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)")
 
 

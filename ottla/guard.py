@@ -24,9 +24,7 @@ def check_packages() -> None:
         except ValueError:  # a module put into sys.modules by hand
             spec = None
         if spec is None or spec.origin is None:
-            raise ShadowedPackageError(
-                f"Ottla's package {name!r} is missing beside {home / 'ottla'}: install again"
-            )
+            raise ShadowedPackageError(f"Ottla's package {name!r} is missing beside {home / 'ottla'}: install again")
         if Path(spec.origin).resolve().parent != home / name:
             raise ShadowedPackageError(
                 f"{spec.origin} hides Ottla's own package {name!r} in {home}: "

@@ -71,9 +71,7 @@ def parse_time(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise CommandError(
-            f"{option} {text!r} is neither milliseconds nor a time such as 2026-11-21T08:00"
-        ) from None
+        raise CommandError(f"{option} {text!r} is neither milliseconds nor a time such as 2026-11-21T08:00") from None
     return int(moment.timestamp() * 1000)
 
 

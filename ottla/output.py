@@ -14,9 +14,7 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
-) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
     """A table on standard output, as wide as it needs where that is no terminal; numbers to the right."""
     from rich.console import Console
     from rich.table import Table
@@ -24,7 +22,7 @@ def print_table(
 
     lines = [list(row) for row in rows]
     console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for index, column in enumerate(columns):
         numeric = bool(lines) and all(isinstance(line[index], (int, float)) for line in lines)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")

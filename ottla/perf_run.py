@@ -60,9 +60,7 @@ class PerfResult:
         if as_json:
             print_json(self.as_dict())
         else:
-            print_table(
-                ("", ""), [(name.replace("_", " "), f"{value:,}") for name, value in self.as_dict().items()]
-            )
+            print_table(("", ""), [(name.replace("_", " "), f"{value:,}") for name, value in self.as_dict().items()])
 
 
 class ProduceRun:

@@ -36,9 +36,7 @@ async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[
     return {name: topics[name] for name in names}
 
 
-async def find_partitions(
-    reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str
-) -> list[int]:
+async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:
     """The partitions of a topic to read: those wanted, or all. Raises CommandError naming what does not
     exist.
     """

@@ -73,9 +73,7 @@ def register(app: "typer.Typer") -> None:
 
     import typer
 
-    @app.command(
-        epilog="Example:  ottla broker --set listeners=PLAINTEXT://127.0.0.1:9192 --set log.dirs=/tmp/ottla"
-    )
+    @app.command(epilog="Example:  ottla broker --set listeners=PLAINTEXT://127.0.0.1:9192 --set log.dirs=/tmp/ottla")
     def broker(
         properties: Annotated[
             Path | None,
@@ -83,9 +81,7 @@ def register(app: "typer.Typer") -> None:
         ] = None,
         settings: Annotated[
             list[str] | None,
-            typer.Option(
-                "--set", "-s", metavar="NAME=VALUE", help="A setting; goes before the file's. Repeatable."
-            ),
+            typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; goes before the file's. Repeatable."),
         ] = None,
     ) -> None:
         """Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.

@@ -17,9 +17,7 @@ configs = typer.Typer(help="Show and change the settings of topics and brokers."
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
 Broker = Annotated[int | None, typer.Option("--broker", help="Settings of the broker with this id.")]
-BrokerDefault = Annotated[
-    bool, typer.Option("--broker-default", help="Dynamic settings that hold for all brokers.")
-]
+BrokerDefault = Annotated[bool, typer.Option("--broker-default", help="Dynamic settings that hold for all brokers.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +27,7 @@ def register(app: typer.Typer) -> None:
 
 @configs.command(epilog="Example:  ottla configs describe --topic orders --all")
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Only these settings.", metavar="[NAME...]")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Only these settings.", metavar="[NAME...]")] = None,
     topic: Topic = None,
     broker: Broker = None,
     broker_default: BrokerDefault = False,
@@ -87,17 +83,13 @@ Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALU
 Delete = Annotated[
     list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Back to the default. Repeatable.")
 ]
-Append = Annotated[
-    list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Add to a list. Repeatable.")
-]
+Append = Annotated[list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Add to a list. Repeatable.")]
 Subtract = Annotated[
     list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Take out of a list. Repeatable.")
 ]
 
 
-@configs.command(
-    epilog="Example:  ottla configs alter --topic orders --set retention.ms=3600000 --delete segment.ms"
-)
+@configs.command(epilog="Example:  ottla configs alter --topic orders --set retention.ms=3600000 --delete segment.ms")
 def alter(
     topic: Topic = None,
     broker: Broker = None,
@@ -106,9 +98,7 @@ def alter(
     delete: Delete = None,
     append: Append = None,
     subtract: Subtract = None,
-    validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Only say whether it would work.")
-    ] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Change single settings of a topic or broker; the others stay as they are."""

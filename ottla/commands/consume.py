@@ -18,9 +18,7 @@ EPILOG = (
     r"Examples:  ottla consume orders --count 10;  ottla consume orders --follow --format '%p@%o %k: %s\n';"
     "  ottla consume orders --timestamp 2026-11-21T08:00 --json"
 )
-FORMAT_HELP = (
-    r"%t topic %p partition %o offset %T time %k key %s value %K %S their lengths %h headers, \n \t \xNN."
-)
+FORMAT_HELP = r"%t topic %p partition %o offset %T time %k key %s value %K %S their lengths %h headers, \n \t \xNN."
 
 
 def register(app: typer.Typer) -> None:
@@ -33,27 +31,19 @@ def consume(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")
     ] = None,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start at the first record.")
-    ] = False,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")] = False,
     offset: Annotated[
         str | None,
-        typer.Option(
-            "--offset", "-o", help="Start here: a number, beginning, end, or -N for N before the end."
-        ),
+        typer.Option("--offset", "-o", help="Start here: a number, beginning, end, or -N for N before the end."),
     ] = None,
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", help="Start at the first record as late: ms, or an ISO time.")
     ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-c", min=0, help="Stop after so many records.")
-    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-c", min=0, help="Stop after so many records.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
     format_: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")] = False,
-    null_marker: Annotated[
-        str, typer.Option("--null-marker", "-Z", help="Written for a null key or value.")
-    ] = "",
+    null_marker: Annotated[str, typer.Option("--null-marker", "-Z", help="Written for a null key or value.")] = "",
     isolation_level: Annotated[
         str, typer.Option("--isolation-level", help="read_uncommitted or read_committed.")
     ] = "read_uncommitted",
@@ -87,16 +77,12 @@ def consume(
             reader.assign(await _positions(reader, names, start))
             left = count
             while left is None or left > 0:
-                if not follow and all(
-                    reader.is_known(name) and reader.position(name) >= ends[name] for name in names
-                ):
+                if not follow and all(reader.is_known(name) and reader.position(name) >= ends[name] for name in names):
                     break
                 records = await reader.fetch(timeout_ms=None if follow else 100)
                 if not follow:
                     # What came after the start is left to --follow.
-                    records = [
-                        one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]
-                    ]
+                    records = [one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]]
                 if left is not None:
                     records = records[:left]
                     left -= len(records)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from ottla.dump_segment import Entry
 
 EPILOG = (
-    "Examples:  ottla dump-log --records data/orders-0/00000000000000000000.log;"
-    "  ottla dump-log data/orders-0 --json"
+    "Examples:  ottla dump-log --records data/orders-0/00000000000000000000.log;  ottla dump-log data/orders-0 --json"
 )
 
 
@@ -32,9 +31,7 @@ def dump_log(
             "meta.properties, partition.metadata), or directories of them.",
         ),
     ],
-    records: Annotated[
-        bool, typer.Option("--records", "-r", help="Also the records of every batch.")
-    ] = False,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Also the records of every batch.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
 ) -> None:
     """Print what is in the files; where one is corrupt, say at which byte and exit with 1."""
@@ -44,9 +41,7 @@ def dump_log(
         if not as_json:
             typer.echo(f"{path}:")
         for entry in _entries(path, dumper):
-            typer.echo(
-                json.dumps({"file": str(path), **entry}, ensure_ascii=False) if as_json else _line(entry)
-            )
+            typer.echo(json.dumps({"file": str(path), **entry}, ensure_ascii=False) if as_json else _line(entry))
             if entry["type"] == "corrupt":
                 where = f" at byte {entry['position']}" if entry["position"] is not None else ""
                 broken.append(f"{path} is corrupt{where}: {entry['reason']}")
@@ -62,9 +57,7 @@ def _expand(paths: list[Path]) -> list[Path]:
         if not path.exists():
             raise CommandError(f"no file {path}")
         if path.is_dir():
-            inside = sorted(
-                child for child in path.iterdir() if child.is_file() and _find_dumper(child, False)
-            )
+            inside = sorted(child for child in path.iterdir() if child.is_file() and _find_dumper(child, False))
             if not inside:
                 raise CommandError(f"{path} holds none of the files of a log directory")
             files += inside
@@ -116,9 +109,7 @@ def _line(entry: "Entry") -> str:
     indent = "    " if kind == "record" else "  "
     if kind == "corrupt":
         return f"{indent}CORRUPT at byte {entry['position']}: {entry['reason']}"
-    shown = [
-        f"{name}: {_value(value)}" for name, value in entry.items() if name != "type" and _says(name, value)
-    ]
+    shown = [f"{name}: {_value(value)}" for name, value in entry.items() if name != "type" and _says(name, value)]
     return f"{indent}{kind.replace('_', ' ')}  {'  '.join(shown)}"
 
 

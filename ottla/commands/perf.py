@@ -26,14 +26,10 @@ def produce(
     size: Annotated[str, typer.Option("--size", "-s", help="Bytes of each value: 100, 1k.")] = "100",
     rate: Annotated[float, typer.Option("--rate", help="Records a second; 0: as fast as it goes.")] = 0,
     acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
-    compression: Annotated[
-        str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")
-    ] = "none",
+    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     linger_ms: Annotated[float, typer.Option("--linger-ms", help="Wait so long for a batch to fill.")] = 5,
     batch_size: Annotated[str, typer.Option("--batch-size", help="Bytes of a batch.")] = "64k",
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Only to this partition.")
-    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only to this partition.")] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -74,12 +70,8 @@ def consume(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")
     ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Count batches by their headers, without decoding.")
-    ] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", help="Stop when nothing comes for so many seconds.")
-    ] = 10,
+    raw: Annotated[bool, typer.Option("--raw", help="Count batches by their headers, without decoding.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", help="Stop when nothing comes for so many seconds.")] = 10,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:

@@ -33,9 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[
-        str, typer.Argument(help="Where to; created if the broker's auto.create.topics.enable says so.")
-    ],
+    topic: Annotated[str, typer.Argument(help="Where to; created if the broker's auto.create.topics.enable says so.")],
     file: Annotated[Path | None, typer.Argument(help="A file of lines; none or -: standard input.")] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
@@ -44,12 +42,8 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header. Repeatable.")
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Write all to this partition.")
-    ] = None,
-    compression: Annotated[
-        str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")
-    ] = "none",
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Write all to this partition.")] = None,
+    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
     null_marker: Annotated[
         str | None, typer.Option("--null-marker", "-Z", help="A key or value that is just this becomes null.")
@@ -107,9 +101,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 
-async def _check_topic(
-    producer: "Producer", topic: str, partition: int | None, bootstrap_server: str
-) -> None:
+async def _check_topic(producer: "Producer", topic: str, partition: int | None, bootstrap_server: str) -> None:
     from client.admin import Admin
     from client.errors import KafkaError
 
@@ -120,9 +112,7 @@ async def _check_topic(
             raise
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             near = suggest(topic, await admin.list_topics())
-        raise CommandError(
-            f"unknown topic {topic}{near}, and the broker does not create topics by itself"
-        ) from None
+        raise CommandError(f"unknown topic {topic}{near}, and the broker does not create topics by itself") from None
     if partition is not None and partition not in partitions:
         raise CommandError(f"topic {topic} has partitions 0 to {max(partitions)}, not {partition}")
 

@@ -43,9 +43,7 @@ def register(app: typer.Typer) -> None:
 
 @topics.command("list", epilog="Example:  ottla topics list --json")
 def list_topics(
-    internal: Annotated[
-        bool, typer.Option("--internal", help="Also Kafka's own, such as __consumer_offsets.")
-    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Also Kafka's own, such as __consumer_offsets.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -82,12 +80,8 @@ def create(
     ] = -1,
     config: Configs = None,
     replica_assignment: Assignment = None,
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
-    ] = False,
-    validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Only say whether it would work.")
-    ] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no error.")] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -110,9 +104,7 @@ def create(
         made = []
         for name, result in results.items():
             if isinstance(result, KafkaError):
-                if not (
-                    if_not_exists and result.code is not None and result.code.name == "TOPIC_ALREADY_EXISTS"
-                ):
+                if not (if_not_exists and result.code is not None and result.code.name == "TOPIC_ALREADY_EXISTS"):
                     raise result
                 continue
             made.append(
@@ -135,9 +127,7 @@ def create(
 
 @topics.command(epilog="Example:  ottla topics describe orders")
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Topics; none: all.", metavar="[TOPIC...]")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Topics; none: all.", metavar="[TOPIC...]")] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -150,9 +140,7 @@ def describe(
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, names)
-            described = [
-                await _describe(admin, topic) for topic in found.values() if names or not topic.is_internal
-            ]
+            described = [await _describe(admin, topic) for topic in found.values() if names or not topic.is_internal]
         if as_json:
             print_json(described)
             return
@@ -177,10 +165,7 @@ async def _describe(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
     try:
         for log_dir in await admin.describe_log_dirs():
             for replica in log_dir.replicas:
-                if (
-                    replica.topic == topic.name
-                    and log_dir.broker_id == topic.partitions[replica.partition].leader
-                ):
+                if replica.topic == topic.name and log_dir.broker_id == topic.partitions[replica.partition].leader:
                     sizes[replica.partition] = replica.size_bytes
         entries = await admin.describe_configs(ResourceType.TOPIC, topic.name)
         configs = {entry.name: entry.value for entry in entries.values() if not entry.is_default}
@@ -222,8 +207,7 @@ def _print_description(topic: dict[str, Any], *, first: bool) -> None:
     replicas = max((len(partition["replicas"]) for partition in partitions), default=0)
     size = human_bytes(sum(partition["size_bytes"] or 0 for partition in partitions))
     print(
-        f"{topic['topic']}  id {topic['topic_id']}, {len(partitions)} partitions, "
-        f"replication factor {replicas}, {size}"
+        f"{topic['topic']}  id {topic['topic_id']}, {len(partitions)} partitions, replication factor {replicas}, {size}"
     )
     for name, value in topic["configs"].items():
         print(f"  {name}={value}")
@@ -257,9 +241,7 @@ def alter(
         list[str] | None,
         typer.Option("--delete-config", metavar="NAME", help="Back to the default. Repeatable."),
     ] = None,
-    validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Only say whether it would work.")
-    ] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Add partitions to a topic (the assignment names the new ones' replicas), or change its settings."""
@@ -277,15 +259,11 @@ def alter(
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await describe_topics(admin, [name])
             if partitions is not None:
-                await admin.create_partitions(
-                    name, partitions, assignment=assignment, validate_only=validate_only
-                )
+                await admin.create_partitions(name, partitions, assignment=assignment, validate_only=validate_only)
             changes = [ConfigChange(key, value) for key, value in settings.items()]
             changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in delete_config or ()]
             if changes:
-                await admin.incremental_alter_configs(
-                    ResourceType.TOPIC, name, changes, validate_only=validate_only
-                )
+                await admin.incremental_alter_configs(ResourceType.TOPIC, name, changes, validate_only=validate_only)
 
     run(main())
     print(f"{name} {'could be altered' if validate_only else 'altered'}")

@@ -1,8 +1,16 @@
 import pytest
 
+from support.broker import broker_process
 from support.mock_cluster import MockCluster
 
 
 @pytest.fixture(scope="session")
 def mock_cluster():
     return MockCluster()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """Our own broker, a process of its own."""
+    with broker_process(tmp_path_factory.mktemp("broker") / "data") as process:
+        yield process

@@ -1,0 +1,59 @@
+import io
+import json
+import sys
+
+import pytest
+
+from ottla.cli import main
+from support.broker import broker_process
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """Our own broker, a process of its own."""
+    with broker_process(tmp_path_factory.mktemp("broker") / "data") as process:
+        yield process
+
+
+class Result:
+    """What a command left behind."""
+
+    def __init__(self, code, out, err):
+        self.code = code
+        self.raw = out
+        self.out = out.decode(errors="replace")
+        self.err = err.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def lines(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def ottla(monkeypatch, capsysbinary):
+    """Runs a command line in this process."""
+
+    def run(*words, stdin=b"", code=0):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsysbinary.readouterr()
+        ended = main([str(word) for word in words])
+        result = Result(ended, *capsysbinary.readouterr())
+        assert result.code == code, result.out + result.err
+        if code:
+            # One clear line, and no traceback.
+            assert result.err.startswith("ottla: ")
+            assert result.err.count("\n") == 1
+        return result
+
+    return run
+
+
+@pytest.fixture
+def on(ottla, broker, monkeypatch):
+    """The same, against our broker."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.bootstrap)
+    return ottla

@@ -1,0 +1,140 @@
+"""The front door: help everywhere, version, one line for errors, a cheap way into the broker."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import ottla as package
+from client.connection import SOFTWARE_VERSION
+from ottla.app import app
+from ottla.commands.broker import parse_arguments, parse_settings
+from ottla.failure import CommandError, explain
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = [
+    ("broker",),
+    ("topics",),
+    ("topics", "list"),
+    ("topics", "create"),
+    ("topics", "describe"),
+    ("topics", "alter"),
+    ("topics", "delete"),
+    ("produce",),
+    ("consume",),
+    ("configs",),
+    ("configs", "describe"),
+    ("configs", "alter"),
+    ("dump-log",),
+    ("perf",),
+    ("perf", "produce"),
+    ("perf", "consume"),
+]
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
+def test_help_everywhere_with_examples(ottla, words):
+    text = plain(ottla(*words, "--help").out)
+    assert "Usage: ottla" in text
+    if words and words not in [("topics",), ("configs",), ("perf",)]:
+        assert "Example" in text
+        assert f"ottla {' '.join(words)}" in text
+
+
+def test_no_command_is_forgotten_here():
+    def walk(typer_app, prefix=()):
+        for command in typer_app.registered_commands:
+            yield (*prefix, command.name or command.callback.__name__)
+        for group in typer_app.registered_groups:
+            yield (*prefix, group.name)
+            yield from walk(group.typer_instance, (*prefix, group.name))
+
+    assert sorted(walk(app)) == sorted(COMMANDS)
+
+
+def test_version_is_one(ottla):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert ottla("--version").out == f"ottla {version}\n"
+    assert package.__version__ == SOFTWARE_VERSION == version
+
+
+@pytest.mark.parametrize(
+    ("words", "clue"),
+    [
+        (("nosuch",), "No such command 'nosuch'"),
+        (("topics", "list", "--nosuch"), "--nosuch"),
+        (("broker", "--nosuch"), "no such option: --nosuch"),
+        (("broker", "a", "b"), "one properties file at most, not also 'b'"),
+        (("broker", "--set"), "--set needs name=value"),
+        (("broker", "--set", "x"), "'x' is not name=value"),
+        (("broker", "/no/such.properties"), "no properties file /no/such.properties"),
+        (("broker", "--set", "no.such.setting=1"), "no.such.setting"),
+        (("topics", "list", "-b", "host:port"), "bootstrap_servers='host:port'"),
+    ],
+)
+def test_errors_are_one_line(ottla, words, clue):
+    assert clue in ottla(*words, code=1).err
+
+
+def test_unexpected_errors_are_one_line_too(ottla, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("surprise")
+
+    monkeypatch.setattr("ottla.app.run_app", fail)
+    assert "unexpected ZeroDivisionError: surprise" in ottla("topics", "list", code=1).err
+    monkeypatch.setenv("OTTLA_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        ottla("topics", "list")
+
+
+def test_broker_arguments():
+    assert parse_arguments([]) == (None, [])
+    assert parse_arguments(["f", "--set", "a=1", "--set=b=2", "-s", "c=3"]) == (Path("f"), ["a=1", "b=2", "c=3"])
+    assert parse_settings(["a=1=2", " b = x "]) == {"a": "1=2", "b": "x"}
+    with pytest.raises(CommandError, match="'=1' is not name=value"):
+        parse_settings(["=1"])
+
+
+def test_broker_start_imports_neither_typer_nor_rich():
+    script = (
+        "import sys; import ottla.cli, ottla.commands.broker;"
+        "print([name for name in ('typer', 'rich', 'aiohttp', 'asyncio', 'client.producer') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_broker_from_the_command_line(tmp_path):
+    import signal
+
+    (tmp_path / "server.properties").write_text(
+        f"listeners=PLAINTEXT://127.0.0.1:1\nlog.dirs={tmp_path / 'data'}\nottla.console.listener=\n"
+    )
+    command = [sys.executable, "-m", "ottla", "broker", str(tmp_path / "server.properties")]
+    command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as process:
+        text = ""
+        while "Try, in another terminal" not in text:
+            line = process.stdout.readline()
+            assert line, text
+            text += line
+        port = re.search(r"PLAINTEXT://127\.0\.0\.1:(\d+)", text)[1]
+        listed = [sys.executable, "-m", "ottla", "topics", "list", "--json", "-b", f"127.0.0.1:{port}"]
+        done = subprocess.run(listed, capture_output=True, text=True, cwd=ROOT)
+        assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_os_errors_name_the_file():
+    assert explain(FileNotFoundError(2, "No such file", "a/b")) == "a/b: No such file"
+    assert explain(OSError(98, "[Errno 98] in use\nreally")) == "in use really"

@@ -1,0 +1,48 @@
+"""`ottla configs`."""
+
+
+def test_topic(on):
+    on("topics", "create", "configured")
+    target = ("--topic", "configured")
+    assert on("configs", "describe", *target, "--json").json == []
+    assert (
+        on("configs", "alter", *target, "-s", "retention.ms=5", "--append", "cleanup.policy=compact").out == "altered\n"
+    )
+    found = {entry["name"]: entry for entry in on("configs", "describe", *target, "--json").json}
+    assert found["cleanup.policy"]["value"] == "delete,compact"
+    assert found["retention.ms"]["source"] == "DYNAMIC_TOPIC_CONFIG"
+    assert "retention.ms" in on("configs", "describe", *target).out
+    on("configs", "alter", *target, "--subtract", "cleanup.policy=compact", "-d", "retention.ms")
+    found = {entry["name"]: entry for entry in on("configs", "describe", *target, "--json", "--all").json}
+    assert found["cleanup.policy"]["value"] == "delete"
+    assert found["retention.ms"]["source"] == "DEFAULT_CONFIG"
+    assert len(found) > 20
+    only = on("configs", "describe", *target, "segment.ms", "--json").json
+    assert [entry["name"] for entry in only] == ["segment.ms"]
+    on("configs", "alter", *target, "-s", "retention.ms=6", "--validate-only")
+    assert "retention.ms" not in on("configs", "describe", *target).out
+
+
+def test_broker(on, broker):
+    (entry,) = on("configs", "describe", "--broker", 0, "log.dirs", "--json").json
+    assert (entry["value"], entry["source"], entry["read_only"]) == (str(broker.log_dir), "STATIC_BROKER_CONFIG", True)
+    on("configs", "alter", "--broker-default", "-s", "log.retention.ms=777777")
+    (entry,) = on("configs", "describe", "--broker-default", "log.retention.ms", "--json").json
+    assert (entry["value"], entry["source"]) == ("777777", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+    on("configs", "alter", "--broker-default", "-d", "log.retention.ms")
+
+
+def test_errors(on):
+    on("topics", "create", "faulty")
+    for words, clue in [
+        (("describe",), "one of --topic, --broker"),
+        (("describe", "--topic", "a", "--broker", 0), "one of --topic, --broker"),
+        (("describe", "--topic", "falty"), "did you mean faulty?"),
+        (("describe", "--topic", "faulty", "no.such"), "no.such"),
+        (("describe", "--broker", 7), "no such broker"),
+        (("alter", "--topic", "faulty"), "nothing to alter"),
+        (("alter", "--topic", "faulty", "-s", "retention.ms"), "--set 'retention.ms' is not name=value"),
+        (("alter", "--topic", "faulty", "-s", "retention.ms=x"), "INVALID_CONFIG"),
+        (("alter", "--broker", 0, "-s", "log.dirs=/tmp"), "log.dirs"),
+    ]:
+        assert clue in on("configs", *words, code=1).err

@@ -1,0 +1,99 @@
+"""`ottla topics`."""
+
+import pytest
+
+
+def test_create_list_describe_delete(on):
+    assert on("topics", "create", "made", "-p", 2, "-c", "retention.ms=9999").out == "made created: 2 partitions\n"
+    listed = on("topics", "list", "--json").json
+    assert {"topic": "made", "partitions": 2, "replication_factor": 1, "internal": False} in listed
+    assert "made" in on("topics", "list").out
+    on("produce", "made", "-p", 1, stdin=b"a\nb\n")
+    (described,) = on("topics", "describe", "made", "--json").json
+    assert described["configs"] == {"retention.ms": "9999"}
+    assert len(described["topic_id"]) == 22
+    first, second = described["partitions"]
+    assert (first["leader"], first["replicas"], first["isr"], first["offline"]) == (0, [0], [0], [])
+    assert (first["start_offset"], first["end_offset"], first["size_bytes"]) == (0, 0, 0)
+    assert (second["start_offset"], second["end_offset"]) == (0, 2)
+    assert second["size_bytes"] > 60
+    shown = on("topics", "describe", "made").out
+    for text in ("made", "2 partitions", "retention.ms=9999", "partition  leader", described["topic_id"]):
+        assert text in shown
+    assert on("topics", "delete", "made").out == "made deleted\n"
+    assert "made" not in [topic["topic"] for topic in on("topics", "list", "--json").json]
+
+
+def test_describe_all_takes_none(on):
+    on("topics", "create", "all-1", "all-2")
+    names = [topic["topic"] for topic in on("topics", "describe", "--json").json]
+    assert names == sorted(names)
+    assert {"all-1", "all-2"} <= set(names)
+
+
+def test_explicit_assignment(on):
+    on("topics", "create", "assigned", "--replica-assignment", "0,0,0")
+    assert len(on("topics", "describe", "assigned", "--json").json[0]["partitions"]) == 3
+    result = on("topics", "create", "bad", "--replica-assignment", "0:7", code=1)
+    assert "INVALID_REPLICA_ASSIGNMENT" in result.err
+    result = on("topics", "create", "bad", "--replica-assignment", "a", code=1)
+    assert "--replica-assignment 'a'" in result.err
+    result = on("topics", "create", "bad", "-p", 1, "--replica-assignment", "0", code=1)
+    assert "counts" in result.err
+
+
+def test_alter(on):
+    on("topics", "create", "altered", "-p", 1)
+    assert on("topics", "alter", "altered", "-p", 3, "--config", "segment.ms=77").out == "altered altered\n"
+    (topic,) = on("topics", "describe", "altered", "--json").json
+    assert len(topic["partitions"]) == 3
+    assert topic["configs"] == {"segment.ms": "77"}
+    on("topics", "alter", "altered", "-p", 9, "--validate-only")
+    on("topics", "alter", "altered", "--delete-config", "segment.ms")
+    (topic,) = on("topics", "describe", "altered", "--json").json
+    assert len(topic["partitions"]) == 3
+    assert topic["configs"] == {}
+    assert "nothing to alter" in on("topics", "alter", "altered", code=1).err
+    assert "INVALID_PARTITIONS" in on("topics", "alter", "altered", "-p", 2, code=1).err
+    assert "unknown topic" in on("topics", "alter", "nosuch", "-p", 2, code=1).err
+
+
+def test_create_twice(on):
+    on("topics", "create", "twice")
+    assert "twice: TOPIC_ALREADY_EXISTS" in on("topics", "create", "twice", code=1).err
+    assert on("topics", "create", "twice", "--if-not-exists").out == ""
+
+
+def test_validate_only(on):
+    assert "would be created" in on("topics", "create", "never", "--validate-only").out
+    assert "unknown topic never" in on("topics", "describe", "never", code=1).err
+
+
+def test_unknown_topic_is_named_with_what_is_near(on):
+    on("topics", "create", "orders")
+    for words in (("describe", "ordrs"), ("delete", "ordrs")):
+        assert on("topics", *words, code=1).err == "ottla: unknown topic ordrs (did you mean orders?)\n"
+    assert on("topics", "delete", "ordrs", "--if-exists").out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "clue"),
+    [
+        (("create", "x", "-c", "nonsense"), "--config 'nonsense' is not name=value"),
+        (("create", "x", "-c", "no.such.setting=1"), "no.such.setting"),
+        (("create", "x", "-c", "retention.ms=soon"), "retention.ms"),
+        (("create", "x", "-p", "many"), "--partitions"),
+        (
+            (
+                "create",
+                "x y",
+            ),
+            "INVALID_TOPIC_EXCEPTION",
+        ),
+        (("create", "x", "-r", "3"), "INVALID_REPLICATION_FACTOR"),
+        (("create",), "TOPIC"),
+        (("rename", "x"), "rename"),
+    ],
+)
+def test_bad_values(on, words, clue):
+    assert clue in on("topics", *words, code=1).err
