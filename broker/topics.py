@@ -32,6 +32,9 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """KRaft's: Kafka lets nobody make a topic of this name."""
 
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""KRaft's limit: without one, a single number in a bad request would take all memory."""
+
 Assignment = Mapping[int, list[int]]
 
 
@@ -236,6 +239,7 @@ class Topics:
         if replication_factor == DEFAULT:
             replication_factor = self._config.default_replication_factor
         brokers = list(self._metadata.snapshot.brokers)
+        _check_count(partitions)
         if partitions <= 0:
             raise RequestError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         if replication_factor <= 0:
@@ -277,6 +281,7 @@ class Topics:
         self, znode: TopicZnode, count: int, assignment: list[list[int]] | None
     ) -> dict[int, list[int]]:
         current = len(znode.partitions)
+        _check_count(count - current)
         first_replicas = znode.partitions[0]
         if assignment is not None:
             if len(assignment) != count - current:
@@ -304,6 +309,14 @@ class Topics:
             rng=self._random,
             first_partition=current,
             start=start,
+        )
+
+
+def _check_count(added: int) -> None:
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        raise RequestError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{added} partitions at once are too many: at most {MAX_PARTITIONS_PER_REQUEST} are made by one request.",
         )
 
 

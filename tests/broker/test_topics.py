@@ -108,6 +108,7 @@ async def test_explicit_assignment(client, name):
 
 REFUSED = [
     ("no partitions", {"partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+    ("two billion partitions", {"partitions": 2**31 - 1}, ErrorCode.POLICY_VIOLATION),
     ("negative partitions", {"partitions": -2}, ErrorCode.INVALID_PARTITIONS),
     ("no replicas", {"factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ("negative replicas", {"factor": -2}, ErrorCode.INVALID_REPLICATION_FACTOR),
@@ -314,6 +315,7 @@ async def test_grow(client, name, version):
         (2, None, ErrorCode.INVALID_PARTITIONS),
         (1, None, ErrorCode.INVALID_PARTITIONS),
         (0, None, ErrorCode.INVALID_PARTITIONS),
+        (2**31 - 1, None, ErrorCode.POLICY_VIOLATION),
         (-1, None, ErrorCode.INVALID_PARTITIONS),
         (3, [], INVALID_ASSIGNMENT),
         (3, [[0], [0]], INVALID_ASSIGNMENT),
