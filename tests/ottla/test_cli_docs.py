@@ -1,0 +1,62 @@
+"""The examples of docs/cli.md, run in their order; what they print is as the page shows but for numbers
+that vary.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.broker import broker_process
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "cli.md"
+# Ids, times, checksums and measurements are different in every run; so is where the data lies.
+VARYING = [
+    (r"id [\w-]{22}\b", "id ID"),
+    (r"\b\d{13}\b", "TIME"),
+    (r"crc: \d+", "crc: CRC"),
+    (r"producer_id: \d+", "producer_id: ID"),
+    (r"/[\w./-]*/orders-", "DATA/orders-"),
+]
+
+
+def examples():
+    """Pairs of a command and the lines that follow it on the page."""
+    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
+        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE)
+
+
+def normal(text):
+    for pattern, replacement in VARYING:
+        text = re.sub(pattern, replacement, text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_the_page_tells_the_truth(tmp_path):
+    shim = tmp_path / "bin" / "ottla"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
+    shim.chmod(0o755)
+    ran = list(examples())
+    assert len(ran) >= 20
+    with broker_process(tmp_path / "data") as broker:
+        environment = os.environ | {
+            "PATH": f"{shim.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "OTTLA_BOOTSTRAP_SERVER": broker.bootstrap,
+            "DATA": str(broker.log_dir),
+        }
+        for command, shown in ran:
+            done = subprocess.run(
+                ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60
+            )
+            assert done.returncode == 0, command + done.stderr
+            printed = done.stderr + done.stdout
+            if "perf" in command:  # the names of the figures are the same, and how many records
+                texts = [re.sub(r"\b\d+\.\d+\b", "N", text.replace(",", "")) for text in (printed, shown)]
+                names = [re.findall(r"[a-z][\w .]*\w|\b20000\b", text) for text in texts]
+                assert names[0] == names[1], command
+            else:
+                assert normal(printed) == normal(shown), command
