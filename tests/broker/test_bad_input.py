@@ -225,6 +225,8 @@ class Fuzzer:
         self.process = process
         self.rng = random.Random(seed)
         self.frames = frames
+        served = {int(row.key) for row in API_TABLE}
+        self.served = [one for one in frames if one[0] in served]
         self.outcomes: Counter[str] = Counter()
         self._sentinel = frame(ApiVersionsRequest(), 0, SENTINEL)
 
@@ -239,7 +241,7 @@ class Fuzzer:
 
     async def _one(self, client) -> bool:
         """Send one frame; False when the connection is of no use any more."""
-        _, _, data = self.rng.choice(self.frames)
+        _, _, data = self.rng.choice(self.rng.choice((self.served, self.frames)))
         body = mutated(self.rng, data)
         lies = self.rng.random() < 0.05
         size = len(body) + self.rng.choice((-1, 1, 100, 1 << 20, -(1 << 20), 1 << 31 - 1)) if lies else len(body)
@@ -278,7 +280,7 @@ async def test_mutated_frames_of_every_message_type(process):
     async with Served(process) as served:
         outcomes = await fuzz(process, count(3_000, 95_000), controller=False)
         await served.is_served()
-    assert outcomes["answered"] > outcomes.total() / 20
+    assert outcomes["answered"] > outcomes.total() / 10
     assert outcomes["closed"] > outcomes.total() / 5
     assert outcomes["waits"] < outcomes.total() / 20
 
