@@ -33,7 +33,10 @@ class Acceptor:
         backlog: int = 50,
         is_exempt: bool = False,
     ) -> None:
-        """`is_exempt`: this is the brokers' own listener, which `max.connections` does not close to them."""
+        """`max_idle_s`: negative for no limit.
+
+        `is_exempt`: this is the brokers' own listener, which `max.connections` does not close to them.
+        """
         self.name = name
         self.handle_frame = handle_frame
         self.budget = budget
@@ -41,7 +44,9 @@ class Acceptor:
         self.connections: set[Connection] = set()
         self.host = ""
         self.port = 0
-        self.now_s = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        self.now_s = loop.time
+        self.call_later = loop.call_later
         self._quota = quota
         self._max_idle_s = max_idle_s
         self._send_buffer_bytes = send_buffer_bytes
@@ -57,7 +62,7 @@ class Acceptor:
 
     async def run(self) -> None:
         """Close connections that idle (`connections.max.idle.ms`), until cancelled."""
-        period_s = min(max(self._max_idle_s / 4, 0.02), QUIET_S)
+        period_s = QUIET_S if self._max_idle_s < 0 else min(max(self._max_idle_s / 4, 0.02), QUIET_S)
         while True:
             await asyncio.sleep(period_s)
             now_s = self.now_s()
@@ -67,7 +72,7 @@ class Acceptor:
     def _sweep(self, connection: Connection, idle_s: float) -> None:
         if connection.is_busy:
             return
-        if idle_s >= self._max_idle_s:
+        if 0 <= self._max_idle_s <= idle_s:
             connection.close(f"idle for {idle_s:.1f} s (connections.max.idle.ms)")
         elif idle_s > QUIET_S:
             connection.release_idle_buffer()

@@ -10,6 +10,8 @@ Rules that are easy to break:
   announce 100 MB and stall cost what they sent.
 - While a request is under way its frame is a view of the buffer, so the buffer is neither moved nor replaced; bytes
   that arrive meanwhile fill the free tail, and when that is full, reading pauses.
+- A client that has shut down its writing side still gets the answers to what it sent before, as from Kafka, which
+  notices the end of the stream only when it has answered everything in front of it.
 - Answers may hold record ranges that are still on disk (`LazyRecords`). They are read in steps, each when the socket
   has taken the one before, so a slow reader holds one step in memory and not its whole answer.
 """
@@ -42,6 +44,8 @@ JOIN_BYTES = 64 * 1024
 _unpack_size = struct.Struct(">i").unpack_from
 _BUFFERS = (bytes, bytearray, memoryview)
 _LENGTH_BYTES = 4
+CLOSE_LINGER_S = 5.0
+"""A connection that is closed with answers still unsent has this long to take them."""
 
 
 class CloseConnectionError(Exception):
@@ -81,6 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held = False  # nothing is read until the listener admits: a limit on connections or memory is reached
         self._reading_paused = False
         self._writing_paused = False
+        self._linger: asyncio.TimerHandle | None = None
+        self._eof = False  # the client sends no more: closed when everything that it sent is answered
         self._unsent_bytes = 0  # what the listener's budget was told of this connection
         self._reserved = False  # a part of queued.max.request.bytes, for the frame that is half here or under way
         self._pending: PendingAnswer | None = None
@@ -103,6 +109,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._output.clear()
+        self._joined.clear()
+        if self._linger is not None:
+            self._linger.cancel()
         self._account_unsent(0)
         self._release_memory()
         self.acceptor.budget.receive_bytes -= len(self._buffer)
@@ -111,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor.disconnected(self)
 
     def close(self, reason: str) -> None:
-        """Close at once, with one log line."""
+        """Close with one log line. Nothing more is handled; answers that were handed out before still go out."""
         if self.closed:
             return
         logger.info(
@@ -121,7 +130,19 @@ class Connection(asyncio.BufferedProtocol):
             self.acceptor.name,
             reason,
         )
-        self.abort()
+        self._flush_joined()
+        transport = self._transport
+        if transport is None or self._output or not transport.get_write_buffer_size():
+            self.abort()
+            return
+        self._close_when_sent()
+
+    def _close_when_sent(self) -> None:
+        self.closed = True
+        transport = self._transport
+        assert transport is not None
+        transport.close()
+        self._linger = self.acceptor.call_later(CLOSE_LINGER_S, transport.abort)
 
     def abort(self) -> None:
         """Close at once, quietly."""
@@ -152,8 +173,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """True while a request is under way or an answer is not sent: never idle then."""
-        return self._pending is not None or bool(self._output) or self._writing_paused
+        """True while a request is under way: never idle then. A client that does not take its answers is idle."""
+        return self._pending is not None
 
     # -- bytes in --------------------------------------------------------------------------------------------------
 
@@ -165,11 +186,18 @@ class Connection(asyncio.BufferedProtocol):
         self._handle_frames()
 
     def eof_received(self) -> bool:
-        return False  # close the transport: Kafka does not keep half-open connections
+        """Keep the transport while there is something to answer (see the module's rules)."""
+        self._eof = True
+        return self._is_occupied
+
+    @property
+    def _is_occupied(self) -> bool:
+        """True while the next frame has to wait."""
+        return self._pending is not None or bool(self._output) or self._writing_paused
 
     def _handle_frames(self) -> None:
         """Handle complete frames until one has to wait, then see that there is room for the next bytes."""
-        now_s = self.acceptor.now_s()
+        self.last_active_s = self.acceptor.now_s()
         while self._pending is None and not self._output and not self._writing_paused and not self.closed:
             start = self._start
             if self._end - start < _LENGTH_BYTES:
@@ -185,18 +213,26 @@ class Connection(asyncio.BufferedProtocol):
             if frame_end > self._end:
                 break
             self._start = frame_end
-            self.last_active_s = now_s
             self._handle_frame(self._view[start + _LENGTH_BYTES : frame_end])
+            if self._reserved and self._pending is None:
+                self._release_memory()
         if self._joined:
             self._flush_joined()
-        if not self.closed:
-            self._make_room()
+        if self.closed:
+            return
+        if self._eof and not self._is_occupied:
+            self._close_when_sent()
+            return
+        self._make_room()
 
     def _handle_frame(self, frame: memoryview) -> None:
         try:
             answer = self.acceptor.handle_frame(frame, self)
         except CloseConnectionError as error:
             self.close(str(error))
+            return
+        except Exception:
+            self._fail()
             return
         if answer is None:
             return
@@ -211,26 +247,34 @@ class Connection(asyncio.BufferedProtocol):
         if pending is None:
             return
         self._pending = None
-        if self.closed:
-            return
         try:
-            answer = pending.result()
+            answer = pending.result()  # also when the client has gone: errors are logged, requests counted
         except CloseConnectionError as error:
             self.close(str(error))
             return
+        except Exception:
+            self._fail()
+            return
+        if self.closed:
+            return
+        self._release_memory()
         if answer is not None:
             self._send(answer)
         self._handle_frames()
 
+    def _fail(self) -> None:
+        """A bug: this connection cannot go on, the others can."""
+        logger.exception("a request from %s:%d failed unexpectedly", self.host, self.port)
+        self.close("a request failed unexpectedly")
+
     def _make_room(self) -> None:
         """Place the unhandled bytes so that more can be read, or pause reading where the buffer must stay as it is."""
         if self._start == self._end and self._pending is None:
-            self._release_memory()
             if len(self._buffer) > LARGE_FRAME_BYTES and self.acceptor.budget.receive_buffers_are_many:
                 self._replace_buffer(MIN_CAPACITY_BYTES)
             self._start = self._end = 0
             self._limit = len(self._buffer)
-        elif self._pending is None:
+        elif not self._is_occupied:  # else whole frames may be waiting, and answers going out
             self._place_partial_frame()
         if self._end < self._limit:
             self._resume_reading()
@@ -281,12 +325,16 @@ class Connection(asyncio.BufferedProtocol):
             self._limit = MIN_CAPACITY_BYTES
 
     def _pause_reading(self) -> None:
-        if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
+        if self._eof or self._reading_paused or self._transport is None:
+            return
+        if not self._transport.is_closing():
             self._reading_paused = True
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._held or not self._reading_paused or self._transport is None or self._transport.is_closing():
+        if self._held or self._eof or not self._reading_paused or self._transport is None:
+            return
+        if self._transport.is_closing():
             return
         self._reading_paused = False
         self._transport.resume_reading()
@@ -303,10 +351,12 @@ class Connection(asyncio.BufferedProtocol):
             self._output.extend(answer)
             self._pump()
             return
+        whole = len(self._joined)
         try:
             for piece in answer:
                 self._joined.append(_read(piece, 0, len(piece)))
         except OSError as error:
+            del self._joined[whole:]  # no part of it, but all of those before
             self.close(f"records that were promised cannot be read: {error}")
             return
         self._joined_bytes += size
