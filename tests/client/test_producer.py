@@ -150,13 +150,14 @@ async def test_without_idempotence_a_lost_answer_may_write_twice_but_keeps_order
 
 
 async def test_sequences_count_up_per_partition(fake):
-    async with producer(fake, batch_size=200) as sender:
-        for number in range(12):
+    async with producer(fake, batch_size=400) as sender:
+        for number in range(24):
             sender.send_nowait("many", bytes(60), partition=number % 2)
         await sender.flush()
     for partition in (0, 1):
         batches = [read_batch(data) for data in fake.logs["many", partition]]
         assert len(batches) > 1
+        assert batches[0].record_count > 1
         expected = 0
         for batch in batches:
             assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (1001, 0, expected)

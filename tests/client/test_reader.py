@@ -198,6 +198,30 @@ async def test_seek_drops_what_was_fetched_ahead(fake):
             source.seek(TopicPartition("t", 9), 0)
 
 
+async def test_an_answer_to_a_fetch_from_before_a_seek_is_dropped(fake):
+    fill(fake, 30)
+    async with reader(fake) as source:
+        fetch = fake._fetch
+
+        def seek_meanwhile(*arguments):
+            fake._fetch = fetch
+            source.seek(T0, 0)
+            return fetch(*arguments)
+
+        fake._fetch = seek_meanwhile
+        source.assign({T0: 20})
+        assert numbers(await take(source, 5)) == [0, 1, 2, 3, 4]
+
+
+async def test_chunks_fetched_ahead_of_a_seek_are_dropped(fake):
+    fill(fake, 30)
+    async with reader(fake, max_partition_fetch_bytes=300) as source:
+        source.assign({T0: 0})
+        await until(lambda: len(source._ready) > 2, "chunks fetched ahead")
+        source.seek(T0, 25)
+        assert numbers(await take(source, 5)) == [25, 26, 27, 28, 29]
+
+
 async def test_assign_anew_forgets_the_old(fake):
     fill(fake, 10)
     fill(fake, 10, topic="many", start=50)
