@@ -75,6 +75,9 @@ CODES: dict[type[Exception], ErrorCode] = {
     registry.errors.ConnectionLossError: ErrorCode.REQUEST_TIMED_OUT,
     registry.errors.SessionExpiredError: ErrorCode.NOT_CONTROLLER,
     registry.errors.RegistryClosedError: ErrorCode.NOT_CONTROLLER,
+    registry.errors.DataTooLargeError: ErrorCode.INVALID_REQUEST,  # settings or an assignment that fill a megabyte
+    registry.errors.RegistryStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    registry.errors.ZnodeFormatError: ErrorCode.UNKNOWN_SERVER_ERROR,  # damage that somebody has to look at
 }
 
 OSERROR_CODE = ErrorCode.KAFKA_STORAGE_ERROR

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from broker.topic_names import colliding_topic, topic_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.uuid import random_uuid
 from registry.admin_znodes import DeleteTopicZnode
-from registry.errors import NodeExistsError, NoNodeError
+from registry.errors import BadVersionError, NodeExistsError, NoNodeError
 from registry.interface import Registry
 from registry.topic_znodes import TopicsZnode, TopicZnode
 from storage.setting import ConfigError
@@ -135,7 +135,7 @@ class Topics:
         name: str,
         count: int,
         *,
-        assignment: Iterable[list[int]] | None = None,
+        assignment: Sequence[list[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
         """Grow a topic to `count` partitions. Raises RequestError."""
@@ -166,7 +166,10 @@ class Topics:
         if validate_only:
             return
         grown = znode.replace(partitions={**znode.partitions, **added})
-        await self._registry.set(path, grown.encode(), stat.version)
+        try:
+            await self._registry.set(path, grown.encode(), stat.version)
+        except (BadVersionError, NoNodeError):  # somebody was faster: look again
+            await self.add_partitions(name, count, assignment=assignment)
 
     async def delete(self, name: str) -> None:
         """Ask the controller to delete a topic. Raises RequestError."""

@@ -342,6 +342,19 @@ async def test_growth_of_unknown_and_doubled_topics(client, name):
     assert await grow(client, (topic, 2, None), timeout_ms=0) == {topic: ErrorCode.REQUEST_TIMED_OUT}
 
 
+async def test_two_clients_grow_the_same_topic(broker, client, name):
+    topic = name()
+    await create_topic(client, topic)
+
+    async def one(count):
+        async with wire_client(broker.bootstrap_servers) as other:
+            return (await grow(other, (topic, count, None)))[topic]
+
+    codes = await asyncio.gather(*(one(count) for count in (2, 3, 4, 5, 5)))
+    assert set(codes) <= {0, ErrorCode.INVALID_PARTITIONS}
+    assert len((await described(client, topic)).partitions) == 5
+
+
 async def test_who_is_not_the_controller_refuses(broker, client, name):
     topic = name()
     broker.services.is_controller, is_controller = lambda: False, broker.services.is_controller
