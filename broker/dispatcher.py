@@ -183,6 +183,8 @@ class Dispatcher:
         else:
             head = _pack_answer(size, context.correlation_id)
         route.metrics.answered(perf_counter() - started_s, size + 4)
+        if len(pieces) == 1 and type(body := pieces[0]) is bytearray:
+            return [head + body]  # no records: one piece costs the connection less
         return [head, *pieces]
 
     def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:

@@ -18,7 +18,10 @@ from protocol.record_batch import LOG_OVERHEAD
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_ZSTD = 7
 
-_UP_TO_ATTRIBUTES = struct.Struct(">qiibih")  # base offset, length, leader epoch, magic, crc, attributes
+_unpack_what_matters = struct.Struct(">i4xb4xh").unpack_from  # length, magic, attributes
+_LENGTH_POSITION = 8
+_ATTRIBUTES_END = 23
+_ZSTD = int(CompressionType.ZSTD)
 _MIN_LENGTH = 14  # Kafka's: the header of a message of magic 0 behind offset and length
 _MAGIC_2 = 2
 _CODEC = 0x07
@@ -38,16 +41,15 @@ def check_records(records: Buffer | None, version: int, *, transactional: bool) 
     if version < FIRST_VERSION_WITH_BATCHES:
         return records
     size = len(records)
-    if size >= _UP_TO_ATTRIBUTES.size:
-        _, length, _, magic, _, attributes = _UP_TO_ATTRIBUTES.unpack_from(records)
-        codec = attributes & _CODEC
-        if (
-            magic == _MAGIC_2
-            and length + LOG_OVERHEAD == size
-            and (codec != CompressionType.ZSTD or version >= FIRST_VERSION_WITH_ZSTD)
-            and (transactional or not attributes & _TRANSACTIONAL)
-        ):
-            return records
+    if size >= _ATTRIBUTES_END:
+        length, magic, attributes = _unpack_what_matters(records, _LENGTH_POSITION)
+        if magic == _MAGIC_2 and length + LOG_OVERHEAD == size:
+            if not attributes & (_TRANSACTIONAL | _ZSTD):
+                return records
+            if (attributes & _CODEC != _ZSTD or version >= FIRST_VERSION_WITH_ZSTD) and (
+                transactional or not attributes & _TRANSACTIONAL
+            ):
+                return records
         if magic == _MAGIC_2 and attributes & _TRANSACTIONAL and not transactional:
             raise RequestError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of a transaction without a transactional id"

@@ -120,15 +120,14 @@ class _Appends:
 
     def run(self) -> ProduceResponse:
         """Append to every partition."""
-        self.response = ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic.name,
-                    partition_responses=[self._append(topic.name, data) for data in topic.partition_data],
-                )
-                for topic in self._request.topic_data
-            ]
-        )
+        topics = []
+        for topic in self._request.topic_data:
+            name = topic.name
+            partitions = []
+            for data in topic.partition_data:
+                partitions.append(self._append(name, data))  # noqa: PERF401 - a comprehension costs a call
+            topics.append(TopicProduceResponse(name=name, partition_responses=partitions))
+        self.response = ProduceResponse(responses=topics)
         return self.response
 
     @property

@@ -343,9 +343,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, answer: Answer) -> None:
         """Take an answer: a small one is joined with those that follow at once, a large one goes out piece by piece."""
-        size = 0
-        for piece in answer:
-            size += len(piece)
+        size = len(answer[0])
+        if len(answer) > 1:
+            size = sum(map(len, answer))
         if size > JOIN_BYTES:
             self._flush_joined()
             self._output.extend(answer)
