@@ -95,9 +95,7 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None, *, 
             return bytes(data)
 
 
-def decompress(
-    codec: CompressionType, data: Buffer, limit: int | None = None, *, magic: int = 2
-) -> bytes | memoryview:
+def decompress(codec: CompressionType, data: Buffer, limit: int | None = None, *, magic: int = 2) -> bytes | memoryview:
     """Unfold `data`; NONE gives a view on it.
 
     Raises CorruptRecordError (position 0) where `data` is not what the codec writes, is cut off, or unfolds
@@ -176,9 +174,7 @@ def _snappy_decompress(data: Buffer, limit: int | None) -> bytes:
         position += 4
         if not 0 <= length <= size - position:
             raise CorruptRecordError(0, f"snappy: block of {length} bytes, {size - position} are left")
-        part = _snappy_block(
-            view[position : position + length], None if limit is None else limit - total, limit
-        )
+        part = _snappy_block(view[position : position + length], None if limit is None else limit - total, limit)
         parts.append(part)
         total += len(part)
         position += length

@@ -48,9 +48,7 @@ def encode_control_key(record_type: ControlRecordType) -> bytes:
 def decode_control_key(key: bytes | None) -> ControlRecordType:
     """The type in a control record's key; InvalidRecordError for a short key or a negative version."""
     if key is None or len(key) < _KEY.size:
-        raise InvalidRecordError(
-            f"control record key of {0 if key is None else len(key)} bytes, {_KEY.size} needed"
-        )
+        raise InvalidRecordError(f"control record key of {0 if key is None else len(key)} bytes, {_KEY.size} needed")
     version, number = _KEY.unpack_from(key)
     if version < 0:
         raise InvalidRecordError(f"control record key of version {version}")
@@ -75,9 +73,7 @@ def decode_end_marker(record: Record) -> EndTransactionMarker | None:
         return None
     value = record.value
     if value is None or len(value) < _END_MARKER.size:
-        raise InvalidRecordError(
-            f"end marker of {0 if value is None else len(value)} bytes, {_END_MARKER.size} needed"
-        )
+        raise InvalidRecordError(f"end marker of {0 if value is None else len(value)} bytes, {_END_MARKER.size} needed")
     version, epoch = _END_MARKER.unpack_from(value)
     if version < 0:
         raise InvalidRecordError(f"end marker of version {version}")

@@ -93,9 +93,7 @@ class _EncoderWriter:
             names = tuple(field.name for field in absent)
             defaults = self.source.constant(tuple(map(default_of, absent)), "defaults")
             condition = " or ".join(differs)
-            self.source.line(
-                f"if {condition}: raise refuse_absent({var}, VERSION, {names}, {defaults})", Part(path, 0)
-            )
+            self.source.line(f"if {condition}: raise refuse_absent({var}, VERSION, {names}, {defaults})", Part(path, 0))
 
     def differs(self, var: str, field: Field) -> str:
         """Return the condition for a value other than the default."""

@@ -142,9 +142,7 @@ def explain_encode(fault: Exception, source: Source, message: str) -> EncodeErro
     return EncodeError(message, " or ".join(fields), rule)
 
 
-def refuse_absent(
-    o: Message, version: int, names: tuple[str, ...], defaults: tuple[Any, ...]
-) -> MalformedError:
+def refuse_absent(o: Message, version: int, names: tuple[str, ...], defaults: tuple[Any, ...]) -> MalformedError:
     """Refuse a value for a field that the version lacks and that may not be dropped."""
     for name, default in zip(names, defaults, strict=True):
         if getattr(o, name) != default:

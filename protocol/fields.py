@@ -95,9 +95,7 @@ class Field:
 
 
 def _number(kind: str, zero: Any) -> Callable[..., Any]:
-    def specifier(
-        versions: str, *, default: Any = zero, tag: int | None = None, ignorable: bool = False
-    ) -> Any:
+    def specifier(versions: str, *, default: Any = zero, tag: int | None = None, ignorable: bool = False) -> Any:
         return Field(kind, None, versions, "", default, tag, ignorable)
 
     specifier.__name__ = kind

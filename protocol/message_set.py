@@ -233,9 +233,7 @@ def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
     if size < MIN_MESSAGE_SIZE[magic]:
         raise CorruptRecordError(position, f"message size {size} is less than {MIN_MESSAGE_SIZE[magic]}")
     if size + LOG_OVERHEAD > remaining:
-        raise CorruptRecordError(
-            position, f"message of {size + LOG_OVERHEAD} bytes is cut off after {remaining}"
-        )
+        raise CorruptRecordError(position, f"message of {size + LOG_OVERHEAD} bytes is cut off after {remaining}")
     return LegacyMessage(view[position : position + size + LOG_OVERHEAD], position)
 
 
@@ -253,9 +251,7 @@ def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[LegacyMessage]:
         position += message.size + LOG_OVERHEAD
 
 
-def iter_mixed(
-    buffer: Buffer, position: int = 0, *, partial: bool = False
-) -> Iterator[RecordBatch | LegacyMessage]:
+def iter_mixed(buffer: Buffer, position: int = 0, *, partial: bool = False) -> Iterator[RecordBatch | LegacyMessage]:
     """Walk batches and messages of every magic: a log that was begun by an old Kafka holds both.
 
     With `partial` an element cut off at the end ends the walk, as at the end of a read of so many bytes;

@@ -93,9 +93,7 @@ def read_records(
                     number, position = _long_varint(data, position, number)
             end = position + (number >> 1)
             if number & 1 or end > size:
-                raise InvalidRecordError(
-                    f"record {index} of length {unzigzag(number)} ends beyond {size} bytes"
-                )
+                raise InvalidRecordError(f"record {index} of length {unzigzag(number)} ends beyond {size} bytes")
             # One step over the attributes, which have no meaning yet.
             number, position = data[position + 1], position + 2
             if number > 0x7F:
@@ -190,9 +188,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
     for _ in range(count):
         length, position = _read_varint(data, position)
         if length < 0 or position + length > end:
-            raise InvalidRecordError(
-                f"header name of {length} bytes does not fit into {end - position} bytes"
-            )
+            raise InvalidRecordError(f"header name of {length} bytes does not fit into {end - position} bytes")
         # Kafka's clients decode names leniently; a byte that is not UTF-8 must not make the record
         # unreadable.
         name = data[position : position + length].decode("utf-8", "replace")
@@ -202,9 +198,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
             headers.append((name, None))
             continue
         if position + length > end:
-            raise InvalidRecordError(
-                f"header value of {length} bytes does not fit into {end - position} bytes"
-            )
+            raise InvalidRecordError(f"header value of {length} bytes does not fit into {end - position} bytes")
         headers.append((name, data[position : position + length]))
         position += length
     return tuple(headers), position

@@ -169,11 +169,7 @@ class RecordBatch:
     @property
     def timestamp_type(self) -> TimestampType:
         """Whether the records carry the producer's time or all of them the broker's."""
-        return (
-            TimestampType.LOG_APPEND_TIME
-            if self.attributes & LOG_APPEND_TIME_FLAG
-            else TimestampType.CREATE_TIME
-        )
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
@@ -290,13 +286,9 @@ def _batch_at(view: memoryview, position: int) -> RecordBatch:
     if remaining > MAGIC_OFFSET and view[position + MAGIC_OFFSET] != MAGIC_V2:
         raise CorruptRecordError(position, f"magic {view[position + MAGIC_OFFSET]} where 2 was expected")
     if length < MIN_BATCH_LENGTH:
-        raise CorruptRecordError(
-            position, f"batch length {length} is less than the header's {MIN_BATCH_LENGTH} bytes"
-        )
+        raise CorruptRecordError(position, f"batch length {length} is less than the header's {MIN_BATCH_LENGTH} bytes")
     if length + LOG_OVERHEAD > remaining:
-        raise CorruptRecordError(
-            position, f"batch of {length + LOG_OVERHEAD} bytes is cut off after {remaining}"
-        )
+        raise CorruptRecordError(position, f"batch of {length + LOG_OVERHEAD} bytes is cut off after {remaining}")
     batch = RecordBatch(view[position : position + length + LOG_OVERHEAD], position)
     if batch.record_count < 0 or batch.last_offset_delta < 0:
         raise CorruptRecordError(

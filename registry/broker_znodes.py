@@ -41,11 +41,7 @@ class Endpoint(NamedTuple):
     def __str__(self) -> str:
         """Kafka's connection string; an IPv6 host stands in brackets."""
         host = self.host or ""
-        return (
-            f"{self.listener}://[{host}]:{self.port}"
-            if ":" in host
-            else f"{self.listener}://{host}:{self.port}"
-        )
+        return f"{self.listener}://[{host}]:{self.port}" if ":" in host else f"{self.listener}://{host}:{self.port}"
 
 
 class BrokerZnode(Znode):

@@ -68,9 +68,7 @@ class _Write:
 class EmbeddedStore:
     """The tree, its file and its sessions. Use `open`; everything runs on one event loop."""
 
-    def __init__(
-        self, tree: Tree, file: RegistryFile | None, now_ms: Callable[[], int], runner: _Runner
-    ) -> None:
+    def __init__(self, tree: Tree, file: RegistryFile | None, now_ms: Callable[[], int], runner: _Runner) -> None:
         self._tree = tree
         self._file = file  # None: nothing is kept
         self._now_ms = now_ms

@@ -37,8 +37,7 @@ _CREATE_ZNODE = (
 )
 _CREATE_META = "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL)"
 _SELECT = (
-    "SELECT path, data, czxid, mzxid, ctime, mtime, version, creates, aversion, ephemeral_owner, pzxid, acl"
-    " FROM znode"
+    "SELECT path, data, czxid, mzxid, ctime, mtime, version, creates, aversion, ephemeral_owner, pzxid, acl FROM znode"
 )
 _UPSERT = "INSERT OR REPLACE INTO znode VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 

@@ -208,9 +208,7 @@ class EmbeddedRegistry:
             if not future.done():
                 future.set_exception(ConnectionLossError("the connection was lost"))
         self._set_state(ConnectionState.SUSPENDED)
-        self._expiry = asyncio.get_running_loop().call_later(
-            self._timeout_ms / 1000, self._timed_out, self._session_id
-        )
+        self._expiry = asyncio.get_running_loop().call_later(self._timeout_ms / 1000, self._timed_out, self._session_id)
 
     def reconnect(self) -> None:
         """Restore the connection, and learn what became of the session. For tests and simulations."""

@@ -175,9 +175,7 @@ class Content:
     def integers(self, name: str) -> list[int]:
         """Read a list of Java ints."""
         value = self._field(name)
-        if not isinstance(value, list) or not all(
-            type(i) is int and -(1 << 31) <= i < 1 << 31 for i in value
-        ):
+        if not isinstance(value, list) or not all(type(i) is int and -(1 << 31) <= i < 1 << 31 for i in value):
             self.fail(name, "must be a list of integers")
         return value
 

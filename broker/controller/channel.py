@@ -70,6 +70,7 @@ class ControllerChannel:
                 self._connection.abort()
 
     async def _send_until_answered(self, request: Message, version: int) -> Message:
+        is_first_failure = True
         while True:
             try:
                 if self._connection is None or self._connection.is_closed:
@@ -82,5 +83,7 @@ class ControllerChannel:
                     )
                 return await self._connection.request(request, version)
             except (KafkaError, OSError) as error:
-                logger.warning("broker %d does not answer %s: %s", self.broker_id, type(request).__name__, error)
+                level = logging.WARNING if is_first_failure else logging.DEBUG
+                is_first_failure = False
+                logger.log(level, "broker %d does not answer %s: %s", self.broker_id, type(request).__name__, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from protocol.uuid import ZERO_UUID
 from registry.broker_znodes import BrokerZnode
+from registry.controller_znodes import ControllerEpochZnode
+from registry.interface import Check
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
 
 TopicPartition = tuple[str, int]
@@ -43,6 +45,20 @@ class ControllerContext:
         self.leaderships: dict[TopicPartition, Leadership] = {}
         self.deleting: set[str] = set()
         """Topics that have a znode under /admin/delete_topics."""
+        self.unreadable: set[TopicPartition] = set()
+        """Partitions whose state znode breaks Kafka's rules: left alone until somebody has repaired it."""
+        self.unreadable_topics: set[str] = set()
+
+    def epoch_check(self) -> Check:
+        """What makes a transaction fail where another controller has been elected."""
+        return Check(ControllerEpochZnode.path(), self.epoch_version)
+
+    def take_topic(self, topic: str, znode: TopicZnode) -> None:
+        """A topic is new or has changed. What was known of partitions that it has no more is forgotten."""
+        known = self.topics.get(topic)
+        is_other = known is not None and known.topic_id not in (None, znode.topic_id)
+        self.topics[topic] = znode
+        self._forget_states(topic, lambda partition: is_other or partition not in znode.partitions)
 
     def topic_id(self, topic: str) -> bytes:
         """The topic's id, ZERO_UUID where it has none."""
@@ -63,7 +79,7 @@ class ControllerContext:
 
     def without_state(self) -> list[TopicPartition]:
         """Partitions that were assigned and never had a leader."""
-        return [key for key in self.all_partitions() if key not in self.leaderships]
+        return [key for key in self.all_partitions() if key not in self.leaderships]  # unreadable ones included
 
     def without_live_leader(self) -> list[TopicPartition]:
         """Partitions whose leader is gone; those that are being deleted need none."""
@@ -71,14 +87,19 @@ class ControllerContext:
             key
             for key, leadership in self.leaderships.items()
             if leadership.state.leader not in self.brokers and key[0] not in self.deleting
+            if key not in self.unreadable
         ]
 
     def forget(self, topic: str) -> None:
         """The topic does not exist any more."""
         self.topics.pop(topic, None)
         self.deleting.discard(topic)
-        for key in [key for key in self.leaderships if key[0] == topic]:
+        self._forget_states(topic, lambda partition: True)
+
+    def _forget_states(self, topic: str, is_gone: Callable[[int], bool]) -> None:
+        for key in [key for key in self.leaderships if key[0] == topic and is_gone(key[1])]:
             del self.leaderships[key]
+        self.unreadable -= {key for key in self.unreadable if key[0] == topic and is_gone(key[1])}
 
     def offline_replicas(self, key: TopicPartition) -> list[int]:
         """Replicas on brokers that are not alive."""

@@ -13,23 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
 from broker.config import BrokerConfig
-from broker.controller.channel import ControllerChannel, OnAnswer
-from broker.controller.context import ControllerContext, LiveBroker, TopicPartition
+from broker.controller.broker_channels import BrokerChannels
+from broker.controller.context import ControllerContext, LiveBroker
 from broker.controller.partitions import PartitionLeaders
-from broker.controller.requests import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-    RequestBuilder,
-)
 from broker.controller.topic_deletion import TopicDeletion
 from client.network import Network
-from protocol.message import Message
 from registry.admin_znodes import DeleteTopicsZnode
 from registry.broker_znodes import BrokerIdsZnode, BrokerZnode
 from registry.controller_znodes import ControllerEpochZnode, ControllerZnode, FeatureZnode
@@ -38,17 +31,23 @@ from registry.errors import (
     ConnectionLossError,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     SessionExpiredError,
     ZnodeFormatError,
 )
-from registry.interface import Create, Registry, Set, Watch
+from registry.interface import Create, Registry, Set, Stat, Watch
 from registry.topic_znodes import TopicsZnode, TopicZnode
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_S = 0.2
+RETRY_BACKOFF_S = 0.1
 
 Event = Callable[[], Awaitable[None]]
+
+ELECTION = "election"
+BROKERS = "brokers"
+TOPICS = "topics"
+DELETIONS = "deletions"
 
 
 class Controller:
@@ -66,33 +65,37 @@ class Controller:
     ) -> None:
         self.broker_id = broker_id
         self.is_active = False
+        """True from the election until somebody else is elected, or we cannot tell."""
         self.context = ControllerContext()
         self._registry = registry
-        self._network = network
-        self._config = config
         self._now_ms = now_ms
+        self._in_office = False  # active, and everybody has been told everything
+        self._highest_epoch = 0
         self._events: dict[str, Event] = {}
         self._wake = asyncio.Event()
-        self._channels: dict[int, tuple[LiveBroker, ControllerChannel, asyncio.Task[None]]] = {}
-        self._watches: dict[str, Watch] = {}
+        self._watches: list[Watch] = []
+        self._topic_watches: dict[str, Watch] = {}
+        self._newcomers: set[int] = set()  # live brokers that have not been told what they lead
         self._tasks: asyncio.TaskGroup | None = None
-        self._requests = RequestBuilder(broker_id, self.context, config.inter_broker_listener_name)
+        self._channels = BrokerChannels(broker_id, self.context, network=network, config=config)
         self._leaders = PartitionLeaders(registry, self.context, config, topic_overrides)
-        self._deletion = TopicDeletion(registry, self.context, config, self._delete_replicas)
+        self._deletion = TopicDeletion(registry, self.context, config, self._channels, self._notice_deletions)
 
     # -- the queue -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Stand for election, and be the controller whenever won, until cancelled."""
-        watch = self._registry.watch_data(ControllerZnode.path(), partial(self._notice, "election", self._elect))
-        self._notice("election", self._elect)
+        stand = partial(self._notice, ELECTION, self._elect)
+        watches = [self._registry.watch_data(znode.path(), stand) for znode in (ControllerZnode, ControllerEpochZnode)]
+        stand()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 while True:
                     await self._handle_next()
         finally:
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
             self._resign()
 
     def _notice(self, name: str, event: Event) -> None:
@@ -106,178 +109,192 @@ class Controller:
             await self._wake.wait()
         name = next(iter(self._events))
         event = self._events.pop(name)
+        if name != ELECTION and not self.is_active:
+            return
         try:
             await event()
         except SessionExpiredError:
             self._resign()
-        except ConnectionLossError:
-            await asyncio.sleep(RETRY_BACKOFF_S)
-            self._notice(name, event)
-        except BadVersionError as error:
+        except ZnodeFormatError as error:
+            logger.error("%s: left alone: %s", name, error)
+        except (BadVersionError, NoNodeError, NodeExistsError, NotEmptyError, ConnectionLossError) as error:
             if error.path == ControllerEpochZnode.path():
                 logger.info("another controller has taken over")
                 self._resign()
-                self._notice("election", self._elect)
-            else:
-                self._notice(name, event)  # the tree changed under our hands: look again
-        except (NoNodeError, NodeExistsError) as error:
-            logger.info("%s: the tree changed meanwhile (%s), looking again", name, error)
+                self._notice(ELECTION, self._elect)
+                return
+            logger.info("%s: the tree changed meanwhile, or the answer was lost (%s): looking again", name, error)
+            await asyncio.sleep(RETRY_BACKOFF_S)
             self._notice(name, event)
 
     # -- election --------------------------------------------------------------------------------------------------
 
     async def _elect(self) -> None:
-        registry = self._registry
-        try:
-            data, _ = await registry.get(ControllerZnode.path())
-        except NoNodeError:
-            pass
-        else:
-            holder = ControllerZnode.decode(data, ControllerZnode.path()).broker
-            if holder != self.broker_id or not self.is_active:
-                self._resign()
-            return
-        self._resign()
-        epoch_path = ControllerEpochZnode.path()
-        try:
-            data, stat = await registry.get(epoch_path)
-            epoch = ControllerEpochZnode.decode(data, epoch_path).epoch
-            version = stat.version
-        except NoNodeError:
-            epoch, version = 0, 0
-            await registry.create(epoch_path, ControllerEpochZnode(epoch=0).encode())
-        znode = ControllerZnode(broker=self.broker_id, timestamp_ms=self._now_ms())
-        try:
-            await registry.multi(
-                [
-                    Create(ControllerZnode.path(), znode.encode(), ephemeral=True),
-                    Set(epoch_path, ControllerEpochZnode(epoch=epoch + 1).encode(), version),
-                ]
-            )
-        except (NodeExistsError, BadVersionError):
-            self._notice("election", self._elect)
-            return
-        self.context.epoch = epoch + 1
-        self.context.epoch_version = version + 1
-        await self._take_office()
+        """Look who the controller is, and try to become it where nobody is.
 
-    async def _take_office(self) -> None:
+        The epoch is read first: where `/controller` is ours afterwards, nobody can have raised it in between.
+        """
+        epoch, version = await self._read_epoch()
+        holder = await self._holder()
+        if holder is None:
+            self._resign()
+            znode = ControllerZnode(broker=self.broker_id, timestamp_ms=self._now_ms())
+            try:
+                await self._registry.multi(
+                    [
+                        Create(ControllerZnode.path(), znode.encode(), ephemeral=True),
+                        Set(ControllerEpochZnode.path(), ControllerEpochZnode(epoch=epoch + 1).encode(), version),
+                    ]
+                )
+            except (NodeExistsError, BadVersionError):
+                self._notice(ELECTION, self._elect)
+                return
+            await self._take_office(epoch + 1, version + 1)
+        elif holder.ephemeral_owner != self._registry.session_id:
+            self._resign()
+        elif not self._in_office:  # the answer to our election was lost, or taking office failed half way
+            await self._take_office(epoch, version)
+
+    async def _read_epoch(self) -> tuple[int, int]:
+        """The controller epoch, and the version of its znode. Raises ZnodeFormatError."""
+        path = ControllerEpochZnode.path()
+        try:
+            data, stat = await self._registry.get(path)
+        except NoNodeError:
+            await self._registry.create(path, ControllerEpochZnode(epoch=self._highest_epoch).encode())
+            data, stat = await self._registry.get(path)
+        epoch = ControllerEpochZnode.decode(data, path).epoch
+        self._highest_epoch = max(self._highest_epoch, epoch)
+        return epoch, stat.version
+
+    async def _holder(self) -> Stat | None:
+        """The stat of `/controller`: whose it is, whatever it says."""
+        path = ControllerZnode.path()
+        try:
+            data, stat = await self._registry.get(path)
+        except NoNodeError:
+            return None
+        try:
+            ControllerZnode.decode(data, path)
+        except ZnodeFormatError as error:
+            logger.error("there is a controller, but nobody can tell which: %s", error)
+        return stat
+
+    async def _take_office(self, epoch: int, epoch_version: int) -> None:
         """Read the tree, tell everyone, and act on what was left undone."""
-        logger.info("broker %d is the controller, epoch %d", self.broker_id, self.context.epoch)
+        self._leave_office()
+        self._highest_epoch = max(self._highest_epoch, epoch)
+        logger.info("broker %d is the controller, epoch %d", self.broker_id, epoch)
         self.is_active = True
-        with suppress(NodeExistsError):
-            await self._registry.create(FeatureZnode.path(), FeatureZnode().encode())
-        self._watch_children(BrokerIdsZnode.TEMPLATE, "brokers", self._brokers_changed)
-        self._watch_children(TopicsZnode.TEMPLATE, "topics", self._topics_changed)
-        self._watch_children(DeleteTopicsZnode.path(), "deletions", self._deletions_changed)
-        await self._deletion.read()
-        await self._read_topics()
-        await self._leaders.read_states(self.context.all_partitions())
-        await self._read_brokers()
-        self._start_channels(set(self.context.brokers))
-        self._update_metadata(self.context.brokers, self.context.all_partitions())
-        new = await self._leaders.elect_new()
-        await self._leaders.elect_for_lost()
-        everything = list(self.context.all_partitions())
-        for broker_id in self.context.brokers:
-            self._leader_and_isr(broker_id, everything, new=new, full=True)
-        self._update_metadata(self.context.brokers, everything)
-        await self._deletion.resume()
+        context = self.context
+        context.epoch, context.epoch_version = epoch, epoch_version
+        try:
+            with suppress(NodeExistsError):
+                feature = Create(FeatureZnode.path(), FeatureZnode().encode())
+                await self._registry.multi([context.epoch_check(), feature])
+            self._watch_children(BrokerIdsZnode.TEMPLATE, BROKERS, self._brokers_changed)
+            self._watch_children(TopicsZnode.TEMPLATE, TOPICS, self._topics_changed)
+            self._watch_children(DeleteTopicsZnode.path(), DELETIONS, self._deletions_changed)
+            await self._deletion.read()
+            await self._read_topics()
+            await self._leaders.read_states(context.all_partitions())
+            self._welcome(await self._read_brokers())
+            await self._leaders.elect_new()
+            await self._leaders.elect_for_lost()
+            self._tell()
+            await self._deletion.resume()
+        except BaseException:
+            self._leave_office()
+            raise
+        self._in_office = True
 
     def _resign(self) -> None:
         if self.is_active:
             logger.info("broker %d is not the controller any more", self.broker_id)
-        self.is_active = False
-        for watch in self._watches.values():
+        self._leave_office()
+
+    def _leave_office(self) -> None:
+        """Forget everything that was known: the next term begins by reading."""
+        self.is_active = self._in_office = False
+        for watch in [*self._watches, *self._topic_watches.values()]:
             watch.cancel()
         self._watches.clear()
-        for name in [name for name in self._events if name != "election"]:
+        self._topic_watches.clear()
+        for name in [name for name in self._events if name != ELECTION]:
             del self._events[name]
-        for _, _, task in self._channels.values():
-            task.cancel()
-        self._channels.clear()
+        self._channels.stop_all()
+        self._newcomers.clear()
+        self._leaders.clear()
+        self._deletion.clear()
         self.context.clear()
 
     def _watch_children(self, path: str, name: str, event: Event) -> None:
-        self._watches[path] = self._registry.watch_children(path, partial(self._notice, name, event))
+        self._watches.append(self._registry.watch_children(path, partial(self._notice, name, event)))
 
     # -- brokers ---------------------------------------------------------------------------------------------------
 
-    async def _read_brokers(self) -> None:
+    async def _read_brokers(self) -> dict[int, LiveBroker]:
         registry = self._registry
         brokers: dict[int, LiveBroker] = {}
         for name in await registry.children(BrokerIdsZnode.TEMPLATE):
             path = f"{BrokerIdsZnode.TEMPLATE}/{name}"
             try:
-                data, stat = await registry.get(path)
                 broker_id = int(name)
+                data, stat = await registry.get(path)
                 brokers[broker_id] = LiveBroker(broker_id, stat.czxid, BrokerZnode.decode(data, path))
             except NoNodeError:
                 continue  # gone since
-            except (ZnodeFormatError, ValueError) as error:
+            except ZnodeFormatError as error:
                 logger.error("a broker's registration is left alone: %s", error)
-        self.context.brokers = brokers
+            except ValueError:
+                logger.error("a broker's registration is left alone: %s: %r is no broker id", path, name)
+        return brokers
 
     async def _brokers_changed(self) -> None:
         before = self.context.brokers
-        await self._read_brokers()
-        after = self.context.brokers
-        arrived = {broker_id for broker_id in after if before.get(broker_id) != after[broker_id]}
+        after = await self._read_brokers()
         gone = {broker_id for broker_id in before if before[broker_id] != after.get(broker_id)}
-        if not arrived and not gone:
-            return
-        logger.info("brokers that came: %s; that went: %s", sorted(arrived), sorted(gone))
         for broker_id in gone:
-            self._stop_channel(broker_id)
-        self._start_channels(arrived)
-        everything = list(self.context.all_partitions())
-        self._update_metadata(after.keys() - arrived, ())
-        self._update_metadata(arrived, everything)
-        new = await self._leaders.elect_new()
-        changed = await self._leaders.elect_for_lost()
-        for broker_id in arrived:
-            self._leader_and_isr(broker_id, everything, new=new, full=True)
-        self._announce(new | changed, new=new, except_to=arrived)
-        self._update_metadata(arrived, everything)
+            self._channels.stop(broker_id)
+        self._newcomers -= gone
+        if gone:  # also those that are back already: what they led had no leader in between
+            self.context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
+            await self._leaders.elect_for_lost()
+        self._welcome(after)
+        await self._leaders.elect_new()
+        await self._leaders.elect_for_lost()
+        self._tell()
         await self._deletion.resume()
 
-    def _start_channels(self, broker_ids: Iterable[int]) -> None:
+    def _welcome(self, brokers: dict[int, LiveBroker]) -> None:
+        """Take over who is alive, and tell all of them; what newcomers lead they are told by `_tell`."""
+        before = self.context.brokers
+        arrived = brokers.keys() - before.keys()
+        if brokers != before:
+            logger.info("live brokers: %s; newly come: %s", sorted(brokers), sorted(arrived))
+        self.context.brokers = brokers
+        self._newcomers |= arrived
         assert self._tasks is not None
-        for broker_id in broker_ids:
-            address = self._requests.address(broker_id)
-            if address is None:
-                logger.error("broker %d has no listener %s", broker_id, self._config.inter_broker_listener_name)
-                continue
-            channel = ControllerChannel(
-                broker_id,
-                *address,
-                network=self._network,
-                client_id=f"controller-{self.broker_id}",
-                request_timeout_s=self._config.controller_socket_timeout_ms / 1000,
-            )
-            task = self._tasks.create_task(channel.run())
-            self._channels[broker_id] = (self.context.brokers[broker_id], channel, task)
-
-    def _stop_channel(self, broker_id: int) -> None:
-        entry = self._channels.pop(broker_id, None)
-        if entry is not None:
-            entry[2].cancel()
+        self._channels.start(arrived, self._tasks.create_task)
+        self._channels.update_metadata(brokers.keys() - arrived, ())
+        self._channels.update_metadata(arrived, self.context.all_partitions())
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
     async def _read_topics(self) -> None:
         """Take over all topic znodes, and watch each for more partitions."""
+        context = self.context
         names = set(await self._registry.children(TopicsZnode.TEMPLATE))
-        for topic in set(self.context.topics) - names:
-            self.context.forget(topic)
-            watch = self._watches.pop(TopicZnode.path(topic), None)
-            if watch is not None:
-                watch.cancel()
-        for topic in sorted(names - set(self.context.topics)):
-            path = TopicZnode.path(topic)
-            self._watches[path] = self._registry.watch_data(
-                path, partial(self._notice, f"topic {topic}", partial(self._topic_changed, topic))
-            )
+        for topic in context.topics.keys() - names:
+            context.forget(topic)
+        for topic in self._topic_watches.keys() - names:
+            self._topic_watches.pop(topic).cancel()
+        context.unreadable_topics &= names
+        for topic in sorted(names - context.topics.keys() - context.unreadable_topics):
+            if topic not in self._topic_watches:
+                self._topic_watches[topic] = self._registry.watch_data(
+                    TopicZnode.path(topic), partial(self._notice, f"topic {topic}", partial(self._topic_changed, topic))
+                )
             await self._read_topic(topic)
 
     async def _read_topic(self, topic: str) -> None:
@@ -289,11 +306,13 @@ class Controller:
             return
         except ZnodeFormatError as error:
             logger.error("a topic is left alone: %s", error)
+            self.context.unreadable_topics.add(topic)
             return
         if znode.topic_id is None:
             znode = self._leaders.with_topic_id(znode)
-            await self._registry.set(path, znode.encode(), stat.version)
-        self.context.topics[topic] = znode
+            await self._registry.multi([self.context.epoch_check(), Set(path, znode.encode(), stat.version)])
+        self.context.unreadable_topics.discard(topic)
+        self.context.take_topic(topic, znode)
 
     async def _topics_changed(self) -> None:
         await self._read_topics()
@@ -301,60 +320,32 @@ class Controller:
         await self._deletion.resume()
 
     async def _topic_changed(self, topic: str) -> None:
-        if topic in self.context.topics:
-            await self._read_topic(topic)
-            await self._partitions_added()
+        await self._read_topic(topic)
+        await self._partitions_added()
 
     async def _partitions_added(self) -> None:
-        await self._leaders.read_states(self.context.without_state())
-        new = await self._leaders.elect_new()
-        self._announce(new, new=new)
+        await self._leaders.elect_new()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell newcomers everything, and the others what they have not been told yet."""
+        changed, new = self._leaders.take_unannounced()
+        newcomers, self._newcomers = self._newcomers, set()
+        if newcomers:
+            everything = list(self.context.all_partitions())
+            for broker_id in newcomers:
+                self._channels.leader_and_isr(broker_id, everything, new=new, full=True)
+            self._channels.update_metadata(newcomers, everything)
+        self._channels.announce(changed, new=new, except_to=newcomers)
 
     async def _deletions_changed(self) -> None:
         await self._deletion.read()
         await self._deletion.resume()
 
-    # -- telling brokers -------------------------------------------------------------------------------------------
-
-    def _announce(self, keys: set[TopicPartition], *, new: set[TopicPartition], except_to: Iterable[int] = ()) -> None:
-        """Tell replicas what they lead and follow, then everyone who leads."""
-        if not keys:
-            return
-        ordered = sorted(keys)
-        others = [broker_id for broker_id in self.context.brokers if broker_id not in set(except_to)]
-        for broker_id in others:
-            if any(broker_id in self.context.replicas(key) for key in ordered):
-                self._leader_and_isr(broker_id, ordered, new=new)
-        self._update_metadata(others, ordered)
-
-    def _leader_and_isr(
-        self, broker_id: int, keys: Iterable[TopicPartition], *, new: set[TopicPartition], full: bool = False
-    ) -> None:
-        entry = self._channels.get(broker_id)
-        if entry is not None:
-            request = self._requests.leader_and_isr(broker_id, keys, new=new, full=full)
-            if request.topic_states or full:
-                entry[1].send(request, LEADER_AND_ISR_VERSION)
-
-    def _update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:
-        keys = list(keys)
-        for broker_id in broker_ids:
-            entry = self._channels.get(broker_id)
-            if entry is not None:
-                entry[1].send(self._requests.update_metadata(broker_id, keys), UPDATE_METADATA_VERSION)
-
-    def _delete_replicas(
-        self, topic: str, keys_of: dict[int, list[TopicPartition]], on_answer: Callable[[int], OnAnswer]
-    ) -> None:
-        """Hide a topic from every broker, then have its replicas deleted."""
-        self._update_metadata(self.context.brokers, self.context.partitions_of(topic))
-        for broker_id, keys in keys_of.items():
-            entry = self._channels.get(broker_id)
-            if entry is not None:
-                request = self._requests.delete_replicas(broker_id, keys)
-                heard = partial(self._replicas_deleted, on_answer(broker_id))
-                entry[1].send(request, STOP_REPLICA_VERSION, heard)
-
-    def _replicas_deleted(self, heard: OnAnswer, answer: Message) -> None:
-        heard(answer)
-        self._notice("deletions", self._deletions_changed)
+    def _notice_deletions(self, delay_s: float = 0.0) -> None:
+        """Look at the deletions (again)."""
+        notice = partial(self._notice, DELETIONS, self._deletions_changed)
+        if delay_s:
+            asyncio.get_running_loop().call_later(delay_s, notice)
+        else:
+            notice()

@@ -19,9 +19,8 @@ from broker.controller.leader_election import (
     elect_for_new_partition,
 )
 from protocol.uuid import random_uuid
-from registry.controller_znodes import ControllerEpochZnode
 from registry.errors import NoNodeError, ZnodeFormatError
-from registry.interface import Check, Create, Op, Registry, Set, Stat
+from registry.interface import Create, Op, Registry, Set, Stat
 from registry.topic_znodes import (
     PartitionStateZnode,
     TopicPartitionsZnode,
@@ -50,30 +49,59 @@ class PartitionLeaders:
         self._config = config
         self._topic_overrides = topic_overrides
         self._random = rng or random.Random()
+        self._unannounced: set[TopicPartition] = set()  # in the tree, and the brokers have not been told
+        self._new: set[TopicPartition] = set()  # of those, the ones that never had a leader before
+
+    def clear(self) -> None:
+        """Another term begins."""
+        self._unannounced.clear()
+        self._new.clear()
+
+    def take_unannounced(self) -> tuple[set[TopicPartition], set[TopicPartition]]:
+        """The partitions whose states brokers must be told of now, and which of them are new."""
+        exist = self._context.leaderships.keys()
+        changed, new = self._unannounced & exist, self._new & exist
+        self.clear()
+        return changed, new
 
     def with_topic_id(self, znode: TopicZnode) -> TopicZnode:
         """A topic that was made by a tool which knows no topic ids gets one."""
         return znode.replace(topic_id=random_uuid(self._random), version=3)
 
     async def read_states(self, keys: Iterable[TopicPartition]) -> None:
-        """Take over the states that exist."""
-        for topic, partition in list(keys):
-            path = PartitionStateZnode.path(topic, partition)
+        """Take over the states that exist. What differs from what was known is to be announced."""
+        leaderships, unreadable = self._context.leaderships, self._context.unreadable
+        for key in list(keys):
+            path = PartitionStateZnode.path(*key)
             try:
                 data, stat = await self._registry.get(path)
-                state = PartitionStateZnode.decode(data, path)
+                leadership = Leadership(PartitionStateZnode.decode(data, path), stat.version)
             except NoNodeError:
+                leaderships.pop(key, None)
+                unreadable.discard(key)
                 continue
             except ZnodeFormatError as error:
-                logger.error("a partition is left alone: %s", error)
+                if key not in unreadable:
+                    logger.error("a partition is left alone: %s", error)
+                unreadable.add(key)
                 continue
-            self._context.leaderships[(topic, partition)] = Leadership(state, stat.version)
+            unreadable.discard(key)
+            if leaderships.get(key) != leadership:
+                self._learn(key, leadership)
 
-    async def elect_new(self) -> set[TopicPartition]:
-        """Give a leader to every partition that never had one, where a replica is alive. Returns which."""
+    def _learn(self, key: TopicPartition, leadership: Leadership) -> None:
+        state = leadership.state
+        if key not in self._context.leaderships and state.controller_epoch == self._context.epoch:
+            self._new.add(key)  # also where we wrote it and the answer was lost
+        self._context.leaderships[key] = leadership
+        self._unannounced.add(key)
+
+    async def elect_new(self) -> None:
+        """Give a leader to every partition that never had one, where a replica is alive."""
         states: dict[TopicPartition, PartitionStateZnode] = {}
+        await self.read_states(self._context.without_state())
         for key in self._context.without_state():
-            if key[0] in self._context.deleting:
+            if key[0] in self._context.deleting or key in self._context.unreadable:
                 continue
             elected = elect_for_new_partition(self._context.replicas(key), self._context.brokers)
             if elected is None:
@@ -83,11 +111,11 @@ class PartitionLeaders:
                 leader=elected.leader, leader_epoch=0, isr=elected.isr, controller_epoch=self._context.epoch
             )
         await self._create(states)
-        return set(states)
 
-    async def elect_for_lost(self) -> set[TopicPartition]:
-        """Elect where the leader is gone. Returns the partitions that changed."""
+    async def elect_for_lost(self) -> None:
+        """Elect where the leader is gone."""
         states: dict[TopicPartition, PartitionStateZnode] = {}
+        await self.read_states(self._context.without_live_leader())
         for key in self._context.without_live_leader():
             state = self._context.leaderships[key].state
             elected = await self._elect_after_loss(key, state)
@@ -100,7 +128,6 @@ class PartitionLeaders:
                 controller_epoch=self._context.epoch,
             )
         await self._set(states)
-        return set(states)
 
     async def _elect_after_loss(self, key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
         replicas, live = self._context.replicas(key), self._context.brokers
@@ -114,7 +141,7 @@ class PartitionLeaders:
     async def _create(self, states: Mapping[TopicPartition, PartitionStateZnode]) -> None:
         parents: set[str] = set()
         for chunk in _chunks(states):
-            ops: list[Op] = [self._epoch_check()]
+            ops: list[Op] = [self._context.epoch_check()]
             for (topic, partition), state in chunk.items():
                 parent = TopicPartitionsZnode.path(topic)
                 if parent not in parents and await self._registry.exists(parent) is None:
@@ -125,11 +152,11 @@ class PartitionLeaders:
                 ops.append(Create(PartitionStateZnode.path(topic, partition), state.encode()))
             await self._registry.multi(ops)
             for key, state in chunk.items():
-                self._context.leaderships[key] = Leadership(state, 0)
+                self._learn(key, Leadership(state, 0))
 
     async def _set(self, states: Mapping[TopicPartition, PartitionStateZnode]) -> None:
         for chunk in _chunks(states):
-            ops: list[Op] = [self._epoch_check()]
+            ops: list[Op] = [self._context.epoch_check()]
             ops += [
                 Set(
                     PartitionStateZnode.path(*key),
@@ -141,10 +168,7 @@ class PartitionLeaders:
             results = await self._registry.multi(ops)
             for (key, state), stat in zip(chunk.items(), results[1:], strict=True):
                 assert isinstance(stat, Stat)
-                self._context.leaderships[key] = Leadership(state, stat.version)
-
-    def _epoch_check(self) -> Check:
-        return Check(ControllerEpochZnode.path(), self._context.epoch_version)
+                self._learn(key, Leadership(state, stat.version))
 
 
 def _chunks(

@@ -51,14 +51,14 @@ class RequestBuilder:
         new: Collection[TopicPartition],
         full: bool = False,
     ) -> LeaderAndIsrRequest:
-        """The states of those of `keys` that the broker has a replica of."""
+        """The states of those of `keys` that the broker has a replica of; none of a topic that is being deleted."""
         context = self._context
         topics: dict[str, LeaderAndIsrTopicState] = {}
         leaders: set[int] = set()
         for key in keys:
             topic, partition = key
             leadership = context.leaderships.get(key)
-            if leadership is None or broker_id not in context.replicas(key):
+            if leadership is None or topic in context.deleting or broker_id not in context.replicas(key):
                 continue
             state = leadership.state
             leaders.add(state.leader)

@@ -1,7 +1,8 @@
 """Deleting topics: asked for by a znode under /admin/delete_topics, done when no replica is left.
 
 Replicas are deleted by their brokers, which may be away: such a topic stays hidden and half deleted until the last of
-them has come back and answered. Only then do its znodes go, the request's own last.
+them has come back and answered. Only then do its znodes go: topic, settings and the request itself in one transaction,
+so that whoever finds the name free can use it at once.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.config import BrokerConfig
-from broker.controller.channel import OnAnswer
+from broker.controller.broker_channels import BrokerChannels
 from broker.controller.context import ControllerContext, TopicPartition
 from protocol.message import Message
 from registry.admin_znodes import DeleteTopicsZnode, DeleteTopicZnode
 from registry.config_znodes import TopicConfigZnode
 from registry.errors import NoNodeError
-from registry.interface import Registry
+from registry.interface import Delete, Registry
 from registry.topic_znodes import TopicZnode
 
 logger = logging.getLogger(__name__)
 
-DeleteReplicas = Callable[[str, dict[int, list[TopicPartition]], Callable[[int], OnAnswer]], None]
+RETRY_BACKOFF_S = 1.0
 
 
 class TopicDeletion:
@@ -33,14 +34,22 @@ class TopicDeletion:
         registry: Registry,
         context: ControllerContext,
         config: BrokerConfig,
-        delete_replicas: DeleteReplicas,
+        channels: BrokerChannels,
+        look_again: Callable[[float], None],
     ) -> None:
+        """`look_again(seconds)`: have the controller `resume` after that time."""
         self._registry = registry
         self._context = context
         self._config = config
-        self._delete_replicas = delete_replicas
+        self._channels = channels
+        self._look_again = look_again
         self._asked: dict[str, dict[int, int]] = {}  # topic: broker id: broker epoch that was asked to delete
         self._deleted: dict[str, set[int]] = {}  # topic: brokers that have answered without an error
+
+    def clear(self) -> None:
+        """Another term begins: who has answered is asked again, which does no harm."""
+        self._asked.clear()
+        self._deleted.clear()
 
     async def read(self) -> None:
         """Take over the requests. With delete.topic.enable=false they are thrown away."""
@@ -52,8 +61,7 @@ class TopicDeletion:
             names = []
         self._context.deleting = set(names)
         for gone in set(self._asked) - self._context.deleting:
-            del self._asked[gone]
-            self._deleted.pop(gone, None)
+            self._forget(gone)
 
     async def resume(self) -> None:
         """Move every deletion on as far as it goes."""
@@ -64,22 +72,22 @@ class TopicDeletion:
                     self._context.deleting.discard(topic)
                 continue
             holders = self._holders(topic)
-            deleted = self._deleted.setdefault(topic, set())
-            if deleted >= holders.keys():
+            if self._deleted.get(topic, set()) >= holders.keys():
                 await self._finish(topic)
-                continue
-            asked = self._asked.setdefault(topic, {})
-            to_ask = {
-                broker_id: keys
-                for broker_id, keys in holders.items()
-                if broker_id not in deleted
-                and broker_id in self._context.brokers
-                and asked.get(broker_id) != self._context.brokers[broker_id].epoch
-            }
-            if to_ask:
-                for broker_id in to_ask:
-                    asked[broker_id] = self._context.brokers[broker_id].epoch
-                self._delete_replicas(topic, to_ask, partial(self._heard, topic))
+            else:
+                self._ask(topic, holders)
+
+    def _ask(self, topic: str, holders: dict[int, list[TopicPartition]]) -> None:
+        """Hide the topic from every broker, then have its replicas deleted where that was not asked for yet."""
+        live = self._context.brokers
+        if topic not in self._asked:
+            self._asked[topic] = {}
+            self._channels.update_metadata(live, self._context.partitions_of(topic))
+        asked, deleted = self._asked[topic], self._deleted.setdefault(topic, set())
+        for broker_id, keys in holders.items():
+            if broker_id in live and broker_id not in deleted and asked.get(broker_id) != live[broker_id].epoch:
+                asked[broker_id] = live[broker_id].epoch
+                self._channels.delete_replicas(broker_id, keys, partial(self._heard, topic, broker_id))
 
     def _holders(self, topic: str) -> dict[int, list[TopicPartition]]:
         holders: dict[int, list[TopicPartition]] = {}
@@ -88,25 +96,34 @@ class TopicDeletion:
                 holders.setdefault(replica, []).append(key)
         return holders
 
-    def _heard(self, topic: str, broker_id: int) -> OnAnswer:
-        def on_answer(answer: Message) -> None:
-            partition_errors = getattr(answer, "partition_errors", [])
-            failed = [one for one in partition_errors if one.error_code]
-            if getattr(answer, "error_code", 0) or failed:
-                logger.error("broker %d could not delete its replicas of %s: %r", broker_id, topic, answer)
-                return
-            self._deleted.setdefault(topic, set()).add(broker_id)
-
-        return on_answer
+    def _heard(self, topic: str, broker_id: int, answer: Message) -> None:
+        asked = self._asked.get(topic)
+        if asked is None:
+            return  # it was taken back meanwhile
+        partition_errors = getattr(answer, "partition_errors", [])
+        if getattr(answer, "error_code", 0) or any(one.error_code for one in partition_errors):
+            logger.error("broker %d could not delete its replicas of %s: %r", broker_id, topic, answer)
+            asked.pop(broker_id, None)
+            self._look_again(RETRY_BACKOFF_S)
+            return
+        self._deleted.setdefault(topic, set()).add(broker_id)
+        self._look_again(0.0)
 
     async def _finish(self, topic: str) -> None:
-        await self._remove_tree(TopicZnode.path(topic))
-        await self._remove(TopicConfigZnode.path(topic))
-        await self._remove(DeleteTopicZnode.path(topic))
+        registry = self._registry
+        path = TopicZnode.path(topic)
+        for child in await registry.children(path):
+            await self._remove_tree(f"{path}/{child}")
+        last = [path, TopicConfigZnode.path(topic), DeleteTopicZnode.path(topic)]
+        deletes = [Delete(one) for one in last if await registry.exists(one) is not None]
+        await registry.multi([self._context.epoch_check(), *deletes])
         self._context.forget(topic)
+        self._forget(topic)
+        logger.info("topic %s is deleted", topic)
+
+    def _forget(self, topic: str) -> None:
         self._asked.pop(topic, None)
         self._deleted.pop(topic, None)
-        logger.info("topic %s is deleted", topic)
 
     async def _remove_tree(self, path: str) -> None:
         try:
@@ -118,7 +135,6 @@ class TopicDeletion:
         await self._remove(path)
 
     async def _remove(self, path: str) -> None:
-        try:
-            await self._registry.delete(path)
-        except NoNodeError:
-            return
+        """Delete a znode if it is there. Raises BadVersionError where another controller has taken over."""
+        if await self._registry.exists(path) is not None:
+            await self._registry.multi([self._context.epoch_check(), Delete(path)])

@@ -37,9 +37,7 @@ class AddPartitionsToTxnPartitionResult(Message):
 
 class AddPartitionsToTxnTopicResult(Message):
     name: str = string("0+")
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
-        AddPartitionsToTxnPartitionResult, "0+"
-    )
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
 
 
 class AddPartitionsToTxnResult(Message):
@@ -51,6 +49,4 @@ class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
-        AddPartitionsToTxnTopicResult, "0-3"
-    )
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")

@@ -13,9 +13,7 @@ class CreatePartitionsAssignment(Message):
 class CreatePartitionsTopic(Message):
     name: str = string("0+")
     count: int = int32("0+")
-    assignments: list[CreatePartitionsAssignment] | None = array(
-        CreatePartitionsAssignment, "0+", nullable="0+"
-    )
+    assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, "0+", nullable="0+")
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):

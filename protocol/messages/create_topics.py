@@ -50,9 +50,7 @@ class CreatableTopicResult(Message):
     topic_config_error_code: int = int16("5+", tag=0, ignorable=True)
     num_partitions: int = int32("5+", default=-1, ignorable=True)
     replication_factor: int = int16("5+", default=-1, ignorable=True)
-    configs: list[CreatableTopicConfigs] | None = array(
-        CreatableTopicConfigs, "5+", nullable="5+", ignorable=True
-    )
+    configs: list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable="5+", ignorable=True)
 
 
 class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):

@@ -12,9 +12,7 @@ class DescribeDelegationTokenOwner(Message):
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="0-3", flexible="2+"):
-    owners: list[DescribeDelegationTokenOwner] | None = array(
-        DescribeDelegationTokenOwner, "0+", nullable="0+"
-    )
+    owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, "0+", nullable="0+")
 
 
 class DescribedDelegationTokenRenewer(Message):

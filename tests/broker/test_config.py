@@ -48,9 +48,7 @@ def specimens(name):
         return SPECIMENS[name]
     setting = BROKER_SETTINGS[name]
     if setting.validator is not None:
-        bad = {"INT": "-200000", "SHORT": "-2000", "LONG": "-3", "DOUBLE": "-1"}.get(
-            setting.type.name, "unheard-of"
-        )
+        bad = {"INT": "-200000", "SHORT": "-2000", "LONG": "-3", "DOUBLE": "-1"}.get(setting.type.name, "unheard-of")
         return setting.default_text or "5", bad
     return {"BOOLEAN": ("false", "maybe"), "INT": ("5", "five"), "LONG": ("5", "five")}[setting.type.name]
 
@@ -262,8 +260,7 @@ def test_sizes_too_small_for_the_largest_message_are_warned_about_with_both_name
         BrokerConfig({"message.max.bytes": "2000000"}).warnings
     )
     assert any(
-        "replica.fetch.max.bytes (5)" in warning
-        for warning in BrokerConfig({"replica.fetch.max.bytes": "5"}).warnings
+        "replica.fetch.max.bytes (5)" in warning for warning in BrokerConfig({"replica.fetch.max.bytes": "5"}).warnings
     )
 
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from support.reference import REFERENCE
 
 from broker.config import SINGLE_BROKER_DEFAULTS, BrokerConfig
 from broker.described_config import DescribedConfig
 from broker.dynamic_config import DynamicBrokerConfig
+from support.reference import REFERENCE
 
 
 def recorded(resource_type):

@@ -247,9 +247,7 @@ def test_names_that_there_are_not_are_left_out_and_none_means_all():
     assert dynamic.describe_broker(["unheard.of"]) == []
     assert dynamic.describe_topic({}, ["unheard.of"]) == []
     assert [d.name for d in dynamic.describe_topic({}, [])] == list(TOPIC_SETTINGS)
-    assert {d.name for d in dynamic.describe_broker()} == {
-        n for n, s in BROKER_SETTINGS.items() if not s.internal
-    }
+    assert {d.name for d in dynamic.describe_broker()} == {n for n, s in BROKER_SETTINGS.items() if not s.internal}
 
 
 def test_documentation_is_ours():

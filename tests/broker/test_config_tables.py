@@ -4,7 +4,6 @@ import typing
 from pathlib import Path
 
 import pytest
-from support.reference import REFERENCE
 
 from broker import config_docs
 from broker.config import BrokerConfig
@@ -13,6 +12,7 @@ from broker.setting_names import CLASSIC_NAMES
 from broker.settings.catalog import ACTED_ON, BROKER_SETTINGS, KAFKA_SETTINGS, TOPIC_ACTED_ON
 from broker.settings.ottla import OTTLA_SETTINGS
 from storage.log_config import TOPIC_SETTINGS, LogConfig
+from support.reference import REFERENCE
 
 
 def reference_rows():
@@ -99,9 +99,7 @@ def test_refused_settings_exist():
 def test_the_document_is_fresh(capsys):
     config_docs.main()
     path = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
-    assert path.read_text() == capsys.readouterr().out, (
-        "run: python -m broker.config_docs > docs/configuration.md"
-    )
+    assert path.read_text() == capsys.readouterr().out, "run: python -m broker.config_docs > docs/configuration.md"
 
 
 def test_the_document_names_every_setting():

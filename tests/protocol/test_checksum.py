@@ -25,7 +25,5 @@ def test_record_batches_load_neither_metadata_nor_compression_libraries() -> Non
         "'dataclasses') if name in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
-    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

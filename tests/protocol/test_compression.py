@@ -7,10 +7,10 @@ import cramjam
 import pytest
 import zstandard
 from aiokafka import codec as aiokafka_codec
-from support.kafka_python import codec as kafka_codec
 
 from protocol.compression import LEVELS, CompressionType, _xxh32, compress, decompress
 from protocol.errors import CorruptRecordError
+from support.kafka_python import codec as kafka_codec
 
 CODECS = list(CompressionType)[1:]
 NOISE = zlib.compress(bytes(range(256)) * 3)[2:200]

@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from support.batches import build
-from support.reference import REFERENCE
 
 from protocol.control_records import (
     ControlRecordType,
@@ -20,6 +18,8 @@ from protocol.errors import InvalidRecordError
 from protocol.record import Record
 from protocol.record_batch import iter_batches, read_batch
 from protocol.record_batch_builder import empty_batch
+from support.batches import build
+from support.reference import REFERENCE
 
 
 def vectors(name: str) -> list[dict]:

@@ -1,8 +1,6 @@
 """Up and down between batches and message sets."""
 
 import pytest
-from support.batches import build, rows_of, some_rows
-from support.reference import REFERENCE
 
 from protocol.compression import CompressionType
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
@@ -11,6 +9,8 @@ from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedC
 from protocol.message_set import MessageSetBuilder, iter_messages
 from protocol.record import Record
 from protocol.record_batch import TimestampType, iter_batches, read_batch, set_max_timestamp_log_append
+from support.batches import build, rows_of, some_rows
+from support.reference import REFERENCE
 
 OLD_CODECS = list(CompressionType)[:4]
 LOGS = sorted((REFERENCE / "log-dirs").glob("*/**/*.log"))
@@ -91,8 +91,7 @@ def test_down_keeps_offsets_and_codec_and_drops_headers(magic: int, codec: Compr
     assert messages[-1].offset == 304
     wanted = [record for batch in iter_batches(batches) for record in batch.records()]
     assert messages_of(converted) == [
-        Record(record.offset, record.timestamp if magic else -1, record.key, record.value)
-        for record in wanted
+        Record(record.offset, record.timestamp if magic else -1, record.key, record.value) for record in wanted
     ]
 
 
@@ -159,9 +158,7 @@ def test_every_recorded_log_goes_down_and_up_again(path) -> None:
             assert [record.timestamp for record in records] == [record.timestamp for record in wanted]
     for batch in batches:
         if batch.timestamp_type is TimestampType.CREATE_TIME:
-            again = read_batch(
-                up_convert(down_convert(bytes(batch.buffer), 1), base_offset=batch.base_offset)
-            )
+            again = read_batch(up_convert(down_convert(bytes(batch.buffer), 1), base_offset=batch.base_offset))
             assert [(r.timestamp, r.key, r.value) for r in again.records()] == [
                 (r.timestamp, r.key, r.value) for r in batch.records()
             ]

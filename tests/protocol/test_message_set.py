@@ -10,17 +10,17 @@ from aiokafka.record.legacy_records import LegacyRecordBatch as AiokafkaBatch
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder as AiokafkaBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.batches import build, some_rows
-from support.counts import count
-from support.kafka_python import LegacyRecordBatch as KafkaPythonBatch
-from support.kafka_python import LegacyRecordBatchBuilder as KafkaPythonBuilder
-from support.reference import REFERENCE
 
 from protocol.compression import CompressionType, compress
 from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from protocol.message_set import MessageSetBuilder, iter_messages, iter_mixed, read_message
 from protocol.record import Record
 from protocol.record_batch import RecordBatch, TimestampType
+from support.batches import build, some_rows
+from support.counts import count
+from support.kafka_python import LegacyRecordBatch as KafkaPythonBatch
+from support.kafka_python import LegacyRecordBatchBuilder as KafkaPythonBuilder
+from support.reference import REFERENCE
 
 OLD_CODECS = list(CompressionType)[:4]
 Rows = list[tuple[int, int, bytes | None, bytes | None]]
@@ -107,12 +107,7 @@ def first_inner_message(magic: int) -> bytes:
 @pytest.mark.parametrize(
     ("magic", "codec"),
     # aiokafka has no lz4 for magic 0
-    [
-        (magic, codec)
-        for magic in (0, 1)
-        for codec in OLD_CODECS
-        if (magic, codec) != (0, CompressionType.LZ4)
-    ],
+    [(magic, codec) for magic in (0, 1) for codec in OLD_CODECS if (magic, codec) != (0, CompressionType.LZ4)],
 )
 def test_aiokafka_in_both_directions(magic: int, codec: CompressionType) -> None:
     rows: Rows = [(i, 1000 + i if magic else -1, b"key", b"value %d" % i * 9) for i in range(20)]
@@ -131,18 +126,14 @@ def test_aiokafka_in_both_directions(magic: int, codec: CompressionType) -> None
 @pytest.mark.parametrize("codec", OLD_CODECS[:2])
 @given(
     fields=st.lists(
-        st.tuples(
-            st.integers(0, 2**62), st.none() | st.binary(max_size=50), st.none() | st.binary(max_size=90)
-        ),
+        st.tuples(st.integers(0, 2**62), st.none() | st.binary(max_size=50), st.none() | st.binary(max_size=90)),
         min_size=1,
         max_size=20,
     )
 )
 @settings(max_examples=count(25, 500), deadline=None)
 def test_kafka_python_in_both_directions(magic: int, codec: CompressionType, fields: list) -> None:
-    rows: Rows = [
-        (i, timestamp if magic else -1, key, value) for i, (timestamp, key, value) in enumerate(fields)
-    ]
+    rows: Rows = [(i, timestamp if magic else -1, key, value) for i, (timestamp, key, value) in enumerate(fields)]
     builder = KafkaPythonBuilder(magic, int(codec), 1 << 20)
     for offset, timestamp, key, value in rows:
         builder.append(offset, timestamp=timestamp, key=key, value=value)

@@ -3,7 +3,6 @@
 import struct
 
 import pytest
-from support.batches import build, rows_of, some_rows
 
 from protocol.compression import CompressionType
 from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
@@ -24,6 +23,7 @@ from protocol.record_batch import (
     update_crc,
 )
 from protocol.record_batch_builder import RecordBatchBuilder, empty_batch
+from support.batches import build, rows_of, some_rows
 
 
 def patched(batch: bytearray, form: str, offset: int, value: int) -> bytearray:

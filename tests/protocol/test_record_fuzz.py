@@ -6,14 +6,14 @@ import struct
 from zlib import crc32
 
 import pytest
-from support.batches import build, some_rows
-from support.counts import count
 
 from protocol.compression import CompressionType
 from protocol.conversion import down_convert, up_convert
 from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from protocol.message_set import MessageSetBuilder, iter_messages, iter_mixed
 from protocol.record_batch import BATCH_HEADER_SIZE, iter_batches, update_crc
+from support.batches import build, some_rows
+from support.counts import count
 
 ALLOWED = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 LIMIT = 1 << 20
@@ -36,9 +36,7 @@ def mutated(random_source: random.Random, data: bytes, first: int = 0) -> bytear
             case 3:
                 copy[position:position] = random_source.randbytes(random_source.randint(1, 12))
             case 4:
-                copy[position : position + 4] = random_source.choice(
-                    (b"\xff" * 4, b"\x7f" + b"\xff" * 3, bytes(4))
-                )
+                copy[position : position + 4] = random_source.choice((b"\xff" * 4, b"\x7f" + b"\xff" * 3, bytes(4)))
             case 5:
                 copy[position : position + 10] = b"\xff" * random_source.randint(1, 10) + b"\x01"
     return copy

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reference import REFERENCE
 
 from protocol.compression import CompressionType
 from protocol.control_records import decode_end_marker
 from protocol.record import Record, read_records
 from protocol.record_batch import LOG_APPEND_TIME_FLAG, RecordBatch, TimestampType, iter_batches, read_batch
 from protocol.record_batch_builder import RecordBatchBuilder
+from support.reference import REFERENCE
 
 LOG_DIRS = REFERENCE / "log-dirs"
 EXPECTED = sorted(path.name for path in (LOG_DIRS / "expected").glob("*.json"))
@@ -31,9 +31,7 @@ def directory_of(name: str) -> Path:
 def segments(name: str) -> list[tuple[bytes, list[dict[str, Any]]]]:
     expected = json.loads((LOG_DIRS / "expected" / name).read_text())
     directory = directory_of(name)
-    return [
-        ((directory / segment["file"]).read_bytes(), segment["batches"]) for segment in expected["segments"]
-    ]
+    return [((directory / segment["file"]).read_bytes(), segment["batches"]) for segment in expected["segments"]]
 
 
 def shown(field: bytes | None) -> Any:
@@ -109,9 +107,7 @@ def rebuilt(batch: RecordBatch, codec: CompressionType) -> bytearray:
         control=batch.is_control,
         partition_leader_epoch=batch.partition_leader_epoch,
         delete_horizon_ms=batch.delete_horizon_ms,
-        log_append_time=batch.max_timestamp
-        if batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-        else None,
+        log_append_time=batch.max_timestamp if batch.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
     )
     for record in stored_records(batch):
         builder.append(record.timestamp, record.key, record.value, record.headers, offset=record.offset)

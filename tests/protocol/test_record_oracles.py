@@ -5,14 +5,14 @@ from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.batches import Row, build, rows_of, some_rows
-from support.counts import count
-from support.kafka_python import DefaultRecordBatch as KafkaPythonBatch
-from support.kafka_python import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from protocol.compression import CompressionType
 from protocol.record_batch import read_batch
 from protocol.record_batch_builder import RecordBatchBuilder
+from support.batches import Row, build, rows_of, some_rows
+from support.counts import count
+from support.kafka_python import DefaultRecordBatch as KafkaPythonBatch
+from support.kafka_python import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 fields = st.none() | st.binary(max_size=200)
 rows = st.lists(
@@ -36,9 +36,7 @@ EDGES: list[list[Row]] = [
 
 
 def ours(given_rows: list[Row], codec: CompressionType) -> bytes:
-    builder = RecordBatchBuilder(
-        0, codec, producer_id=2**40, producer_epoch=7, base_sequence=11, transactional=True
-    )
+    builder = RecordBatchBuilder(0, codec, producer_id=2**40, producer_epoch=7, base_sequence=11, transactional=True)
     for row in given_rows:
         builder.append(*row)
     return bytes(builder.build())

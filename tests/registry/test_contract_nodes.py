@@ -62,10 +62,7 @@ async def test_make_parents(registry):
 
 async def test_two_sessions_make_the_same_parents(registry, other):
     paths = await asyncio.gather(
-        *(
-            s.create(f"/a/b/c/{i}", make_parents=True)
-            for i, s in enumerate([registry, other, registry, other])
-        )
+        *(s.create(f"/a/b/c/{i}", make_parents=True) for i, s in enumerate([registry, other, registry, other]))
     )
     assert paths == [f"/a/b/c/{i}" for i in range(4)]
     assert sorted(await registry.children("/a/b/c")) == ["0", "1", "2", "3"]
@@ -286,9 +283,7 @@ async def test_only_one_of_two_conditional_multis_wins(registry, other):
     def election(who):
         return [Create("/controller", who, ephemeral=True), Set("/epoch", b"1", 0)]
 
-    results = await asyncio.gather(
-        registry.multi(election(b"a")), other.multi(election(b"b")), return_exceptions=True
-    )
+    results = await asyncio.gather(registry.multi(election(b"a")), other.multi(election(b"b")), return_exceptions=True)
     assert sorted(isinstance(result, NodeExistsError) for result in results) == [False, True]
     assert (await registry.exists("/epoch")).version == 1
 

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.counts import count
 
 from registry.embedded import EmbeddedStore
 from registry.errors import (
@@ -25,6 +24,7 @@ from registry.errors import (
     SessionExpiredError,
 )
 from registry.interface import Acl, ConnectionState, Create, Delete, Set
+from support.counts import count
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -178,9 +178,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path, kill):
 
 def acknowledged_until_killed(path, lines_before):
     """Kill a writer after some lines; (writer, number, node) of what it was told is written."""
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     with writer:
         lines = [writer.stdout.readline() for _ in range(lines_before)]
         writer.send_signal(signal.SIGKILL)

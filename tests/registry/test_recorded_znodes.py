@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from support.reference import REFERENCE
 
 from registry.java_order import immutable_map_order, mutable_map_order, properties_order
 from registry.tree import PERSISTENT_PATHS, znode_class
+from support.reference import REFERENCE
 
 FOLDER = REFERENCE / "zookeeper"
 DUMPS = sorted(path.name for path in FOLDER.glob("[0-9]*.json"))

@@ -4,8 +4,6 @@ import json
 import random
 
 import pytest
-from support.counts import count
-from support.reference import REFERENCE
 
 from registry.acl_znodes import AclChangeZnode, AclEntry, ResourceAclZnode
 from registry.admin_znodes import DeleteTopicZnode, ReassignPartitionsZnode
@@ -34,6 +32,8 @@ from registry.sanitizer import desanitize, sanitize
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
 from registry.tree import znode_class
 from registry.znode import to_json
+from support.counts import count
+from support.reference import REFERENCE
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,7 @@ from registry.znode import to_json
             '{"version":2,"partitions":{"0":[1,2]},"adding_replicas":{"0":[2]},"removing_replicas":{}}',
         ),
         (
-            PartitionStateZnode(
-                leader=1, leader_epoch=2, isr=[1], controller_epoch=3, leader_recovery_state=1
-            ),
+            PartitionStateZnode(leader=1, leader_epoch=2, isr=[1], controller_epoch=3, leader_recovery_state=1),
             "/brokers/topics/t/partitions/0/state",
             '{"controller_epoch":3,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":2,"isr":[1]}',
         ),
@@ -336,7 +334,5 @@ def test_values():
     assert ProducerIdBlockZnode(broker=1, block_start=0, block_end=999).encode() == (
         b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}'
     )
-    assert ReassignPartitionsZnode(partitions={("t", 0): [1]}) != IsrChangeNotificationZnode(
-        partitions=[("t", 0)]
-    )
+    assert ReassignPartitionsZnode(partitions={("t", 0): [1]}) != IsrChangeNotificationZnode(partitions=[("t", 0)])
     assert AclEntry("User:a", "Allow", "*", "Read").operation == "Read"

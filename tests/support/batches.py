@@ -10,9 +10,7 @@ Row = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 """Timestamp, key, value, headers."""
 
 
-def build(
-    rows: Iterable[Row], base_offset: int = 0, codec: CompressionType = CompressionType.NONE
-) -> bytearray:
+def build(rows: Iterable[Row], base_offset: int = 0, codec: CompressionType = CompressionType.NONE) -> bytearray:
     """One batch of `rows` with consecutive offsets."""
     builder = RecordBatchBuilder(base_offset, codec)
     for timestamp, key, value, headers in rows:

@@ -1,4 +1,4 @@
-"""How often a counted test (fuzzing, kills, seeds) repeats: few times in `make test`, all of them in `make test-full`."""
+"""How often a counted test (fuzzing, kills, seeds) repeats: a few times in `make test`, all in `make test-full`."""
 
 import os
 
