@@ -1,0 +1,107 @@
+"""The channels to all live brokers, and what the controller says over them.
+
+LeaderAndIsr goes before the UpdateMetadata that advertises it; each channel keeps that order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import Any
+
+from broker.config import BrokerConfig
+from broker.controller.channel import ControllerChannel, OnAnswer
+from broker.controller.context import ControllerContext, TopicPartition
+from broker.controller.requests import (
+    LEADER_AND_ISR_VERSION,
+    STOP_REPLICA_VERSION,
+    UPDATE_METADATA_VERSION,
+    RequestBuilder,
+)
+from client.network import Network
+
+logger = logging.getLogger(__name__)
+
+CreateTask = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class BrokerChannels:
+    """One channel for every live broker of the context."""
+
+    def __init__(
+        self, controller_id: int, context: ControllerContext, *, network: Network, config: BrokerConfig
+    ) -> None:
+        self._controller_id = controller_id
+        self._context = context
+        self._network = network
+        self._config = config
+        self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name)
+        self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
+
+    # -- who is there ----------------------------------------------------------------------------------------------
+
+    def start(self, broker_ids: Iterable[int], create_task: CreateTask) -> None:
+        """Open channels to brokers that have registered; each runs as a task."""
+        for broker_id in broker_ids:
+            address = self._requests.address(broker_id)
+            if address is None:
+                logger.error("broker %d has no listener %s", broker_id, self._config.inter_broker_listener_name)
+                continue
+            channel = ControllerChannel(
+                broker_id,
+                *address,
+                network=self._network,
+                client_id=f"controller-{self._controller_id}",
+                request_timeout_s=self._config.controller_socket_timeout_ms / 1000,
+            )
+            self._channels[broker_id] = (channel, create_task(channel.run()))
+
+    def stop(self, broker_id: int) -> None:
+        """The broker's registration has ended: what is queued for it is dropped."""
+        entry = self._channels.pop(broker_id, None)
+        if entry is not None:
+            entry[1].cancel()
+
+    def stop_all(self) -> None:
+        """Drop every channel."""
+        for broker_id in list(self._channels):
+            self.stop(broker_id)
+
+    # -- what they are told ----------------------------------------------------------------------------------------
+
+    def announce(
+        self, keys: Collection[TopicPartition], *, new: Collection[TopicPartition], except_to: Collection[int] = ()
+    ) -> None:
+        """Tell replicas what they lead and follow, then everyone who leads."""
+        if not keys:
+            return
+        ordered = sorted(keys)
+        others = [broker_id for broker_id in self._context.brokers if broker_id not in except_to]
+        for broker_id in others:
+            self.leader_and_isr(broker_id, ordered, new=new)
+        self.update_metadata(others, ordered)
+
+    def leader_and_isr(
+        self, broker_id: int, keys: Iterable[TopicPartition], *, new: Collection[TopicPartition], full: bool = False
+    ) -> None:
+        """Send the states of those of `keys` that the broker holds; nothing where it holds none, unless `full`."""
+        entry = self._channels.get(broker_id)
+        if entry is not None:
+            request = self._requests.leader_and_isr(broker_id, keys, new=new, full=full)
+            if request.topic_states or full:
+                entry[0].send(request, LEADER_AND_ISR_VERSION)
+
+    def update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:
+        """Send who is alive and the states of `keys`."""
+        keys = list(keys)
+        for broker_id in broker_ids:
+            entry = self._channels.get(broker_id)
+            if entry is not None:
+                entry[0].send(self._requests.update_metadata(broker_id, keys), UPDATE_METADATA_VERSION)
+
+    def delete_replicas(self, broker_id: int, keys: Iterable[TopicPartition], on_answer: OnAnswer) -> None:
+        """Have a broker stop and delete its replicas; `on_answer` hears how that went."""
+        entry = self._channels.get(broker_id)
+        if entry is not None:
+            entry[0].send(self._requests.delete_replicas(broker_id, keys), STOP_REPLICA_VERSION, on_answer)
