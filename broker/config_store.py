@@ -176,15 +176,16 @@ class ConfigStore:
                     await self._registry.delete(path)
                 if name <= self._seen:
                     continue
-                self._seen = name
                 change = ConfigChangeZnode.decode(data, path)
             except NoNodeError:
                 continue
             except ZnodeFormatError as error:
                 logger.error("a config change is left out: %s", error)
+                self._seen = name
                 continue
             entity_type, _, entity = change.entity_path.partition("/")
             if entity_type == "topics":
                 await self.load_topic(entity)
             elif entity_type == "brokers":
                 await self.load_broker()
+            self._seen = name  # only now: what fails on the way is tried again

@@ -141,6 +141,8 @@ class Dispatcher:
         try:
             if client_id_size >= 0:
                 offset = _HEADER.size + client_id_size
+                if offset > len(frame):
+                    raise self._rejected(f"the client id of {client_id_size} bytes exceeds the frame")
                 client_id = str(frame[_HEADER.size : offset], "utf-8")
             else:
                 offset, client_id = _HEADER.size, None

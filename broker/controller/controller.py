@@ -260,7 +260,8 @@ class Controller:
         if gone:  # also those that are back already: what they led had no leader in between
             self.context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
             await self._leaders.elect_for_lost()
-        self._welcome(after)
+        if gone or after.keys() != before.keys():
+            self._welcome(after)
         await self._leaders.elect_new()
         await self._leaders.elect_for_lost()
         self._tell()
@@ -270,8 +271,7 @@ class Controller:
         """Take over who is alive, and tell all of them; what newcomers lead they are told by `_tell`."""
         before = self.context.brokers
         arrived = brokers.keys() - before.keys()
-        if brokers != before:
-            logger.info("live brokers: %s; newly come: %s", sorted(brokers), sorted(arrived))
+        logger.info("live brokers: %s; newly come: %s", sorted(brokers), sorted(arrived))
         self.context.brokers = brokers
         self._newcomers |= arrived
         assert self._tasks is not None
