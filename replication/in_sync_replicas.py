@@ -43,5 +43,5 @@ class InSyncReplicas:
         smallest = leader_end_offset
         for replica in self.isr:
             if replica != self.leader_id:
-                smallest = min(smallest, self.end_offsets[replica])
+                smallest = min(smallest, self.end_offsets.get(replica, UNKNOWN_OFFSET))
         return max(current, smallest)

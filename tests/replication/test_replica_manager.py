@@ -1,0 +1,325 @@
+"""ReplicaManager and Partition with real logs: the controller's word, epochs, leadership, waiting producers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from protocol.record_batch_builder import RecordBatchBuilder
+from replication.errors import (
+    CommitTimedOutError,
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    LogDirOfflineError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    StaleControllerEpochError,
+    UnknownLeaderEpochError,
+    UnknownTopicOrPartitionError,
+)
+from replication.fetch import CONSUMER, FetchParams, FetchPartition
+from replication.partition import ACKS_ALL, Isolation
+from replication.replica_manager import EPOCH_OF_DELETION, ReplicaManager
+from storage.errors import OffsetOutOfRangeError
+from storage.file_system import FileSystem
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+NOW_MS = 1_700_000_000_000
+ID, OTHER_ID, NO_ID = b"1" * 16, b"2" * 16, bytes(16)
+
+
+def records(count=1):
+    builder = RecordBatchBuilder(0)
+    for i in range(count):
+        builder.append(NOW_MS + i, b"k", b"v")
+    return memoryview(builder.build())
+
+
+def state(leader=0, epoch=0, isr=(0,), replicas=(0,), partition=0, partition_epoch=0):
+    return LeaderAndIsrPartitionState(
+        partition_index=partition,
+        controller_epoch=1,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=list(isr),
+        partition_epoch=partition_epoch,
+        replicas=list(replicas),
+    )
+
+
+class Fixture:
+    def __init__(self, directory):
+        self.config = LogConfig({})
+        self.elsewhere = set()
+        self.logs = LogManager(
+            [directory], lambda topic: self.config, fs=FileSystem(), now_ms=lambda: NOW_MS, rng=random.Random(1)
+        )
+        self.manager = ReplicaManager(
+            0, self.logs, lambda topic: self.config, exists=lambda *key: key in self.elsewhere
+        )
+
+    def become(self, *args, topic="t", topic_id=ID, **fields):
+        key = (topic, fields.get("partition", 0))
+        return self.manager.become_leader_or_follower([(topic, topic_id, state(*args, **fields))])[key]
+
+    def append(self, acks=1, count=1):
+        return self.manager.append("t", 0, records(count), acks)
+
+    @property
+    def partition(self):
+        return self.manager.partitions["t", 0]
+
+    def fetch(
+        self, offset, replica_id=CONSUMER, isolation=Isolation.READ_UNCOMMITTED, wait_ms=0, epoch=-1, min_bytes=1
+    ):
+        params = FetchParams(
+            replica_id=replica_id,
+            max_wait_ms=wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=1 << 20,
+            isolation=isolation,
+            hard_max_bytes=False,
+        )
+        return self.manager.fetch(params, [FetchPartition("t", ID, 0, offset, 1 << 20, epoch)])
+
+
+@pytest.fixture
+async def at(tmp_path):
+    made = Fixture(tmp_path / "data")
+    made.logs.lock()
+    await made.logs.load()
+    yield made
+    made.manager.close()
+    made.logs.unlock()
+
+
+async def test_unknown_and_elsewhere(at):
+    with pytest.raises(UnknownTopicOrPartitionError):
+        at.manager.partition("t", 0)
+    at.elsewhere.add(("t", 0))
+    with pytest.raises(NotLeaderOrFollowerError):
+        at.manager.partition("t", 0)
+    assert at.become() is None
+    assert at.manager.partition("t", 0, ID) is at.partition
+    assert at.manager.partition("t", 0, NO_ID) is at.partition
+    with pytest.raises(InconsistentTopicIdError):
+        at.manager.partition("t", 0, OTHER_ID)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"epoch": 4}, StaleControllerEpochError),
+        ({"epoch": 5}, StaleControllerEpochError),
+        ({"epoch": 5, "partition_epoch": 9}, StaleControllerEpochError),
+        ({"epoch": 6}, None),
+        ({"epoch": 6, "topic_id": OTHER_ID}, InconsistentTopicIdError),
+        ({"epoch": 6, "topic_id": NO_ID}, None),
+        ({"epoch": 6, "replicas": [1, 2], "isr": [1], "leader": 1}, UnknownTopicOrPartitionError),
+    ],
+)
+async def test_states_of_the_controller(at, fields, error):
+    assert at.become(epoch=5) is None
+    outcome = at.become(**fields)
+    assert outcome is None if error is None else isinstance(outcome, error)
+    assert at.partition.leader_epoch == (6 if error is None else 5)
+    assert at.partition.topic_id == ID
+
+
+async def test_a_topic_id_may_come_later(at):
+    assert at.become(topic_id=NO_ID) is None
+    assert at.partition.topic_id == NO_ID
+    assert at.become(topic_id=ID) is None
+    assert at.partition.topic_id == ID
+    assert isinstance(at.become(topic_id=ID), StaleControllerEpochError)
+
+
+async def test_a_partition_that_was_refused_is_not_hosted(at):
+    assert isinstance(at.become(leader=1, replicas=[1], isr=[1]), UnknownTopicOrPartitionError)
+    assert not at.manager.partitions
+
+
+async def test_controller_epochs(at):
+    at.manager.check_controller_epoch(5)
+    at.manager.check_controller_epoch(5)
+    with pytest.raises(StaleControllerEpochError):
+        at.manager.check_controller_epoch(4)
+    at.manager.check_controller_epoch(6)
+    assert at.manager.controller_epoch == 6
+
+
+async def test_leader_epochs_fence_and_are_noted_in_the_log(at):
+    at.become(epoch=3)
+    at.append()
+    at.append()
+    assert isinstance(at.fetch(0, epoch=2)[0].error, FencedLeaderEpochError)
+    assert isinstance(at.fetch(0, epoch=4)[0].error, UnknownLeaderEpochError)
+    assert at.fetch(0, epoch=3)[0].error is None
+    at.become(epoch=5)
+    at.append()
+    log = at.partition.log
+    assert [log.end_offset_for_epoch(epoch) for epoch in (3, 4, 5)] == [(3, 2), (3, 2), (5, 3)]
+    assert at.partition.leader_epoch_start_offset == 2
+
+
+async def test_followers_refuse_clients(at):
+    at.become()
+    at.append()
+    assert at.become(leader=1, epoch=1, replicas=[0, 1], isr=[0, 1]) is None
+    for refused in (at.append, lambda: at.append(ACKS_ALL), lambda: at.partition.delete_records_before(1)):
+        with pytest.raises(NotLeaderOrFollowerError):
+            refused()
+    assert isinstance(at.fetch(0)[0].error, NotLeaderOrFollowerError)
+    assert at.become(epoch=2, replicas=[0, 1], isr=[0, 1]) is None
+    assert at.append().first_offset == 1
+
+
+async def test_offline_log_directory(at):
+    at.become()
+    at.partition.log = None
+    with pytest.raises(LogDirOfflineError):
+        at.append()
+    assert isinstance(at.fetch(0)[0].error, LogDirOfflineError)
+
+
+async def test_min_insync_replicas(at):
+    at.config = LogConfig({"min.insync.replicas": "2"})
+    at.become(replicas=[0, 1], isr=[0])
+    with pytest.raises(NotEnoughReplicasError):
+        at.append(ACKS_ALL)
+    assert at.append(1).first_offset == 0
+    assert at.partition.log.high_watermark == 0
+    at.become(epoch=1, replicas=[0, 1], isr=[0, 1])
+    assert at.append(ACKS_ALL).first_offset == 1
+
+
+async def test_alone_min_insync_replicas_mean_nothing(at):
+    at.config = LogConfig({"min.insync.replicas": "3"})
+    at.become()
+    assert at.append(ACKS_ALL).first_offset == 0
+    assert at.partition.log.high_watermark == 1
+
+
+async def test_waiting_for_commit(at):
+    at.become()
+    info = at.append(ACKS_ALL)
+    assert at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60) is None
+    at.become(epoch=1, replicas=[0, 1], isr=[0, 1])
+    info = at.append(ACKS_ALL)
+    required = {("t", 0): info.last_offset + 1}
+    outcome = await at.manager.wait_for_commit(required, 0.01)
+    assert isinstance(outcome["t", 0], CommitTimedOutError)
+    waiting = at.manager.wait_for_commit(required, 60)
+    at.partition.sync.end_offsets[1] = 2
+    at.partition.maybe_advance_high_watermark()
+    at.manager.produces.check(("t", 0))
+    assert (await waiting)["t", 0] is None
+
+
+@pytest.mark.parametrize("way", ["follower", "stopped", "deleted", "closed"])
+async def test_waiting_ends_with_leadership(at, way):
+    at.become(replicas=[0, 1], isr=[0, 1])
+    info = at.append(ACKS_ALL)
+    waiting = at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60)
+    polling = at.fetch(0, wait_ms=60_000)
+    if way == "follower":
+        at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])
+    elif way == "closed":
+        at.manager.close()
+    else:
+        await at.manager.stop_replica("t", 0, 1, delete=way == "deleted")
+    error = (await waiting)["t", 0]
+    fetched = (await polling)[0].error
+    expected = {
+        "follower": NotLeaderOrFollowerError,
+        "stopped": NotLeaderOrFollowerError,
+        "deleted": UnknownTopicOrPartitionError,
+        "closed": CommitTimedOutError,
+    }[way]
+    assert isinstance(error, expected)
+    assert fetched is None if way == "closed" else isinstance(fetched, expected)
+
+
+async def test_committed_but_on_too_few_replicas(at):
+    at.config = LogConfig({"min.insync.replicas": "2"})
+    at.become(replicas=[0, 1], isr=[0, 1])
+    info = at.append(ACKS_ALL)
+    waiting = at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60)
+    at.partition.log.update_high_watermark(1)
+    at.become(epoch=1, replicas=[0, 1], isr=[0])
+    assert isinstance((await waiting)["t", 0], NotEnoughReplicasAfterAppendError)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "refused"), [(2, True), (3, False), (4, False), (-1, False), (EPOCH_OF_DELETION, False), (-3, True)]
+)
+async def test_stop_replica_and_its_epoch(at, epoch, refused):
+    at.become(epoch=3)
+    directory = at.partition.log.directory
+    if refused:
+        with pytest.raises(FencedLeaderEpochError):
+            await at.manager.stop_replica("t", 0, epoch, delete=True)
+        assert at.append().first_offset == 0
+    else:
+        await at.manager.stop_replica("t", 0, epoch, delete=True)
+        assert ("t", 0) not in at.manager.partitions
+        assert not directory.exists()
+        await at.manager.stop_replica("t", 0, epoch, delete=True)  # again: nothing to do
+
+
+async def test_consumers_see_what_is_committed_followers_all(at):
+    at.become(replicas=[0, 1], isr=[0, 1])
+    at.append(1, 3)
+    (consumer,) = at.fetch(0)
+    assert (consumer.size_bytes, consumer.high_watermark) == (0, 0)
+    (follower,) = at.fetch(0, replica_id=1)
+    assert follower.size_bytes > 0
+    assert at.partition.sync.end_offsets == {1: 0}
+    (caught_up,) = at.fetch(3, replica_id=1)
+    assert caught_up.size_bytes == 0
+    assert at.partition.sync.end_offsets == {1: 3}
+    at.partition.maybe_advance_high_watermark()
+    assert at.fetch(0)[0].high_watermark == 3
+    assert isinstance(at.fetch(0, replica_id=5)[0].error, NotLeaderOrFollowerError)
+
+
+async def test_a_poll_waits_for_the_high_watermark_and_not_for_the_append(at):
+    at.become(replicas=[0, 1], isr=[0, 1])
+    polling = at.fetch(0, wait_ms=60_000)
+    following = at.fetch(0, replica_id=1, wait_ms=60_000)
+    at.append()
+    await asyncio.sleep(0)
+    assert not polling.done()
+    assert (await following)[0].size_bytes > 0
+    at.partition.sync.end_offsets[1] = 1
+    at.partition.maybe_advance_high_watermark()
+    at.manager.fetches.check(("t", 0))
+    assert (await polling)[0].size_bytes > 0
+
+
+async def test_delete_records(at):
+    at.become()
+    at.append(1, 10)
+    for bad in (11, -2, -(2**63)):
+        with pytest.raises(OffsetOutOfRangeError):
+            at.partition.delete_records_before(bad)
+    assert at.partition.delete_records_before(4) == 4
+    assert at.partition.delete_records_before(2) == 4
+    assert at.partition.delete_records_before(-1) == 10
+
+
+async def test_changed_settings_reach_logs(at):
+    at.become()
+    at.config = LogConfig({"retention.ms": "5"})
+    at.manager.topic_config_changed("other")
+    assert at.partition.log.config.retention_ms != 5
+    at.manager.topic_config_changed("t")
+    assert at.partition.log.config.retention_ms == 5
+    at.config = LogConfig({"retention.ms": "6"})
+    at.manager.all_topic_configs_changed()
+    assert at.partition.log.config.retention_ms == 6
