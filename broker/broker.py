@@ -23,6 +23,7 @@ from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
 from broker.controller.controller import Controller
 from broker.dispatcher import Dispatcher
+from broker.errors import BrokerStartError
 from broker.fetch_sessions import FetchSessions
 from broker.listener import Listener
 from broker.metadata_cache import MetadataCache, Snapshot
@@ -172,6 +173,7 @@ class Broker:
             membership = ClusterMembership(registry, self.config, self._now_ms, self._random)
             cluster_id = await membership.cluster_id(meta.cluster_id)
             broker_id = await membership.broker_id(meta.broker_id)
+            await membership.check_id_is_free(broker_id)  # before our id is written anywhere
             logs.write_meta(broker_id, cluster_id)
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
             self._configs = configs
@@ -260,7 +262,10 @@ class Broker:
                 is_exempt=len(config.listeners) > 1 and listener.name == config.inter_broker_listener_name,
             )
             self.acceptors[listener.name] = acceptor
-            await acceptor.bind(self._network, listener.host, listener.port)
+            try:
+                await acceptor.bind(self._network, listener.host, listener.port)
+            except OSError as error:
+                raise BrokerStartError(f"cannot listen on {listener}: {error.strerror or error}") from error
         if config.ottla_console_listener is not None:
             from broker.console.server import ConsoleServer
 
@@ -288,12 +293,13 @@ class Broker:
             services_running = [tasks.create_task(one) for one in running]
             self._tasks = tasks
             announcing = tasks.create_task(self._announce(services.broker_id, on_ready))
-            await self._stopping.wait()
-            logger.info("broker %d is stopping", services.broker_id)
-            announcing.cancel()
-            for acceptor in self.acceptors.values():
-                await acceptor.close()
-            for task in [*services_running, *self._request_tasks]:
+            try:
+                await self._stopping.wait()
+                logger.info("broker %d is stopping", services.broker_id)
+            finally:  # also where a service has died: no request may come any more
+                for acceptor in self.acceptors.values():
+                    await acceptor.close()
+            for task in [announcing, *services_running, *self._request_tasks]:
                 task.cancel()
 
     async def _announce(self, broker_id: int, on_ready: Callable[[Broker], None]) -> None:
@@ -359,7 +365,15 @@ class Broker:
                 if not answered.done():
                     answered.set_result(answer)
 
-        task = self._tasks.create_task(finish())
+        finishing = finish()
+        try:
+            task = self._tasks.create_task(finishing)
+        except RuntimeError:  # a service has died in this very turn of the loop
+            finishing.close()
+            if asyncio.iscoroutine(work):
+                work.close()
+            answered.cancel()
+            return answered
         self._request_tasks.add(task)
         task.add_done_callback(self._request_tasks.discard)
         return answered

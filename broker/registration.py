@@ -58,6 +58,11 @@ class ClusterMembership:
         config.assign_broker_id(broker_id)
         return broker_id
 
+    async def check_id_is_free(self, broker_id: int) -> None:
+        """Raise BrokerStartError where a broker with this id is alive."""
+        if await self._registry.exists(BrokerZnode.path(broker_id)) is not None:
+            raise _taken(broker_id)
+
     async def register(self, broker_id: int, listeners: Sequence[Listener]) -> int:
         """Create our ephemeral node and return its czxid, the broker epoch.
 
@@ -75,9 +80,13 @@ class ClusterMembership:
         try:
             results = await self._registry.multi([Create(path, None, ephemeral=True), Set(path, znode.encode())])
         except NodeExistsError:
-            raise BrokerStartError(
-                f"a broker with id {broker_id} is registered already: every broker needs a broker.id of its own"
-            ) from None
+            raise _taken(broker_id) from None
         stat = results[1]
         assert isinstance(stat, Stat)
         return stat.czxid
+
+
+def _taken(broker_id: int) -> BrokerStartError:
+    return BrokerStartError(
+        f"a broker with id {broker_id} is registered already: every broker needs a broker.id of its own"
+    )

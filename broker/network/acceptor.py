@@ -54,6 +54,8 @@ class Acceptor:
         self._backlog = backlog
         self._is_exempt = is_exempt
         self._server: Server | None = None
+        self._is_serving = False
+        self._early: set[Connection] = set()  # came before `run`: held until the broker can serve them
 
     async def bind(self, network: Network, host: str, port: int) -> None:
         """Start listening. `port` 0 lets the system pick; `self.port` tells. Raises OSError for a taken address."""
@@ -61,7 +63,12 @@ class Acceptor:
         self.host, self.port = host, self._server.port
 
     async def run(self) -> None:
-        """Close connections that idle (`connections.max.idle.ms`), until cancelled."""
+        """Serve, and close connections that idle (`connections.max.idle.ms`), until cancelled."""
+        self._is_serving = True
+        early, self._early = self._early, set()
+        for connection in early:
+            connection.admit()
+            self._quota.connected(connection, is_exempt=self._is_exempt)
         period_s = QUIET_S if self._max_idle_s < 0 else min(max(self._max_idle_s / 4, 0.02), QUIET_S)
         while True:
             await asyncio.sleep(period_s)
@@ -90,9 +97,16 @@ class Acceptor:
         """A connection was accepted."""
         self.connections.add(connection)
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
-        self._quota.connected(connection, is_exempt=self._is_exempt)
+        if self._is_serving:
+            self._quota.connected(connection, is_exempt=self._is_exempt)
+        else:
+            self._early.add(connection)
+            connection.hold()
 
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.discard(connection)
-        self._quota.disconnected(connection)
+        if connection in self._early:
+            self._early.remove(connection)
+        else:
+            self._quota.disconnected(connection)
