@@ -1,0 +1,123 @@
+"""Every client writes, and every client reads what every other one wrote, with everything that a record may have."""
+
+import itertools
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from protocol.compression import CompressionType
+from protocol.record_batch import iter_batches
+from support.kafka_clients import CLIENTS, Sent, kcat, need_kcat
+
+PARTITIONS = 3
+TOPICS = itertools.count()
+
+
+def text(size, seed=0):
+    """`size` characters that compress somewhat."""
+    words = " ".join(str((number + seed) * 7919 % 100_003) for number in range(size // 4 + 1))
+    return words[:size].encode()
+
+
+def mixed_records():
+    """Keyed and unkeyed, with and without headers, from nothing to a megabyte."""
+    return [
+        Sent(0, None, b"x"),
+        Sent(0, b"key", b"y" * 100, (("trace", b"1"), ("trace", b"2"), ("unit", b"km"))),
+        Sent(0, b"key", text(1_000_000)),
+        Sent(1, b"k" * 300, text(10_000), (("h", b""),)),
+        Sent(1, None, text(3000)),
+        Sent(1, b"gone", None),
+        Sent(2, "schlüssel".encode(), "größe".encode(), (("überschrift", "ä".encode()),)),
+    ]
+
+
+def new_topic(broker, partitions=PARTITIONS, **config):
+    name = f"interop-{next(TOPICS)}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    config = {key.replace("_", "."): value for key, value in config.items()}
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(20)
+    return name
+
+
+def cases():
+    """Every client with every codec of its; idempotent with all but the first, that is the default of most."""
+    for client in CLIENTS:
+        for codec in client.codecs:
+            yield pytest.param(client, codec, True, id=f"{client}-{codec}")
+        yield pytest.param(client, "none", False, id=f"{client}-not-idempotent")
+
+
+@pytest.mark.parametrize(("producer", "codec", "idempotent"), list(cases()))
+def test_what_one_client_writes_all_clients_read(producer, codec, idempotent, broker):
+    if producer.name == "kcat":
+        need_kcat()
+    topic = new_topic(broker)
+    records = mixed_records()
+    producer.produce(broker.bootstrap, topic, records, codec, idempotent=idempotent)
+    batches = list(stored_batches(broker, topic))
+    assert CompressionType.from_config_name(codec) in {batch.compression for batch in batches}
+    assert {batch.producer_id >= 0 for batch in batches} == {idempotent}
+    counts = [sum(record.partition == partition for record in records) for partition in range(PARTITIONS)]
+    for reader in CLIENTS:
+        if reader.name == "kcat":
+            need_kcat()
+        assert described(reader.consume(broker.bootstrap, topic, counts)) == described(records), reader
+
+
+def stored_batches(broker, topic):
+    """What lies on the disk: that a client did use the codec, and an id."""
+    for path in broker.log_dir.glob(f"{topic}-*/*.log"):
+        yield from iter_batches(memoryview(path.read_bytes()))
+
+
+def described(records):
+    """Records with long values cut: a failure then prints something that can be read."""
+    return [
+        (one.partition, one.key, one.headers, one.value and (len(one.value), hash(one.value), one.value[:20]))
+        for one in records
+    ]
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_empty_values_and_empty_keys_are_not_null(client, broker):
+    topic = new_topic(broker, 1)
+    records = [Sent(0, b"", b""), Sent(0, b"", None), Sent(0, None, b"")]
+    CLIENTS[0].produce(broker.bootstrap, topic, records, "none", idempotent=True)
+    if client.name == "kcat":
+        shown = kcat(broker.bootstrap, "-C", "-t", topic, "-o", "beginning", "-c", "3", "-f", "%K %S\n")
+        assert shown == b"0 0\n0 -1\n-1 0\n"
+    else:
+        assert client.consume(broker.bootstrap, topic, [3]) == records
+
+
+def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
+    """kafka-python and aiokafka hash keys as Java does, librdkafka when asked to: so they must know the same topic."""
+    import kafka
+    from confluent_kafka import Producer
+
+    topic = new_topic(broker, 7)
+    keys = [b"key-%d" % number for number in range(50)]
+    chosen = {}
+    ours = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for key in keys:
+        chosen[key] = ours.send(topic, b"v", key).get(20).partition
+    ours.close()
+    assert len(set(chosen.values())) == 7
+    theirs = {}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+    for key in keys:
+        producer.produce(
+            topic, b"v", key, on_delivery=lambda _, message: theirs.update({message.key(): message.partition()})
+        )
+    assert producer.flush(20) == 0
+    assert theirs == chosen
+
+
+def test_a_topic_that_is_written_to_first_comes_into_being(broker):
+    for client in CLIENTS:
+        if client.name == "kcat":
+            need_kcat()
+        topic = f"auto-{client}"
+        client.produce(broker.bootstrap, topic, [Sent(0, b"k", b"v")], "none", idempotent=True)
+        assert client.consume(broker.bootstrap, topic, [1]) == [Sent(0, b"k", b"v")]
