@@ -35,7 +35,6 @@ from broker.registration import ClusterMembership
 from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
-from protocol.message import Message
 from registry.embedded import EmbeddedStore
 from registry.interface import ConnectionState
 from registry.tree import ensure_persistent_paths
@@ -244,7 +243,7 @@ class Broker:
     async def _bind(self, services: Services) -> None:
         config = self.config
         loop = asyncio.get_running_loop()
-        dispatcher = Dispatcher([(api, api.handler(services)) for api in API_TABLE], self.metrics, self._start_request)
+        dispatcher = Dispatcher([(api, api.handler(services)) for api in API_TABLE], self.metrics, self._start_task)
         self._quota = quota = ConnectionQuota(now_s=loop.time, call_later=loop.call_later)
         self._set_connection_limits()
         budget = MemoryBudget(config.queued_max_request_bytes)
@@ -254,6 +253,7 @@ class Broker:
                 handle_frame=dispatcher.handle_frame,
                 quota=quota,
                 budget=budget,
+                run_later=self._start_task,
                 max_request_bytes=config.socket_request_max_bytes,
                 max_idle_s=config.connections_max_idle_ms / 1000,
                 send_buffer_bytes=config.socket_send_buffer_bytes,
@@ -348,9 +348,9 @@ class Broker:
     def _topic_config(self, topic: str) -> LogConfig:
         return self._configs.topic_config(topic)
 
-    def _start_request(self, work: Awaitable[Message | None]) -> asyncio.Future[Message | None]:
-        """Run a handler's work as a task of its own; what it raises stays in the future."""
-        answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+    def _start_task(self, work: Awaitable[T]) -> asyncio.Future[T]:
+        """Run work for one connection as a task of its own; what it raises stays in the future."""
+        answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def finish() -> None:
             try:

@@ -24,6 +24,14 @@ class LazyRecords(Protocol):
         """Return `length` bytes (fewer only at the end) from `offset` on, counted from the range's start."""
         ...
 
+    def read_now(self, offset: int, length: int) -> Buffer | None:
+        """What `read` returns, or None where that would wait for the disk."""
+        ...
+
+    async def read_later(self, offset: int, length: int) -> Buffer:
+        """What `read` returns, read off the event loop."""
+        ...
+
     def to_bytes(self) -> bytes:
         """The whole range."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.buffer import Buffer
 from storage.file_system import FileSystem, OpenFile
 
 
@@ -12,11 +13,11 @@ class FileRecords:
     A truncation by a follower may cut the range: `read` then returns fewer bytes than asked for.
     """
 
-    __slots__ = ("_file", "_pread", "_size", "position")
+    __slots__ = ("_file", "_fs", "_size", "position")
 
     def __init__(self, fs: FileSystem, file: OpenFile, position: int, size: int) -> None:
         self._file = file
-        self._pread = fs.pread
+        self._fs = fs
         self.position = position
         self._size = size
 
@@ -31,7 +32,17 @@ class FileRecords:
         """`length` bytes from `offset` within the range, fewer at its end. Raises OSError."""
         if length > self._size - offset:
             length = self._size - offset
-        return self._pread(self._file.fd, length, self.position + offset) if length > 0 else b""
+        return self._fs.pread(self._file.fd, length, self.position + offset) if length > 0 else b""
+
+    def read_now(self, offset: int, length: int) -> Buffer | None:
+        """What `read` returns, or None where that would wait for the disk. Raises OSError."""
+        if length > self._size - offset:
+            length = self._size - offset
+        return self._fs.pread_now(self._file.fd, length, self.position + offset) if length > 0 else b""
+
+    async def read_later(self, offset: int, length: int) -> Buffer:
+        """What `read` returns, read off the event loop. Raises OSError."""
+        return await self._fs.run_blocking(lambda: self.read(offset, length))
 
     def to_bytes(self) -> bytes:
         """All of it. Raises OSError."""

@@ -11,6 +11,7 @@ fsync in another thread never meets a descriptor number that has been reused.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections import deque
@@ -25,6 +26,7 @@ T = TypeVar("T")
 # Of the descriptors that the process may have, this share goes to files of the log; the rest is for sockets.
 _CACHE_SHARE = 2
 _MIN_CACHE = 32
+_ONE_CALL_BYTES = 64 * 1024
 
 
 class OpenFile:
@@ -58,6 +60,36 @@ class FileSystem:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             max_open_files = max(_MIN_CACHE, soft // _CACHE_SHARE) if soft > 0 else 1 << 16
         self.descriptors = DescriptorCache(max_open_files)
+        self._can_tell_cached = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
+
+    def pread_now(self, fd: int, length: int, position: int) -> bytes | bytearray | None:
+        """Read what the page cache holds; None where reading would wait for the disk. Raises OSError.
+
+        Up to 64 KiB that is one call. For more it is not, since the kernel would fill a buffer of ours that has to be
+        zeroed first: both ends are tried, and where they are cached, what is between them nearly always is, too.
+        """
+        if not self._can_tell_cached:
+            return self.pread(fd, length, position)
+        try:
+            if length <= _ONE_CALL_BYTES:
+                buffer = bytearray(length)
+                got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+                return buffer if got == length else self._short_read(fd, length, position, got)
+            probe = bytearray(1)
+            os.preadv(fd, [probe], position, os.RWF_NOWAIT)
+            os.preadv(fd, [probe], position + length - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            self._can_tell_cached = False  # tmpfs, for one: it is memory anyway
+        return self.pread(fd, length, position)
+
+    def _short_read(self, fd: int, length: int, position: int, got: int) -> bytes | None:
+        """A part of it is cached (None), or the file ends there."""
+        at_end = os.fstat(fd).st_size <= position + got
+        return self.pread(fd, length, position) if at_end else None
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run `work` off the event loop. A simulation replaces this with a plain call."""

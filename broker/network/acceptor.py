@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from broker.network.connection import Answer, Connection, PendingAnswer
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from client.network import Network, Server
+from protocol.buffer import Buffer
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,7 @@ class Acceptor:
         handle_frame: Callable[[memoryview, Connection], Answer | PendingAnswer | None],
         quota: ConnectionQuota,
         budget: MemoryBudget,
+        run_later: Callable[[Coroutine[Any, Any, Buffer]], asyncio.Future[Buffer]],
         max_request_bytes: int,
         max_idle_s: float,
         send_buffer_bytes: int = -1,
@@ -33,13 +36,14 @@ class Acceptor:
         backlog: int = 50,
         is_exempt: bool = False,
     ) -> None:
-        """`max_idle_s`: negative for no limit.
+        """`run_later` runs the reads that must leave the event loop. `max_idle_s`: negative for no limit.
 
         `is_exempt`: this is the brokers' own listener, which `max.connections` does not close to them.
         """
         self.name = name
         self.handle_frame = handle_frame
         self.budget = budget
+        self.run_later = run_later
         self.max_request_bytes = max_request_bytes
         self.connections: set[Connection] = set()
         self.host = ""

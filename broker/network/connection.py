@@ -94,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._joined_bytes = 0
         self._output: deque[Buffer | LazyRecords] = deque()
         self._records_position = 0  # how much of a lazy output[0] has been sent
+        self._disk_step = 0  # bytes of output[0] that are being read off the loop
 
     # -- life cycle ------------------------------------------------------------------------------------------------
 
@@ -354,10 +355,17 @@ class Connection(asyncio.BufferedProtocol):
         whole = len(self._joined)
         try:
             for piece in answer:
-                self._joined.append(_read(piece, 0, len(piece)))
+                data = piece if isinstance(piece, _BUFFERS) else _checked(piece.read_now(0, len(piece)), len(piece))
+                if data is None:  # not in memory: the slow way
+                    del self._joined[whole:]
+                    self._flush_joined()
+                    self._output.extend(answer)
+                    self._pump()
+                    return
+                self._joined.append(data)
         except OSError as error:
             del self._joined[whole:]  # no part of it, but all of those before
-            self.close(f"records that were promised cannot be read: {error}")
+            self._records_are_gone(error)
             return
         self._joined_bytes += size
         if self._joined_bytes > JOIN_BYTES:
@@ -376,22 +384,52 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         assert transport is not None
         output = self._output
-        while output and not self._writing_paused and not self.closed:
+        while output and not self._writing_paused and not self._disk_step and not self.closed:
             piece = output[0]
             if isinstance(piece, _BUFFERS):
                 output.popleft()
                 transport.write(piece)
                 continue
-            step = min(len(piece) - self._records_position, self.acceptor.budget.read_step_bytes)
+            position = self._records_position
+            step = min(len(piece) - position, self.acceptor.budget.read_step_bytes)
             try:
-                transport.write(_read(piece, self._records_position, step))
+                data = _checked(piece.read_now(position, step), step)
             except OSError as error:
-                self.close(f"records that were promised cannot be read: {error}")
+                self._records_are_gone(error)
                 return
-            self._records_position += step
-            if self._records_position >= len(piece):
-                output.popleft()
-                self._records_position = 0
+            if data is None:
+                self._disk_step = step
+                self.acceptor.run_later(piece.read_later(position, step)).add_done_callback(self._disk_was_read)
+            else:
+                self._write_step(piece, data)
+
+    def _write_step(self, piece: LazyRecords, data: Buffer) -> None:
+        assert self._transport is not None
+        self._records_position += len(data)
+        if self._records_position >= len(piece):
+            self._output.popleft()
+            self._records_position = 0
+        self._transport.write(data)
+
+    def _disk_was_read(self, reading: asyncio.Future[Buffer]) -> None:
+        step, self._disk_step = self._disk_step, 0
+        if reading.cancelled():
+            return
+        failure = reading.exception()
+        if self.closed:
+            return
+        piece = self._output[0]
+        assert not isinstance(piece, _BUFFERS)
+        data = b"" if failure is not None else reading.result()
+        if len(data) != step:
+            self._records_are_gone(failure or _short(len(data), step))
+            return
+        self._write_step(piece, data)
+        self._pump()
+        self._handle_frames()
+
+    def _records_are_gone(self, error: BaseException) -> None:
+        self.close(f"records that were promised cannot be read: {error}")
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -410,11 +448,12 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes = unsent_bytes
 
 
-def _read(piece: Buffer | LazyRecords, position: int, size: int) -> Buffer:
-    """`size` bytes of one piece. Raises OSError where a file no longer holds what its range promised."""
-    if isinstance(piece, _BUFFERS):
-        return piece
-    data = piece.read(position, size)
-    if len(data) != size:
-        raise OSError(f"{len(data)} bytes instead of {size}")
+def _checked(data: Buffer | None, size: int) -> Buffer | None:
+    """What was read of a record range. Raises OSError where the file no longer holds what the range promised."""
+    if data is not None and len(data) != size:
+        raise _short(len(data), size)
     return data
+
+
+def _short(got: int, size: int) -> OSError:
+    return OSError(f"{got} bytes instead of {size}")
