@@ -50,7 +50,8 @@ async def consumed(bootstrap, count):
         async for record in reader:
             values.append(record.value)
             if len(values) == count:
-                return values
+                break
+        return values
 
 
 @pytest.mark.parametrize("size", [10, 300_000])
