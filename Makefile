@@ -13,13 +13,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 $(VENV)/.run: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[fast]'
+	$(BIN)/python -m pip install -qq --editable '.[fast]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[fast,test,dev]'
+	$(BIN)/python -m pip install -qq --editable '.[fast,test,dev]'
 	touch $@ $(VENV)/.run
 
 setup-run: $(VENV)/.run
