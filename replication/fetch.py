@@ -157,18 +157,26 @@ def _read_partition(
 class DelayedFetch:
     """A Fetch that waits for `min_bytes`: satisfied by enough of them, or by anything the client must hear of."""
 
-    __slots__ = ("_get_partition", "_params", "_requests")
+    __slots__ = ("_get_partition", "_params", "_requests", "_watched")
 
-    def __init__(self, params: FetchParams, requests: Sequence[FetchPartition], get_partition: GetPartition) -> None:
+    def __init__(
+        self,
+        params: FetchParams,
+        requests: Sequence[FetchPartition],
+        watched: Sequence[FetchPartition],
+        get_partition: GetPartition,
+    ) -> None:
+        """`watched`: those of `requests` that can end the wait; the others were unknown from the start."""
         self._params = params
         self._requests = requests
+        self._watched = watched
         self._get_partition = get_partition
 
     def is_satisfied(self) -> bool:
         """See `DelayedOperation`."""
         params = self._params
         available = 0
-        for request in self._requests:
+        for request in self._watched:
             try:
                 partition = self._get_partition(request.topic, request.partition, request.topic_id)
                 log = partition.leader_log(request.current_leader_epoch)

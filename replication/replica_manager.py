@@ -123,19 +123,26 @@ class ReplicaManager:
     def fetch(
         self, params: FetchParams, requests: Sequence[FetchPartition]
     ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
-        """Read now what there is; where that is less than `min_bytes` and nothing failed, wait for more."""
+        """Read now what there is; where that is less than `min_bytes` and nothing failed, wait for more.
+
+        Partitions that nobody knows do not end the wait of the others: a client that keeps asking for a deleted topic
+        would otherwise be answered as fast as it can ask.
+        """
         fetched = read_partitions(params, requests, self.partition)
         if params.max_wait_ms <= 0 or not requests:
             return fetched
         size = 0
+        watched = []
         for one in fetched:
-            if one.error is not None:
+            if one.error is None:
+                watched.append(one.request)
+                size += one.size_bytes
+            elif not isinstance(one.error, UnknownTopicOrPartitionError):
                 return fetched
-            size += one.size_bytes
-        if size >= params.min_bytes:
+        if size >= params.min_bytes or not watched:
             return fetched
-        operation = DelayedFetch(params, requests, self.partition)
-        keys = [(request.topic, request.partition) for request in requests]
+        operation = DelayedFetch(params, requests, watched, self.partition)
+        keys = [(request.topic, request.partition) for request in watched]
         return self.fetches.wait(operation, keys, params.max_wait_ms / 1000)
 
     # -- the controller --------------------------------------------------------------------------------------------

@@ -211,6 +211,18 @@ async def test_unknown_topics_partitions_and_ids(client, name):
     assert one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_unknown_partitions_do_not_end_the_wait_of_the_others(broker, client, name):
+    topic = name()
+    await create_topic(client, topic)
+    async with wire_client(broker.bootstrap_servers) as waiting:
+        waiting.send(fetch_many(("missing", 0, 0, 100), (topic, 0, 0, 100), max_wait_ms=LONG_MS), 12)
+        await until(lambda: broker.services.replicas.fetches.size == 1, "the fetch waits")
+        await append(client, topic, batch(b"a"))
+        found = by_topic((await waiting.receive(1, 12))[1])
+        assert found["missing"].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert values(found[topic].records) == [b"a"]
+
+
 async def test_an_empty_request_does_not_wait(client):
     answer = await client.call(fetch_many(max_wait_ms=LONG_MS), 12)
     assert (answer.error_code, answer.responses) == (0, [])
