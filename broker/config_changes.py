@@ -5,12 +5,14 @@ A resource is a topic, or a broker: the one that is asked, or the empty name for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
+from typing import Protocol, TypeVar
 
 from broker.described_config import DescribedConfig
 from broker.dynamic_config import AlterRequestError
-from broker.errors import RequestError
+from broker.errors import RequestError, unexpected_code
 from broker.services import Services
 from broker.settings.catalog import BROKER_SETTINGS
 from broker.topic_names import topic_name_problem
@@ -29,13 +31,44 @@ class ConfigResource(IntEnum):
     BROKER = 4
 
 
+class NamedResource(Protocol):
+    """A resource in a request."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=NamedResource)
+Outcome = tuple[R, ErrorCode, str | None]
+"""A resource, and what became of it: code and message."""
+
+
 class ConfigChanges:
-    """Settings of resources, by request. Everything raises RequestError."""
+    """Settings of resources, by request. All but `alter_each` raises RequestError."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
+    async def alter_each(
+        self, resources: Sequence[R], change_of: Callable[[R], Change], *, validate_only: bool
+    ) -> list[Outcome[R]]:
+        """Change each resource of a request; one that fails leaves the others alone."""
+        times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+        outcomes: list[Outcome[R]] = []
+        for resource in resources:
+            resource_type, name = resource.resource_type, resource.resource_name
+            if times[(resource_type, name)] > 1:
+                outcomes.append((resource, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
+                continue
+            try:
+                await self._alter(resource_type, name, change_of(resource), validate_only=validate_only)
+            except Exception as error:
+                outcomes.append((resource, unexpected_code(error, "a change of settings"), str(error)))
+            else:
+                outcomes.append((resource, ErrorCode.NONE, None))
+        return outcomes
+
+    async def _alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
         """Apply a change to a resource's settings, or only see whether it would do."""
         try:
             if resource_type == ConfigResource.TOPIC:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from functools import partial
-
-from broker.config_changes import ConfigChanges
+from broker.config_changes import Change, ConfigChanges
 from broker.dynamic_config import replace
-from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -19,7 +14,6 @@ from protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from storage.setting import Setting
 
 
 class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
@@ -33,36 +27,17 @@ class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
 
     async def handle(self, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
         """See the module's text."""
-        responses = []
-        times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-        for resource in request.resources:
-            if times[(resource.resource_type, resource.resource_name)] > 1:
-                message = "Each resource must appear at most once."
-                responses.append(_response(resource, ErrorCode.INVALID_REQUEST, message))
-                continue
-            values = [(config.name, config.value) for config in resource.configs]
-            try:
-                await self._changes.alter(
-                    resource.resource_type,
-                    resource.resource_name,
-                    partial(_replaced, values),
-                    validate_only=request.validate_only,
-                )
-            except Exception as error:
-                responses.append(_response(resource, unexpected_code(error, "AlterConfigs"), str(error)))
-            else:
-                responses.append(_response(resource, ErrorCode.NONE, None))
-        return AlterConfigsResponse(responses=responses)
+        outcomes = await self._changes.alter_each(request.resources, _change, validate_only=request.validate_only)
+        return AlterConfigsResponse(responses=[_response(*outcome) for outcome in outcomes])
 
     def failed(self, request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
         """Every resource of the request failed."""
         return AlterConfigsResponse(responses=[_response(resource, code, code.name) for resource in request.resources])
 
 
-def _replaced(
-    values: Iterable[tuple[str, str | None]], current: Mapping[str, str], settings: Mapping[str, Setting]
-) -> dict[str, str]:
-    return replace(values)
+def _change(resource: AlterConfigsResource) -> Change:
+    values = [(config.name, config.value) for config in resource.configs]
+    return lambda current, settings: replace(values)
 
 
 def _response(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -> AlterConfigsResourceResponse:
