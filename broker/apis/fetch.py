@@ -35,6 +35,7 @@ from protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from protocol.record_batch import LOG_OVERHEAD
 from protocol.uuid import ZERO_UUID
 from replication.errors import (
     FencedLeaderEpochError,
@@ -53,6 +54,9 @@ FIRST_VERSION_WITH_MAGIC_2 = 4
 FIRST_VERSION_WITH_MAGIC_1 = 2
 FIRST_VERSION_WITH_ZSTD = 10
 LAST_VERSION_WITH_HARD_LIMIT = 2
+
+MAX_CONVERTED_BYTES = 4 << 20
+"""Of one answer, shared by its partitions: conversion keeps the event loop from everybody else."""
 
 CUT_OFF_MESSAGE = struct.Struct(">qi")  # offset, size
 MIN_MESSAGE_BYTES = 26
@@ -229,7 +233,7 @@ class _Answer:
         if self._context.api_version < FIRST_VERSION_WITH_ZSTD:
             try:
                 records = self._for_old_client(request, records)
-            except ProtocolError as error:
+            except (ProtocolError, OSError) as error:
                 return PartitionData(
                     partition_index=request.partition,
                     error_code=code_of(error),
@@ -291,10 +295,19 @@ class _Answer:
         if not topic_config.message_downconversion_enable:
             raise UnsupportedVersionError(f"message.downconversion.enable is false for {request.topic}")
         magic = 1 if version >= FIRST_VERSION_WITH_MAGIC_1 else 0
-        data = records if isinstance(records, bytes | bytearray | memoryview) else records.read(0, len(records))
+        data = records if isinstance(records, bytes | bytearray | memoryview) else self._read_to_convert(records)
         converted = down_convert(data, magic, first_offset=request.offset)
         if not converted and len(data):
             # The first batch was larger than the limit, or holds nothing for this client: the head of a message that
             # is cut off tells it so, as in Kafka.
             return CUT_OFF_MESSAGE.pack(-1, max(len(data), MIN_MESSAGE_BYTES))
         return converted
+
+    def _read_to_convert(self, records: LazyRecords) -> Buffer:
+        """As much of the records as is converted for one answer: the first batch at least, if it is all there."""
+        size = min(len(records), max(MAX_CONVERTED_BYTES // len(self._partitions), LOG_OVERHEAD))
+        data = records.read(0, size)
+        first = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+        if size < first:
+            data = records.read(0, min(first, len(records)))
+        return data

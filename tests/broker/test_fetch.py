@@ -102,6 +102,24 @@ async def test_zstd_and_old_versions(client, name):
     assert only(await client.call(fetch(forced), 10)).error_code == 0
 
 
+async def test_one_answer_converts_only_so_much(client, name, monkeypatch):
+    from broker.apis import fetch as module
+
+    monkeypatch.setattr(module, "MAX_CONVERTED_BYTES", 4000)
+    topic = name()
+    await create_topic(client, topic)
+    for size in (1000, 1000, 1000, 1000, 1000, 9000, 10):
+        await append(client, topic, batch(b"v" * size))
+    offset, seen = 0, []
+    while offset < 7:
+        one = only(await client.call(fetch(topic, offset), 3))
+        offsets = [record.offset for message in iter_messages(one.records) for record in message.records()]
+        assert offsets[0] == offset
+        seen.append(len(offsets))
+        offset = offsets[-1] + 1
+    assert seen == [3, 2, 1, 1]
+
+
 async def test_down_conversion_can_be_forbidden(client, name):
     topic = name()
     await create_topic(client, topic, message_downconversion_enable="false")
