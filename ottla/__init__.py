@@ -1,6 +1,6 @@
 """Ottla: a Kafka broker in asyncio Python, and the client that goes with it.
 
-    from ottla import Admin, Broker, Producer, Reader
+    from ottla import Admin, Broker, BrokerConfig, Producer, Reader
 
 What is exported is imported when it is first used, so that `import ottla` and the start of the broker cost
 next to nothing. The exceptions are in `ottla.errors`.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.config import BrokerConfig
     from client import errors
     from client.accumulator import RecordMetadata
     from client.admin import Admin
@@ -39,6 +40,7 @@ __version__: Final = "0.1.0"
 
 _EXPORTS: Final = {
     "broker.broker": ("Broker",),
+    "broker.config": ("BrokerConfig",),
     "client.accumulator": ("RecordMetadata",),
     "client.admin": ("Admin",),
     "client.admin_types": (
@@ -70,6 +72,7 @@ __all__ = [
     "MAX_TIMESTAMP",
     "Admin",
     "Broker",
+    "BrokerConfig",
     "BrokerMetadata",
     "ClusterDescription",
     "ConfigChange",

@@ -1,0 +1,108 @@
+"""README.md says what is so: its snippets run, in order, against one broker, and print what stands there.
+
+`console` blocks are run line by line and their output compared; `python` blocks run as scripts; `properties` are read
+as a broker reads them; of `sh` blocks, which install or start something, only the make targets are looked at.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.config import BrokerConfig
+from broker.properties import read_properties
+from support.broker import BrokerProcess
+from support.kafka_clients import need_kcat
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "README.md").read_text()
+BLOCKS = [
+    (TEXT[: found.start()].count("\n") + 1, found[1], found[2])
+    for found in re.finditer(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
+]
+PRINTED = {
+    "confluent_kafka": "b'k' b'a third message' 0\n",
+    "aiokafka": "b'k' b'a fourth message' 0\n",
+    "ottla": "[b'one', b'two']\n",
+}
+
+
+def blocks(language):
+    return [pytest.param(body, id=f"line {line}") for line, kind, body in BLOCKS if kind == language]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    with BrokerProcess(tmp_path_factory.mktemp("readme") / "data") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def environment(broker, tmp_path_factory):
+    """Where `ottla` is the command of this checkout and talks to the test's broker."""
+    programs = tmp_path_factory.mktemp("bin")
+    ottla = programs / "ottla"
+    ottla.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
+    ottla.chmod(0o755)
+    return os.environ | {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "OTTLA_BOOTSTRAP_SERVER": broker.bootstrap,
+    }
+
+
+def run(command, environment, cwd):
+    done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("body", blocks("console"))
+def test_commands_print_what_stands_there(body, broker, environment, tmp_path):
+    for step in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        command, _, expected = step.partition("\n")
+        if "kcat" in command:
+            need_kcat()
+        command = command.replace("127.0.0.1:9092", broker.bootstrap)
+        printed = run(["bash", "-ec", command], environment, tmp_path)
+        if expected:
+            assert printed == expected, command
+
+
+@pytest.mark.parametrize("body", blocks("python"))
+def test_scripts_run(body, broker, environment, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(body.replace("127.0.0.1:9092", broker.bootstrap))
+    library = re.search(r"^from (\w+) import", body, re.M)[1]
+    assert run([sys.executable, str(script)], environment, tmp_path) == PRINTED[library]
+
+
+@pytest.mark.parametrize("body", blocks("properties"))
+def test_properties_are_taken_without_a_warning(body, tmp_path):
+    path = tmp_path / "server.properties"
+    path.write_text(body)
+    assert read_properties(path)
+    assert BrokerConfig.load(path).warnings == []
+
+
+@pytest.mark.parametrize("body", blocks("sh"))
+def test_make_targets_exist(body):
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\S+)", body, re.M):
+        assert f"\n{target}:" in makefile
+
+
+def test_no_block_is_left_out():
+    assert {kind for _, kind, _ in BLOCKS} == {"console", "python", "properties", "sh"}
+    assert TEXT.count("```") == 2 * len(BLOCKS)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/compatibility.md"])
+def test_links_lead_somewhere(name):
+    here = ROOT / name
+    for target in re.findall(r"\]\(([^)#]+)\)", here.read_text()):
+        if "://" not in target:
+            assert (here.parent / target).exists(), target
