@@ -51,6 +51,7 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         self.now_s = loop.time
         self.call_later = loop.call_later
+        self.call_soon = loop.call_soon
         self._quota = quota
         self._max_idle_s = max_idle_s
         self._send_buffer_bytes = send_buffer_bytes

@@ -439,7 +439,9 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._writing_paused = False
         self._account_unsent(0)
-        self.last_active_s = self.acceptor.now_s()
+        self.acceptor.call_soon(self._go_on)  # not from in here: asyncio's transport cannot be closed in this call
+
+    def _go_on(self) -> None:
         self._pump()
         self._handle_frames()
 

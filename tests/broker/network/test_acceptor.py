@@ -1,0 +1,356 @@
+"""Connections over real sockets, on both event loops."""
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import struct
+
+from broker.network import acceptor as acceptor_module
+from broker.network.acceptor import Acceptor
+from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError
+from broker.network.limits import ConnectionQuota, MemoryBudget
+from client.network import AsyncioNetwork
+from storage.file_records import FileRecords
+from storage.file_system import FileSystem
+from support.broker import until
+from support.connections import Lazy, Pending, echo, framed
+from support.loops import on_both_loops
+
+MIB = 1 << 20
+LONG = 8 * MIB
+NARROW = 65536  # so that the system takes little of what a client does not read
+
+
+@contextlib.asynccontextmanager
+async def listening(handle=echo, *, is_running=True, quota=None, budget=None, max_idle_s=600.0, **options):
+    loop = asyncio.get_running_loop()
+    acceptor = Acceptor(
+        "PLAINTEXT",
+        handle_frame=lambda frame, connection: handle(frame),
+        quota=quota or ConnectionQuota(now_s=loop.time, call_later=loop.call_later),
+        budget=budget or MemoryBudget(),
+        run_later=loop.create_task,
+        max_request_bytes=100 * MIB,
+        max_idle_s=max_idle_s,
+        send_buffer_bytes=NARROW,
+        **options,
+    )
+    await acceptor.bind(AsyncioNetwork(), "127.0.0.1", 0)
+    running = loop.create_task(acceptor.run()) if is_running else None
+    try:
+        yield acceptor
+    finally:
+        if running is not None:
+            running.cancel()
+        await acceptor.close()
+        await until(lambda: not acceptor.connections, "all connections are gone")
+        assert acceptor.budget.receive_bytes == 0
+        assert acceptor.budget.unsent_bytes == 0
+
+
+class Client:
+    """A socket that reads only when it is told to."""
+
+    def __init__(self, acceptor, receive_buffer=None):
+        self.loop = asyncio.get_running_loop()
+        self.socket = socket.socket()
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setblocking(False)
+        self.port = acceptor.port
+
+    async def __aenter__(self):
+        await self.loop.sock_connect(self.socket, ("127.0.0.1", self.port))
+        return self
+
+    async def __aexit__(self, *_):
+        self.socket.close()
+
+    async def send(self, data):
+        await self.loop.sock_sendall(self.socket, data)
+
+    async def answer(self):
+        (size,) = struct.unpack(">i", await self.exactly(4))
+        return await self.exactly(size)
+
+    async def exactly(self, size):
+        data = b""
+        while len(data) < size:
+            piece = await self.loop.sock_recv(self.socket, min(size - len(data), MIB))
+            if not piece:
+                raise EOFError(data)
+            data += piece
+        return data
+
+    async def rest(self):
+        """Everything up to the end of the stream."""
+        data = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := await self.loop.sock_recv(self.socket, MIB):
+                data += piece
+        return data
+
+
+@on_both_loops
+async def test_frames_of_any_size_in_any_pieces_are_answered_in_order():
+    rng = random.Random(1)
+    bodies = [rng.randbytes(size) for size in (1, 9000, 5, 300_000, 70_000, 2, 1_000_000, 3)]
+    data = b"".join(map(framed, bodies))
+    async with listening() as acceptor, Client(acceptor) as client:
+
+        async def send():
+            position = 0
+            while position < len(data):
+                size = rng.choice([1, 2, 3, 700, 65536, 200_000])
+                await client.send(data[position : position + size])
+                position += size
+                await asyncio.sleep(0)
+
+        sending = asyncio.create_task(send())
+        assert [await client.answer() for _ in bodies] == bodies
+        await sending
+
+
+@on_both_loops
+async def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_step():
+    lazy = Lazy(random.Random(2).randbytes(LONG))
+    head = struct.pack(">i", len(lazy))
+    async with listening(lambda frame: [head, lazy] if frame == b"L" else echo(frame)) as acceptor:
+        async with Client(acceptor, receive_buffer=NARROW) as stalled, Client(acceptor) as other:
+            await stalled.send(framed(b"L") + framed(b"after"))
+            await until(lambda: lazy.reads, "the answer is on its way")
+            for number in range(50):
+                await other.send(framed(b"%d" % number))
+                assert await other.answer() == b"%d" % number
+            read_bytes = sum(size for _, size in lazy.reads)
+            assert read_bytes <= 3 * MIB  # what the system's buffers take, and one step
+            assert 0 < acceptor.budget.unsent_bytes <= 2 * MIB
+            assert await stalled.answer() == lazy.data
+            assert await stalled.answer() == b"after"
+            assert acceptor.budget.unsent_bytes == 0
+
+
+@on_both_loops
+async def test_a_client_that_goes_in_the_middle_of_an_answer_harms_nobody():
+    lazy = Lazy(bytes(LONG))
+    head = struct.pack(">i", len(lazy))
+    async with listening(lambda frame: [head, lazy] if frame == b"L" else echo(frame)) as acceptor:
+        async with Client(acceptor) as other:
+            async with Client(acceptor, receive_buffer=NARROW) as leaving:
+                await leaving.send(framed(b"L"))
+                await leaving.exactly(10)
+            await until(lambda: len(acceptor.connections) == 1, "it is gone")
+            assert sum(size for _, size in lazy.reads) < len(lazy)
+            await other.send(framed(b"x"))
+            assert await other.answer() == b"x"
+
+
+@on_both_loops
+async def test_a_file_that_is_truncated_meanwhile_closes_its_connection_only(tmp_path):
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(LONG))
+    fs = FileSystem()
+    records = FileRecords(fs, fs.open(str(path)), 0, LONG)
+    head = struct.pack(">i", len(records))
+    async with listening(lambda frame: [head, records] if frame == b"L" else echo(frame)) as acceptor:
+        async with Client(acceptor, receive_buffer=NARROW) as reading, Client(acceptor) as other:
+            await reading.send(framed(b"L"))
+            await reading.exactly(10)
+            os.truncate(path, MIB // 2)
+            assert len(await reading.rest()) < LONG
+            await until(lambda: len(acceptor.connections) == 1, "it is closed")
+            await other.send(framed(b"x"))
+            assert await other.answer() == b"x"
+
+
+@on_both_loops
+async def test_while_a_request_waits_no_more_is_read_than_the_buffer_holds():
+    pending = []
+
+    def handle(frame):
+        if frame == b"w":
+            pending.append(Pending())
+            return pending[-1]
+        return echo(frame)
+
+    async with listening(handle) as acceptor, Client(acceptor) as client:
+        await client.send(framed(b"w"))
+        many = [b"%d" % number * 100 for number in range(5000)]
+        sending = asyncio.create_task(client.send(b"".join(map(framed, many))))
+        await until(lambda: pending, "the first is there")
+        [connection] = acceptor.connections
+        await until(lambda: connection._reading_paused, "the buffer is full")
+        assert len(connection._buffer) == MIN_CAPACITY_BYTES
+        pending[0].answer([framed(b"W")])
+        assert [await client.answer() for _ in range(5001)] == [b"W", *many]
+        await sending
+
+
+@on_both_loops
+async def test_a_client_that_has_shut_its_writing_side_gets_its_answers():
+    """As from Kafka, which notices the end of the stream behind the last request."""
+    pending = []
+
+    def handle(frame):
+        if frame == b"w":
+            pending.append(Pending())
+            return pending[-1]
+        return echo(frame)
+
+    async with listening(handle) as acceptor, Client(acceptor) as client:
+        await client.send(framed(b"a") + framed(b"w") + framed(b"b"))
+        client.socket.shutdown(socket.SHUT_WR)
+        assert await client.answer() == b"a"
+        await until(lambda: all(one._eof for one in acceptor.connections), "the end was seen")
+        assert len(acceptor.connections) == 1
+        pending[0].answer([framed(b"W")])
+        assert await client.rest() == framed(b"W") + framed(b"b")
+        await until(lambda: not acceptor.connections, "it is closed")
+
+
+@on_both_loops
+async def test_an_answer_before_a_bad_frame_is_delivered():
+    def handle(frame):
+        if frame == b"bad":
+            raise CloseConnectionError("bad")
+        return echo(frame)
+
+    async with listening(handle) as acceptor:
+        for end in (framed(b"bad"), struct.pack(">i", -1), struct.pack(">i", 2**31 - 1)):
+            async with Client(acceptor) as client:
+                await client.send(framed(b"good") + end)
+                assert await client.rest() == framed(b"good")
+
+
+@on_both_loops
+async def test_a_client_that_resets_while_its_request_waits_is_abandoned():
+    pending = Pending()
+    async with listening(lambda frame: pending) as acceptor:
+        async with Client(acceptor) as client:
+            await client.send(framed(b"w"))
+            await until(lambda: pending.callback, "it waits")
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await until(lambda: not acceptor.connections, "it is gone")
+        assert pending.abandoned
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+@on_both_loops
+async def test_connections_before_the_start_wait_until_there_is_service():
+    async with listening(is_running=False) as acceptor:
+        async with Client(acceptor) as client, Client(acceptor):
+            await client.send(framed(b"early"))
+            await until(lambda: len(acceptor.connections) == 2, "they are there")
+            await asyncio.sleep(0.02)
+            assert all(connection._end == 0 for connection in acceptor.connections)
+            running = asyncio.create_task(acceptor.run())
+            assert await client.answer() == b"early"
+            assert acceptor._quota.total == 2
+        await until(lambda: not acceptor.connections, "they are gone")
+        assert acceptor._quota.total == 0
+        running.cancel()
+
+
+@on_both_loops
+async def test_connections_that_are_too_many_wait_or_are_closed():
+    loop = asyncio.get_running_loop()
+    quota = ConnectionQuota(max_connections=2, now_s=loop.time, call_later=loop.call_later)
+    async with listening(quota=quota) as acceptor:
+        async with Client(acceptor) as first, Client(acceptor) as second, Client(acceptor) as third:
+            for client in (first, second, third):
+                await client.send(framed(b"x"))
+            assert await first.answer() == await second.answer() == b"x"
+            await until(lambda: sum(one._held for one in acceptor.connections) == 1, "the third waits")
+            second.socket.close()
+            assert await third.answer() == b"x"
+        quota.set_limits(max_connections=100, max_per_ip=0, per_ip_overrides={}, creation_rate_per_s=100)
+        async with Client(acceptor) as refused:
+            assert await refused.rest() == b""
+        await until(lambda: quota.total == 0, "all are counted out")
+
+
+@on_both_loops
+async def test_large_requests_wait_for_room_and_all_get_through():
+    budget = MemoryBudget(100_000)
+    body = random.Random(3).randbytes(300_000)
+
+    async def ask(acceptor):
+        async with Client(acceptor) as client:
+            for _ in range(3):
+                await client.send(framed(body))
+                assert await client.answer() == body
+
+    async with listening(budget=budget) as acceptor:
+        async with Client(acceptor) as stalled:
+            await stalled.send(struct.pack(">i", 100_000) + b"x")
+            await until(lambda: budget.reserved_bytes, "the room is taken")
+            asking = [asyncio.create_task(ask(acceptor)) for _ in range(5)]
+            await until(lambda: len(budget._waiting) == 5, "they wait")
+        await asyncio.gather(*asking)
+        assert budget.reserved_bytes == 0
+
+
+@on_both_loops
+async def test_idle_connections_are_closed_and_waiting_ones_are_not():
+    pending = Pending()
+    async with listening(lambda frame: pending if frame == b"w" else echo(frame), max_idle_s=0.1) as acceptor:
+        async with Client(acceptor) as idle, Client(acceptor) as waiting, Client(acceptor) as half:
+            await waiting.send(framed(b"w"))
+            await half.send(b"\0\0")
+            assert await idle.rest() == await half.rest() == b""
+            assert len(acceptor.connections) == 1
+            pending.answer([framed(b"W")])
+            assert await waiting.answer() == b"W"
+            assert await waiting.rest() == b""
+
+
+@on_both_loops
+async def test_a_client_that_does_not_take_its_answer_is_idle():
+    lazy = Lazy(bytes(LONG))
+    async with listening(lambda frame: [struct.pack(">i", len(lazy)), lazy], max_idle_s=0.1) as acceptor:
+        async with Client(acceptor, receive_buffer=NARROW) as client:
+            await client.send(framed(b"L"))
+            await until(lambda: lazy.reads, "the answer is on its way")
+            await until(lambda: not acceptor.connections, "it is closed")
+            assert len(await client.rest()) < len(lazy)
+
+
+@on_both_loops
+async def test_a_negative_idle_limit_is_none():
+    async with listening(max_idle_s=-0.001) as acceptor, Client(acceptor) as client:
+        await until(lambda: acceptor.connections, "it is there")
+        [connection] = acceptor.connections
+        connection.last_active_s -= 1e9
+        acceptor._sweep(connection, 1e9)
+        await client.send(framed(b"x"))
+        assert await client.answer() == b"x"
+
+
+@on_both_loops
+async def test_quiet_connections_give_their_large_buffers_back():
+    async with listening() as acceptor, Client(acceptor) as client:
+        await client.send(framed(bytes(500_000)))
+        await client.answer()
+        [connection] = acceptor.connections
+        assert acceptor.budget.receive_bytes > 400_000
+        acceptor._sweep(connection, acceptor_module.QUIET_S + 1)
+        assert acceptor.budget.receive_bytes == MIN_CAPACITY_BYTES
+        await client.send(framed(bytes(100_000)))
+        assert await client.answer() == bytes(100_000)
+
+
+@on_both_loops
+async def test_closing_the_listener_closes_the_connections_and_frees_the_port():
+    async with listening() as acceptor, Client(acceptor) as client:
+        await until(lambda: acceptor.connections, "it is there")
+        await acceptor.close()
+        assert await client.rest() == b""
+        await acceptor.close()  # once more does no harm
+        with contextlib.closing(socket.socket()) as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(("127.0.0.1", acceptor.port))

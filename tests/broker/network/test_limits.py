@@ -1,0 +1,204 @@
+"""How many connections there may be, and how many bytes of requests, with a clock that the test turns."""
+
+import pytest
+
+from broker.network.limits import INT_MAX, ConnectionQuota, MemoryBudget
+
+
+class Client:
+    def __init__(self, host="10.0.0.1"):
+        self.host = host
+        self.closed = False
+        self.held = False
+        self.reason = None
+
+    def hold(self):
+        assert not self.held
+        self.held = True
+
+    def admit(self):
+        assert self.held
+        self.held = False
+
+    def close(self, reason):
+        self.closed = True
+        self.reason = reason
+
+
+class Clock:
+    """Seconds, and what is to be done at which."""
+
+    def __init__(self):
+        self.now_s = 1000.0
+        self.timers = []
+
+    def call_later(self, delay_s, work):
+        self.timers.append((self.now_s + delay_s, work))
+
+    def advance(self, seconds):
+        end_s = self.now_s + seconds
+        while due := sorted((one for one in self.timers if one[0] <= end_s), key=lambda one: one[0]):
+            self.timers.remove(due[0])
+            self.now_s = due[0][0]
+            due[0][1]()
+        self.now_s = end_s
+
+
+def quota(clock=None, **limits):
+    clock = clock or Clock()
+    return ConnectionQuota(now_s=lambda: clock.now_s, call_later=clock.call_later, **limits)
+
+
+def arrive(quota, *clients, **how):
+    for client in clients:
+        quota.connected(client, **how)
+    return clients
+
+
+def test_without_limits_everybody_is_let_in():
+    limits = quota()
+    clients = arrive(limits, *(Client() for _ in range(100)))
+    assert not any(client.held or client.closed for client in clients)
+    assert limits.total == 100
+
+
+def test_a_connection_too_many_waits_for_the_first_to_go_in_order_of_arrival():
+    limits = quota(max_connections=2)
+    a, b, c, d = arrive(limits, *(Client() for _ in range(4)))
+    assert [one.held for one in (a, b, c, d)] == [False, False, True, True]
+    limits.disconnected(b)
+    assert [one.held for one in (a, c, d)] == [False, False, True]
+    limits.disconnected(d)  # gives up
+    limits.disconnected(a)
+    limits.disconnected(c)
+    assert limits.total == 0
+    assert not arrive(limits, Client())[0].held
+
+
+def test_one_that_waits_and_goes_makes_no_room():
+    limits = quota(max_connections=1)
+    a, b, c = arrive(limits, Client(), Client(), Client())
+    limits.disconnected(b)
+    assert c.held
+    limits.disconnected(a)
+    assert not c.held
+
+
+def test_brokers_are_never_kept_waiting():
+    limits = quota(max_connections=1, creation_rate_per_s=1)
+    arrive(limits, Client(), Client())
+    assert not arrive(limits, Client("10.0.0.9"), is_exempt=True)[0].held
+
+
+def test_the_limit_of_an_address_closes_the_new_connection():
+    limits = quota(max_per_ip=2, per_ip_overrides={"10.0.0.2": 1, "10.0.0.3": 3, "10.0.0.4": 0})
+    outcomes = {}
+    for number in (1, 2, 3, 4):
+        clients = arrive(limits, *(Client(f"10.0.0.{number}") for _ in range(4)))
+        outcomes[number] = [client.closed for client in clients]
+    assert outcomes == {
+        1: [False, False, True, True],
+        2: [False, True, True, True],
+        3: [False, False, False, True],
+        4: [True, True, True, True],
+    }
+
+
+def test_who_is_closed_for_its_address_is_counted_until_it_is_gone():
+    limits = quota(max_per_ip=1)
+    a, b = arrive(limits, Client(), Client())
+    assert b.closed
+    assert "max.connections.per.ip" in b.reason
+    limits.disconnected(b)
+    [c] = arrive(limits, Client())
+    assert c.closed
+    limits.disconnected(c)
+    limits.disconnected(a)
+    assert not arrive(limits, Client())[0].closed
+
+
+def test_the_rate_of_new_connections_is_held():
+    clock = Clock()
+    limits = quota(clock, creation_rate_per_s=10)
+    clients = arrive(limits, *(Client() for _ in range(35)))
+    let_in = []
+    for _ in range(4):
+        let_in.append(sum(not client.held for client in clients))
+        clock.advance(1.001)
+    assert let_in == [10, 20, 30, 35]
+    assert clock.timers == []
+
+
+def test_those_who_wait_for_the_rate_and_go_are_forgotten():
+    clock = Clock()
+    limits = quota(clock, creation_rate_per_s=1)
+    _a, b, c = arrive(limits, Client(), Client(), Client())
+    limits.disconnected(b)
+    clock.advance(1.1)
+    assert not c.held
+    assert limits.total == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"max_connections": 0}, {"max_connections": 5}),
+        ({"creation_rate_per_s": 0}, {"creation_rate_per_s": 1000}),
+    ],
+)
+def test_new_limits_let_in_those_who_wait(before, after):
+    clock = Clock()
+    limits = quota(clock, **before)
+    clients = arrive(limits, *(Client() for _ in range(5)))
+    clock.advance(100)
+    assert all(client.held for client in clients)
+    loose = {"max_connections": INT_MAX, "max_per_ip": INT_MAX, "per_ip_overrides": {}, "creation_rate_per_s": INT_MAX}
+    limits.set_limits(**loose | after)
+    clock.advance(1)
+    assert not any(client.held for client in clients)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_limit_nobody_waits():
+    budget = MemoryBudget()
+    clients = [Client() for _ in range(10)]
+    for client in clients:
+        budget.reserve(client, 1 << 40)
+    assert not any(client.held for client in clients)
+    assert budget.reserved_bytes == 10 << 40
+
+
+def test_the_last_one_may_overdraw_and_the_next_waits():
+    budget = MemoryBudget(100)
+    a, b, c, d = (Client() for _ in range(4))
+    for client, size in ((a, 99), (b, 5000), (c, 1), (d, 1)):
+        budget.reserve(client, size)
+    assert [one.held for one in (a, b, c, d)] == [False, False, True, True]
+    budget.release(a)  # still overdrawn
+    assert c.held
+    budget.release(b)
+    assert [c.held, d.held] == [False, False]
+    assert budget.reserved_bytes == 2
+
+
+def test_room_goes_to_the_first_who_came_until_it_is_used_up():
+    budget = MemoryBudget(100)
+    clients = [Client() for _ in range(5)]
+    for client in clients:
+        budget.reserve(client, 100)
+    budget.release(clients[0])
+    assert [client.held for client in clients] == [False, False, True, True, True]
+    budget.release(clients[3])  # gives up waiting
+    budget.release(clients[1])
+    budget.release(clients[2])
+    assert [client.held for client in clients] == [False, False, False, True, False]
+    budget.release(clients[4])
+    assert budget.reserved_bytes == 0
+
+
+def test_releasing_what_was_not_reserved_does_no_harm():
+    budget = MemoryBudget(100)
+    budget.release(Client())
+    assert budget.reserved_bytes == 0

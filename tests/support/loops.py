@@ -1,0 +1,44 @@
+"""Tests of sockets run on both event loops that the broker may run on."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+LOOPS: list[Any] = [pytest.param(asyncio.new_event_loop, id="asyncio")]
+try:
+    import uvloop
+except ImportError:  # it is in the extra `fast`
+    pass
+else:
+    LOOPS.append(pytest.param(uvloop.new_event_loop, id="uvloop"))
+
+
+def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a coroutine a test that runs once on each loop. What nobody handled on the loop fails it."""
+
+    def run(loop_factory: Any, **fixtures: Any) -> None:
+        unhandled: list[dict[str, Any]] = []
+
+        async def main() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: unhandled.append(dict(context)))
+            async with asyncio.timeout(60):
+                await test(**fixtures)
+
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
+        assert unhandled == [], unhandled
+
+    functools.update_wrapper(run, test)
+    del run.__wrapped__  # type: ignore[attr-defined]
+    parameters = [
+        inspect.Parameter("loop_factory", inspect.Parameter.KEYWORD_ONLY),
+        *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in inspect.signature(test).parameters.values()),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return pytest.mark.parametrize("loop_factory", LOOPS)(run)
