@@ -118,34 +118,39 @@ async def test_frames_of_any_size_in_any_pieces_are_answered_in_order():
 async def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_step():
     lazy = Lazy(random.Random(2).randbytes(LONG))
     head = struct.pack(">i", len(lazy))
-    async with listening(lambda frame: [head, lazy] if frame == b"L" else echo(frame)) as acceptor:
-        async with Client(acceptor, receive_buffer=NARROW) as stalled, Client(acceptor) as other:
-            await stalled.send(framed(b"L") + framed(b"after"))
-            await until(lambda: lazy.reads, "the answer is on its way")
-            for number in range(50):
-                await other.send(framed(b"%d" % number))
-                assert await other.answer() == b"%d" % number
-            read_bytes = sum(size for _, size in lazy.reads)
-            assert read_bytes <= 3 * MIB  # what the system's buffers take, and one step
-            assert 0 < acceptor.budget.unsent_bytes <= 2 * MIB
-            assert await stalled.answer() == lazy.data
-            assert await stalled.answer() == b"after"
-            assert acceptor.budget.unsent_bytes == 0
+    async with (
+        listening(lambda frame: [head, lazy] if frame == b"L" else echo(frame)) as acceptor,
+        Client(acceptor, receive_buffer=NARROW) as stalled,
+        Client(acceptor) as other,
+    ):
+        await stalled.send(framed(b"L") + framed(b"after"))
+        await until(lambda: lazy.reads, "the answer is on its way")
+        for number in range(50):
+            await other.send(framed(b"%d" % number))
+            assert await other.answer() == b"%d" % number
+        read_bytes = sum(size for _, size in lazy.reads)
+        assert read_bytes <= 3 * MIB  # what the system's buffers take, and one step
+        assert 0 < acceptor.budget.unsent_bytes <= 2 * MIB
+        assert await stalled.answer() == lazy.data
+        assert await stalled.answer() == b"after"
+        assert acceptor.budget.unsent_bytes == 0
 
 
 @on_both_loops
 async def test_a_client_that_goes_in_the_middle_of_an_answer_harms_nobody():
     lazy = Lazy(bytes(LONG))
     head = struct.pack(">i", len(lazy))
-    async with listening(lambda frame: [head, lazy] if frame == b"L" else echo(frame)) as acceptor:
-        async with Client(acceptor) as other:
-            async with Client(acceptor, receive_buffer=NARROW) as leaving:
-                await leaving.send(framed(b"L"))
-                await leaving.exactly(10)
-            await until(lambda: len(acceptor.connections) == 1, "it is gone")
-            assert sum(size for _, size in lazy.reads) < len(lazy)
-            await other.send(framed(b"x"))
-            assert await other.answer() == b"x"
+    async with (
+        listening(lambda frame: [head, lazy] if frame == b"L" else echo(frame)) as acceptor,
+        Client(acceptor) as other,
+    ):
+        async with Client(acceptor, receive_buffer=NARROW) as leaving:
+            await leaving.send(framed(b"L"))
+            await leaving.exactly(10)
+        await until(lambda: len(acceptor.connections) == 1, "it is gone")
+        assert sum(size for _, size in lazy.reads) < len(lazy)
+        await other.send(framed(b"x"))
+        assert await other.answer() == b"x"
 
 
 @on_both_loops
@@ -155,15 +160,18 @@ async def test_a_file_that_is_truncated_meanwhile_closes_its_connection_only(tmp
     fs = FileSystem()
     records = FileRecords(fs, fs.open(str(path)), 0, LONG)
     head = struct.pack(">i", len(records))
-    async with listening(lambda frame: [head, records] if frame == b"L" else echo(frame)) as acceptor:
-        async with Client(acceptor, receive_buffer=NARROW) as reading, Client(acceptor) as other:
-            await reading.send(framed(b"L"))
-            await reading.exactly(10)
-            os.truncate(path, MIB // 2)
-            assert len(await reading.rest()) < LONG
-            await until(lambda: len(acceptor.connections) == 1, "it is closed")
-            await other.send(framed(b"x"))
-            assert await other.answer() == b"x"
+    async with (
+        listening(lambda frame: [head, records] if frame == b"L" else echo(frame)) as acceptor,
+        Client(acceptor, receive_buffer=NARROW) as reading,
+        Client(acceptor) as other,
+    ):
+        await reading.send(framed(b"L"))
+        await reading.exactly(10)
+        os.truncate(path, MIB // 2)
+        assert len(await reading.rest()) < LONG
+        await until(lambda: len(acceptor.connections) == 1, "it is closed")
+        await other.send(framed(b"x"))
+        assert await other.answer() == b"x"
 
 
 @on_both_loops
@@ -298,26 +306,32 @@ async def test_large_requests_wait_for_room_and_all_get_through():
 @on_both_loops
 async def test_idle_connections_are_closed_and_waiting_ones_are_not():
     pending = Pending()
-    async with listening(lambda frame: pending if frame == b"w" else echo(frame), max_idle_s=0.1) as acceptor:
-        async with Client(acceptor) as idle, Client(acceptor) as waiting, Client(acceptor) as half:
-            await waiting.send(framed(b"w"))
-            await half.send(b"\0\0")
-            assert await idle.rest() == await half.rest() == b""
-            assert len(acceptor.connections) == 1
-            pending.answer([framed(b"W")])
-            assert await waiting.answer() == b"W"
-            assert await waiting.rest() == b""
+    async with (
+        listening(lambda frame: pending if frame == b"w" else echo(frame), max_idle_s=0.1) as acceptor,
+        Client(acceptor) as idle,
+        Client(acceptor) as waiting,
+        Client(acceptor) as half,
+    ):
+        await waiting.send(framed(b"w"))
+        await half.send(b"\0\0")
+        assert await idle.rest() == await half.rest() == b""
+        assert len(acceptor.connections) == 1
+        pending.answer([framed(b"W")])
+        assert await waiting.answer() == b"W"
+        assert await waiting.rest() == b""
 
 
 @on_both_loops
 async def test_a_client_that_does_not_take_its_answer_is_idle():
     lazy = Lazy(bytes(LONG))
-    async with listening(lambda frame: [struct.pack(">i", len(lazy)), lazy], max_idle_s=0.1) as acceptor:
-        async with Client(acceptor, receive_buffer=NARROW) as client:
-            await client.send(framed(b"L"))
-            await until(lambda: lazy.reads, "the answer is on its way")
-            await until(lambda: not acceptor.connections, "it is closed")
-            assert len(await client.rest()) < len(lazy)
+    async with (
+        listening(lambda frame: [struct.pack(">i", len(lazy)), lazy], max_idle_s=0.1) as acceptor,
+        Client(acceptor, receive_buffer=NARROW) as client,
+    ):
+        await client.send(framed(b"L"))
+        await until(lambda: lazy.reads, "the answer is on its way")
+        await until(lambda: not acceptor.connections, "it is closed")
+        assert len(await client.rest()) < len(lazy)
 
 
 @on_both_loops
