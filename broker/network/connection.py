@@ -11,7 +11,8 @@ Rules that are easy to break:
 - While a request is under way its frame is a view of the buffer, so the buffer is neither moved nor replaced; bytes
   that arrive meanwhile fill the free tail, and when that is full, reading pauses.
 - A client that has shut down its writing side still gets the answers to what it sent before, as from Kafka, which
-  notices the end of the stream only when it has answered everything in front of it.
+  notices the end of the stream only when it has answered everything in front of it; but what has to wait for longer
+  than CLOSE_LINGER_S is given up, since a client that has vanished looks the same.
 - Answers may hold record ranges that are still on disk (`LazyRecords`). They are read in steps, each when the socket
   has taken the one before, so a slow reader holds one step in memory and not its whole answer.
 """
@@ -189,7 +190,14 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Keep the transport while there is something to answer (see the module's rules)."""
         self._eof = True
+        if self._pending is not None:
+            self._linger = self.acceptor.call_later(CLOSE_LINGER_S, self._give_up_waiting)
         return self._is_occupied
+
+    def _give_up_waiting(self) -> None:
+        """The client has most likely gone altogether: a long poll of hours must not outlive it."""
+        if self._pending is not None:
+            self.abort()
 
     @property
     def _is_occupied(self) -> bool:

@@ -328,7 +328,8 @@ async def test_deleting_the_topic_ends_the_wait(broker, client, name):
         )
 
 
-async def test_who_hangs_up_leaves_nothing_in_the_purgatory(broker, client, name):
+async def test_who_hangs_up_leaves_nothing_in_the_purgatory(broker, client, name, monkeypatch):
+    monkeypatch.setattr("broker.network.connection.CLOSE_LINGER_S", 0.1)
     topic = name()
     await create_topic(client, topic, partitions=3)
     fetches = broker.services.replicas.fetches
