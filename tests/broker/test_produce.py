@@ -346,8 +346,9 @@ async def test_internal_topics_are_refused(client):
     assert admin.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
-async def test_acks_all_waits_for_the_high_watermark(tmp_path):
+async def test_acks_all_waits_for_the_high_watermark(tmp_path, monkeypatch):
     """A follower that is in sync but never fetches: acks=1 is answered, acks=all times out, its records stay."""
+    monkeypatch.setattr("broker.network.connection.CLOSE_LINGER_S", 0.1)
     from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
