@@ -28,14 +28,25 @@ from protocol.message import Message
 
 logger = logging.getLogger(__name__)
 
-_HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_unpack_header = struct.Struct(">hhih").unpack_from  # api key, api version, correlation id, length of the client id
+_HEADER_SIZE = 10
 _pack_answer = struct.Struct(">ii").pack  # size, correlation id
 
 
 class _Route:
     """One row of the API table, ready to be called."""
 
-    __slots__ = ("api", "decode", "flexible_from", "handle", "handler", "metrics", "tagged_from")
+    __slots__ = (
+        "api",
+        "decode",
+        "flexible_from",
+        "handle",
+        "handler",
+        "max_version",
+        "metrics",
+        "min_version",
+        "tagged_from",
+    )
 
     def __init__(self, api: Api, handler: Handler[Any, Any], metrics: ApiMetrics) -> None:
         self.api = api
@@ -44,6 +55,8 @@ class _Route:
         self.decode = api.request.decode
         self.handle = handler.handle
         self.flexible_from = api.request.FLEXIBLE_FROM
+        self.min_version = api.min_version
+        self.max_version = api.max_version
         versions = range(api.min_version, api.max_version + 1)
         # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
         self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
@@ -111,8 +124,6 @@ class _Pending:
         """See `PendingAnswer`. Waits end; work goes on to its end."""
         if self._is_wait:
             self._future.cancel()
-        elif self._future.done() and not self._future.cancelled():
-            self._future.exception()
 
 
 class Dispatcher:
@@ -132,20 +143,20 @@ class Dispatcher:
         """Answer one frame (without its size prefix). Raises CloseConnectionError where it is no valid request."""
         started_s = perf_counter()
         try:
-            api_key, version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
+            api_key, version, correlation_id, client_id_size = _unpack_header(frame)
         except struct.error:
             raise self._rejected(f"a frame of {len(frame)} bytes is too short for a request header") from None
         route = self._routes.get(api_key)
-        if route is None or not route.api.min_version <= version <= route.api.max_version:
+        if route is None or not route.min_version <= version <= route.max_version:
             return self._unsupported(frame, connection, api_key, version, correlation_id)
         try:
             if client_id_size >= 0:
-                offset = _HEADER.size + client_id_size
+                offset = _HEADER_SIZE + client_id_size
                 if offset > len(frame):
                     raise self._rejected(f"the client id of {client_id_size} bytes exceeds the frame")
-                client_id = str(frame[_HEADER.size : offset], "utf-8")
+                client_id = str(frame[_HEADER_SIZE : offset], "utf-8")
             else:
-                offset, client_id = _HEADER.size, None
+                offset, client_id = _HEADER_SIZE, None
             if version >= route.flexible_from:
                 if frame[offset] == 0:
                     offset += 1  # no tagged fields, as almost always

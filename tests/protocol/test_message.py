@@ -59,6 +59,12 @@ class FileRange:
     def to_bytes(self):
         return self.content
 
+    def read_now(self, offset, length):
+        return self.read(offset, length)
+
+    async def read_later(self, offset, length):
+        return self.read(offset, length)
+
 
 class TestConstructor:
     def test_fields_that_are_not_given_have_kafkas_defaults(self):
