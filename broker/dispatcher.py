@@ -154,7 +154,7 @@ class Dispatcher:
                 offset = _HEADER_SIZE + client_id_size
                 if offset > len(frame):
                     raise self._rejected(f"the client id of {client_id_size} bytes exceeds the frame")
-                client_id = str(frame[_HEADER_SIZE : offset], "utf-8")
+                client_id = str(frame[_HEADER_SIZE:offset], "utf-8")
             else:
                 offset, client_id = _HEADER_SIZE, None
             if version >= route.flexible_from:
@@ -192,7 +192,8 @@ class Dispatcher:
         for piece in pieces:
             size += len(piece)
         if version >= route.tagged_from:
-            head = _pack_answer(size + 1, context.correlation_id) + b"\0"
+            size += 1
+            head = _pack_answer(size, context.correlation_id) + b"\0"
         else:
             head = _pack_answer(size, context.correlation_id)
         route.metrics.answered(perf_counter() - started_s, size + 4)

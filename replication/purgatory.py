@@ -64,8 +64,9 @@ class Purgatory(Generic[R]):
         waiters = self._waiters.get(key)
         if waiters is None:
             return
-        for waiter in [waiter for waiter in waiters if waiter.operation.is_satisfied()]:
-            self._complete(waiter)
+        for waiter in tuple(waiters):
+            if not waiter.future.done() and self._is_satisfied(waiter):
+                self._complete(waiter)
 
     def complete_all(self) -> None:
         """Answer everything that waits, as things stand: the broker is stopping."""
@@ -73,13 +74,25 @@ class Purgatory(Generic[R]):
             for waiter in list(waiters):
                 self._complete(waiter)
 
-    def _complete(self, waiter: _Waiter[R]) -> None:
+    @staticmethod
+    def _is_satisfied(waiter: _Waiter[R]) -> bool:
+        """What goes wrong here is for the one who waits to hear, not for the one whose append made us look."""
+        try:
+            return waiter.operation.is_satisfied()
+        except Exception as error:
+            waiter.future.set_exception(error)
+            return False
+
+    @staticmethod
+    def _complete(waiter: _Waiter[R]) -> None:
         if waiter.future.done():
             return
         try:
-            waiter.future.set_result(waiter.operation.complete())
+            answer = waiter.operation.complete()
         except Exception as error:
             waiter.future.set_exception(error)
+        else:
+            waiter.future.set_result(answer)
 
     def _forget(self, waiter: _Waiter[R]) -> None:
         if waiter.timer is not None:

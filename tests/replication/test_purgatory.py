@@ -111,3 +111,30 @@ async def test_one_check_wakes_all_that_are_satisfied():
     assert purgatory.size == 2
     purgatory.complete_all()
     await empty(purgatory)
+
+
+async def test_looking_that_goes_wrong_is_for_the_waiter_to_hear():
+    """Whoever appends must not."""
+
+    class Broken(Operation):
+        def is_satisfied(self):
+            raise ZeroDivisionError
+
+    purgatory = Purgatory()
+    sound = Operation()
+    sound.satisfied = True
+    failing, waiting = purgatory.wait(Broken(), ["t"], 60), purgatory.wait(sound, ["t"], 60)
+    purgatory.check("t")
+    assert await waiting == "answer"
+    with pytest.raises(ZeroDivisionError):
+        await failing
+    await empty(purgatory)
+
+
+async def test_who_has_left_is_not_looked_at():
+    purgatory = Purgatory()
+    operation = Operation()
+    purgatory.wait(operation, ["t"], 60).cancel()
+    purgatory.check("t")  # before the wait is forgotten
+    assert operation.asked == 0
+    await empty(purgatory)
