@@ -177,12 +177,13 @@ class Partition:
                 f"min.insync.replicas is {log.config.min_insync_replicas}"
             )
         info = log.append_as_leader(records, self.leader_epoch)
-        self.produced_bytes += info.size_bytes
-        self.produced_records += info.record_count
+        if not info.duplicate:
+            self.produced_bytes += info.size_bytes
+            self.produced_records += info.last_offset - info.first_offset + 1
         if sync.end_offsets:
             self.maybe_advance_high_watermark()
         else:
-            log.update_high_watermark(log.log_end_offset)  # nobody else need have it
+            log.commit_all()
         return info
 
     def read(

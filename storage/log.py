@@ -169,6 +169,12 @@ class Log:
         self.producers.high_watermark_updated(high_watermark)
         return high_watermark
 
+    def commit_all(self) -> None:
+        """Everything that was appended is committed: the leader is the only replica."""
+        self.high_watermark = end = self.log_end_offset
+        if self.producers.unreplicated:
+            self.producers.high_watermark_updated(end)
+
     def increment_log_start_offset(self, offset: int) -> bool:
         """Give up the records below `offset` (segments go later). True if that moved the log start offset.
 

@@ -39,7 +39,6 @@ class ProducerState:
     __slots__ = (
         "_fs",
         "_ongoing",
-        "_unreplicated",
         "directory",
         "end_offset",
         "expiration_ms",
@@ -47,6 +46,7 @@ class ProducerState:
         "last_snapshot_offset",
         "producers",
         "snapshots",
+        "unreplicated",
         "unsynced_snapshots",
     )
 
@@ -56,7 +56,7 @@ class ProducerState:
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, ascending
-        self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker, of completed transactions
+        self.unreplicated: dict[int, int] = {}  # first offset → offset of the marker, of completed transactions
         self.first_unstable_offset: int | None = None  # lowest first offset of both
         self.end_offset = 0
         self.last_snapshot_offset = 0
@@ -128,7 +128,7 @@ class ProducerState:
             transaction.marker_offset + 1,
         )
         self._ongoing.pop(transaction.first_offset, None)
-        self._unreplicated[transaction.first_offset] = transaction.marker_offset
+        self.unreplicated[transaction.first_offset] = transaction.marker_offset
         self._update_first_unstable()
         if not transaction.aborted:
             return None
@@ -165,7 +165,7 @@ class ProducerState:
     # -- transactions and the last stable offset ---------------------------------------------------
 
     def _update_first_unstable(self) -> None:
-        first = min(self._unreplicated, default=None)
+        first = min(self.unreplicated, default=None)
         if self._ongoing:
             ongoing = next(iter(self._ongoing))
             if first is None or ongoing < first:
@@ -174,9 +174,9 @@ class ProducerState:
 
     def high_watermark_updated(self, high_watermark: int) -> None:
         """Forget completed transactions whose marker is below the high watermark."""
-        if self._unreplicated:
-            for first_offset in [first for first, last in self._unreplicated.items() if last < high_watermark]:
-                del self._unreplicated[first_offset]
+        if self.unreplicated:
+            for first_offset in [first for first, last in self.unreplicated.items() if last < high_watermark]:
+                del self.unreplicated[first_offset]
             self._update_first_unstable()
 
     def has_ongoing_transaction(self, producer_id: int) -> bool:
@@ -288,5 +288,5 @@ class ProducerState:
     def _clear(self) -> None:
         self.producers.clear()
         self._ongoing.clear()
-        self._unreplicated.clear()
+        self.unreplicated.clear()
         self.first_unstable_offset = None

@@ -37,6 +37,7 @@ from storage.errors import InvalidTimestampError, RecordValidationError, Storage
 
 FIRST_VERSION_WITH_LEADER = 10
 INVALID_OFFSET = -1
+VALID_ACKS = frozenset({0, 1, ACKS_ALL})
 INTERNAL_CLIENT_ID = "__admin_client"
 WITHOUT_LOG_START_OFFSET = frozenset(
     {
@@ -67,11 +68,9 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         self, request: ProduceRequest, context: RequestContext
     ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
         """See the module's text. Raises CloseConnectionError for an error under acks=0."""
-        if request.acks not in (0, 1, ACKS_ALL):
-            return self.failed(request, ErrorCode.INVALID_REQUIRED_ACKS)
         appends = _Appends(self._services, request, context)
         response = appends.run()
-        if appends.is_done:
+        if not (appends.required or appends.unflushed or appends.has_failures):
             return None if request.acks == 0 else response
         if appends.went_astray and context.api_version >= FIRST_VERSION_WITH_LEADER:
             appends.add_leaders()
@@ -130,17 +129,14 @@ class _Appends:
         self.response = ProduceResponse(responses=topics)
         return self.response
 
-    @property
-    def is_done(self) -> bool:
-        """True where all went well and nothing has to be waited for."""
-        return not (self.required or self.unflushed or self.has_failures)
-
     def _append(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
         context = self._context
         acks = self._request.acks
         index = data.index
         try:
             records = check_records(data.records, context.api_version, transactional=self._transactional)
+            if acks not in VALID_ACKS:
+                raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {acks}")
             if topic in INTERNAL_TOPICS and context.client_id != INTERNAL_CLIENT_ID:
                 raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients do not write to {topic}")
         except (ProtocolError, RequestError) as error:
