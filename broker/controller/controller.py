@@ -87,6 +87,7 @@ class Controller:
         """Stand for election, and be the controller whenever won, until cancelled."""
         stand = partial(self._notice, ELECTION, self._elect)
         watches = [self._registry.watch_data(znode.path(), stand) for znode in (ControllerZnode, ControllerEpochZnode)]
+        watches.append(self._registry.listen(lambda state: stand()))  # whose session has expired has been replaced
         stand()
         try:
             async with asyncio.TaskGroup() as tasks:

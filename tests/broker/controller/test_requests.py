@@ -1,0 +1,158 @@
+"""What the controller says, as messages."""
+
+import pytest
+
+from broker.controller.context import ControllerContext, Leadership, LiveBroker
+from broker.controller.requests import (
+    LEADER_AND_ISR_VERSION,
+    STOP_REPLICA_VERSION,
+    UPDATE_METADATA_VERSION,
+    RequestBuilder,
+)
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.stop_replica import StopReplicaRequest
+from protocol.messages.update_metadata import UpdateMetadataRequest
+from registry.broker_znodes import BrokerZnode, Endpoint
+from registry.topic_znodes import PartitionStateZnode, TopicZnode
+
+ID = bytes(range(16))
+
+
+@pytest.fixture
+def context():
+    context = ControllerContext()
+    context.epoch = 5
+    for broker in (1, 2):
+        endpoints = (
+            Endpoint("PLAINTEXT", "PLAINTEXT", f"host{broker}", 9092),
+            Endpoint("INTERNAL", "PLAINTEXT", f"inner{broker}", 9093),
+        )
+        context.brokers[broker] = LiveBroker(
+            broker, 100 + broker, BrokerZnode(endpoints=endpoints, timestamp_ms=0, rack="r")
+        )
+    context.take_topic("t", TopicZnode(partitions={0: [1, 2], 1: [2, 3], 2: [3, 1]}, topic_id=ID))
+    for partition, leader, isr in ((0, 1, [1, 2]), (1, 2, [2]), (2, -1, [3])):
+        state = PartitionStateZnode(leader=leader, leader_epoch=7, isr=isr, controller_epoch=4)
+        context.leaderships["t", partition] = Leadership(state, 9)
+    return context
+
+
+def everything(context):
+    return list(context.all_partitions())
+
+
+def over_the_wire(request, version):
+    data = b"".join(bytes(piece) for piece in request.encode(version))
+    decoded, end = type(request).decode(data, version)
+    assert end == len(data)
+    return decoded
+
+
+def test_leader_and_isr(context):
+    builder = RequestBuilder(1, context, "INTERNAL")
+    request = over_the_wire(
+        builder.leader_and_isr(1, everything(context), new={("t", 2)}, full=True), LEADER_AND_ISR_VERSION
+    )
+    assert isinstance(request, LeaderAndIsrRequest)
+    assert (request.controller_id, request.controller_epoch, request.broker_epoch, request.type) == (1, 5, 101, 2)
+    [topic] = request.topic_states
+    assert (topic.topic_name, topic.topic_id) == ("t", ID)
+    assert [
+        (one.partition_index, one.leader, one.leader_epoch, one.isr, one.partition_epoch, one.replicas, one.is_new)
+        for one in topic.partition_states
+    ] == [(0, 1, 7, [1, 2], 9, [1, 2], False), (2, -1, 7, [3], 9, [3, 1], True)]
+    assert [(one.broker_id, one.host_name, one.port) for one in request.live_leaders] == [(1, "inner1", 9093)]
+
+
+def test_a_topic_that_is_being_deleted_is_not_led_any_more(context):
+    context.deleting.add("t")
+    request = RequestBuilder(1, context, "INTERNAL").leader_and_isr(1, everything(context), new=set())
+    assert request.topic_states == []
+
+
+def test_partitions_without_a_state_are_left_out(context):
+    del context.leaderships["t", 0]
+    builder = RequestBuilder(1, context, "INTERNAL")
+    [topic] = builder.leader_and_isr(1, everything(context), new=set()).topic_states
+    assert [one.partition_index for one in topic.partition_states] == [2]
+    [topic] = builder.update_metadata(1, everything(context)).topic_states
+    assert [one.partition_index for one in topic.partition_states] == [1, 2]
+
+
+def test_update_metadata(context):
+    request = over_the_wire(
+        RequestBuilder(1, context, "INTERNAL").update_metadata(2, everything(context)), UPDATE_METADATA_VERSION
+    )
+    assert isinstance(request, UpdateMetadataRequest)
+    assert (request.controller_id, request.controller_epoch, request.broker_epoch) == (1, 5, 102)
+    [topic] = request.topic_states
+    assert [(one.partition_index, one.leader, one.offline_replicas) for one in topic.partition_states] == [
+        (0, 1, []),
+        (1, 2, [3]),
+        (2, -1, [3]),
+    ]
+    assert [
+        (broker.id, broker.rack, [(one.listener, one.host, one.port) for one in broker.endpoints])
+        for broker in request.live_brokers
+    ] == [
+        (1, "r", [("PLAINTEXT", "host1", 9092), ("INTERNAL", "inner1", 9093)]),
+        (2, "r", [("PLAINTEXT", "host2", 9092), ("INTERNAL", "inner2", 9093)]),
+    ]
+
+
+def test_a_topic_that_is_being_deleted_is_hidden(context):
+    context.deleting.add("t")
+    request = RequestBuilder(1, context, "INTERNAL").update_metadata(2, everything(context))
+    assert {one.leader for one in request.topic_states[0].partition_states} == {-2}
+
+
+def test_stop_replica(context):
+    request = over_the_wire(
+        RequestBuilder(1, context, "INTERNAL").delete_replicas(1, [("t", 0), ("t", 2)]), STOP_REPLICA_VERSION
+    )
+    assert isinstance(request, StopReplicaRequest)
+    [topic] = request.topic_states
+    assert [(one.partition_index, one.leader_epoch, one.delete_partition) for one in topic.partition_states] == [
+        (0, -2, True),
+        (2, -2, True),
+    ]
+
+
+def test_a_broker_without_our_listener_has_no_address(context):
+    assert RequestBuilder(1, context, "OTHER").address(1) is None
+    assert RequestBuilder(1, context, "INTERNAL").address(9) is None
+
+
+# -- the context itself ----------------------------------------------------------------------------------------------
+
+
+def test_what_a_topic_no_longer_has_is_forgotten(context):
+    context.unreadable.add(("t", 2))
+    context.take_topic("t", TopicZnode(partitions={0: [1, 2]}, topic_id=ID))
+    assert list(context.leaderships) == [("t", 0)]
+    assert context.unreadable == set()
+
+
+def test_a_topic_with_another_id_is_another_topic(context):
+    context.take_topic("t", TopicZnode(partitions={0: [1, 2]}, topic_id=bytes(15) + b"\1"))
+    assert context.leaderships == {}
+    assert context.without_state() == [("t", 0)]
+
+
+def test_a_topic_that_has_got_its_id_is_the_same(context):
+    context.topics["t"] = context.topics["t"].replace(topic_id=None)
+    context.take_topic("t", TopicZnode(partitions={0: [1, 2], 1: [2, 3], 2: [3, 1]}, topic_id=ID))
+    assert len(context.leaderships) == 3
+
+
+def test_who_needs_a_leader(context):
+    assert context.without_live_leader() == [("t", 2)]
+    del context.brokers[1]
+    assert context.without_live_leader() == [("t", 0), ("t", 2)]
+    context.unreadable.add(("t", 0))
+    assert context.without_live_leader() == [("t", 2)]
+    context.deleting.add("t")
+    assert context.without_live_leader() == []
+    context.forget("t")
+    assert everything(context) == []
+    assert context.leaderships == {}

@@ -1,0 +1,170 @@
+"""Deleting topics: asked for by a znode, done when no replica is left anywhere."""
+
+import asyncio
+
+import pytest
+
+from broker.controller import topic_deletion
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from registry.config_znodes import TopicConfigZnode
+from support.broker import until
+from support.controllers import ID, Cluster
+
+OTHER_ID = bytes(reversed(ID))
+
+
+@pytest.fixture
+async def cluster(monkeypatch, tmp_path):
+    monkeypatch.setattr(topic_deletion, "RETRY_BACKOFF_S", 0.01)
+    async with Cluster(monkeypatch, tmp_path) as cluster:
+        await cluster.join(1)
+        await cluster.elected()
+        await cluster.join(2)
+        yield cluster
+
+
+async def led(cluster, topic="t", *replicas, **how):
+    await cluster.create(topic, *(replicas or ([1], [2])), **how)
+    await cluster.admin.create(TopicConfigZnode.path(topic), TopicConfigZnode(config={"retention.ms": "1"}).encode())
+    await until(lambda: cluster.knows(2, topic) is not None, "it leads")
+
+
+async def test_everything_of_a_topic_goes(cluster):
+    await led(cluster)
+    await led(cluster, "other")
+    await cluster.delete("t")
+    await until(lambda: not cluster.traces("t"), "it is gone")
+    assert [cluster.stopped(1), cluster.stopped(2)] == [["t"], ["t"]]
+    assert cluster.knows(1, "t", 0) == cluster.knows(2, "t", 0) == -2
+    assert len(cluster.traces("other")) == 2
+
+
+async def test_a_topic_that_there_is_not(cluster):
+    await cluster.delete("ghost")
+    await until(lambda: not cluster.traces("ghost"), "the request is gone")
+
+
+async def test_nothing_goes_before_every_replica_has(cluster):
+    cluster.obeys = False
+    await led(cluster)
+    await cluster.delete("t")
+    await until(lambda: len(cluster.unanswered) == 2, "both are asked")
+    assert cluster.knows(1, "t", 1) == -2  # hidden at once
+    cluster.answer(0)
+    await asyncio.sleep(0.02)
+    assert len(cluster.traces("t")) == 3
+    cluster.answer(0)
+    await until(lambda: not cluster.traces("t"), "it is gone")
+
+
+async def test_a_replica_that_could_not_be_deleted_is_asked_for_again(cluster, caplog):
+    cluster.obeys = False
+    await led(cluster, "t", [2])
+    await cluster.delete("t")
+    for _ in range(3):
+        await until(lambda: cluster.unanswered, "it is asked")
+        cluster.answer(56)
+    await until(lambda: cluster.unanswered, "it is asked")
+    cluster.answer(0)
+    await until(lambda: not cluster.traces("t"), "it is gone")
+    assert caplog.text.count("broker 2 could not delete its replicas of t") == 3
+
+
+async def test_a_broker_that_is_away_holds_a_deletion_up(cluster):
+    await led(cluster)
+    await cluster.leave(2)
+    await until(lambda: cluster.leader("t", 1) == (-1, 1), "it is away")
+    await cluster.delete("t")
+    await until(lambda: cluster.stopped(1) == ["t"], "the other is asked")
+    await led_again(cluster)
+    assert len(cluster.traces("t")) == 3
+    cluster.said.clear()
+    await cluster.join(2)
+    await until(lambda: not cluster.traces("t"), "it is gone")
+    assert cluster.stopped(2) == ["t"]
+    assert [request.topic_states for request in cluster.told(2, LeaderAndIsrRequest)] == [[]]  # not made again
+
+
+async def led_again(cluster):
+    """Whatever the controller had to do for the deletion is done: it has done something later."""
+    await cluster.create("later", [1])
+    await until(lambda: cluster.leads(1, "later"), "it leads")
+
+
+async def test_a_topic_is_hidden_even_while_all_its_replicas_are_away(cluster):
+    await led(cluster, "t", [2])
+    await cluster.leave(2)
+    await until(lambda: cluster.knows(1, "t") == -1, "it is away")
+    await cluster.delete("t")
+    await until(lambda: cluster.knows(1, "t") == -2, "it is hidden")
+
+
+async def test_a_broker_that_restarts_before_it_has_answered_is_asked_again(cluster):
+    cluster.obeys = False
+    await led(cluster, "t", [2])
+    await cluster.delete("t")
+    await until(lambda: cluster.unanswered, "it is asked")
+    await cluster.leave(2)
+    cluster.obeys = True
+    cluster.unanswered.clear()
+    await cluster.join(2)
+    await until(lambda: not cluster.traces("t"), "it is gone")
+    assert cluster.stopped(2) == ["t", "t"]
+
+
+async def test_the_next_controller_goes_on(cluster):
+    cluster.obeys = False
+    await led(cluster, "t", [2])
+    await cluster.delete("t")
+    await until(lambda: cluster.unanswered, "it is asked")
+    cluster.obeys = True
+    cluster.unanswered.clear()
+    await cluster.leave(1)
+    await until(lambda: not cluster.traces("t"), "it is gone")
+
+
+async def test_a_controller_that_is_elected_again_asks_again(cluster):
+    """What it knew of its first term may be wrong by now."""
+    cluster.obeys = False
+    await led(cluster, "t", [2])
+    await cluster.delete("t")
+    await until(lambda: cluster.unanswered, "it is asked")
+    cluster.obeys = True
+    cluster.unanswered.clear()
+    await cluster.admin.delete("/controller")
+    await until(lambda: not cluster.traces("t"), "it is gone")
+
+
+@pytest.mark.parametrize("losses", [1, 2, 3, 4, 5])
+async def test_lost_answers_of_the_registry_do_no_harm(cluster, losses):
+    await led(cluster)
+    cluster.members[1].registry.losses = losses
+    await cluster.delete("t")
+    await until(lambda: not cluster.traces("t"), "it is gone")
+    assert cluster.active == [1]
+
+
+async def test_a_topic_that_is_created_again_at_once_is_another(cluster):
+    await led(cluster)
+    await cluster.delete("t")
+    await until(lambda: not cluster.traces("t"), "it is gone")
+    cluster.said.clear()
+    await cluster.create("t", [2], topic_id=OTHER_ID)
+    await until(lambda: cluster.leads(2, "t") == (2, 0, True), "it leads")
+    assert cluster.told(2, LeaderAndIsrRequest)[-1].topic_states[0].topic_id == OTHER_ID
+    assert cluster.knows(1, "t") == 2
+    await cluster.delete("t")
+    await until(lambda: not cluster.traces("t"), "it can be deleted too")
+
+
+async def test_where_deletion_is_off_the_request_is_thrown_away(monkeypatch, tmp_path, caplog):
+    async with Cluster(monkeypatch, tmp_path, delete_topic_enable="false") as cluster:
+        await cluster.join(1)
+        await cluster.elected()
+        await cluster.join(2)
+        await led(cluster)
+        await cluster.delete("t")
+        await until(lambda: len(cluster.traces("t")) == 2, "the request is gone")
+        assert "topic t is not deleted: delete.topic.enable is false" in caplog.text
+        assert cluster.leader("t") == (1, 0)
+        assert cluster.stopped(1) == []

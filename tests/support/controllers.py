@@ -1,0 +1,239 @@
+"""Controllers on one registry in memory, and brokers that only take note of what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from broker.config import BrokerConfig
+from broker.controller import broker_channels
+from broker.controller.controller import Controller
+from client.network import AsyncioNetwork
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from protocol.messages.update_metadata import UpdateMetadataRequest
+from registry.admin_znodes import DeleteTopicZnode
+from registry.broker_znodes import BrokerZnode, Endpoint
+from registry.config_znodes import TopicConfigZnode
+from registry.embedded import EmbeddedStore
+from registry.errors import ConnectionLossError
+from registry.topic_znodes import PartitionStateZnode, TopicZnode
+from registry.tree import ensure_persistent_paths
+from support.broker import settings, until
+
+NOW_MS = 1_700_000_000_000
+ID = bytes(range(1, 17))
+
+
+class LossyRegistry:
+    """A registry whose next transactions are applied and their answers lost."""
+
+    def __init__(self, registry):
+        self._registry = registry
+        self.losses = 0
+
+    def __getattr__(self, name):
+        return getattr(self._registry, name)
+
+    async def multi(self, ops):
+        results = await self._registry.multi(ops)
+        if self.losses:
+            self.losses -= 1
+            raise ConnectionLossError("the answer was lost")
+        return results
+
+
+class NotingChannel:
+    """What a controller has said to a broker. StopReplica is answered at once while `obeys`."""
+
+    def __init__(self, cluster, broker_id, client_id):
+        self.cluster = cluster
+        self.broker_id = broker_id
+        self.client_id = client_id
+
+    def send(self, request, version, on_answer=None):
+        request.encode(version)  # it can be
+        self.cluster.said.append((self.broker_id, request))
+        if on_answer is not None:
+            self.cluster.unanswered.append((self.broker_id, request, on_answer))
+            if self.cluster.obeys:
+                asyncio.get_running_loop().call_soon(self.cluster.answer, 0)
+
+    async def run(self):
+        await asyncio.Event().wait()
+
+
+class Member:
+    """One broker: a session, perhaps a registration, and a controller that runs."""
+
+    def __init__(self, registry, controller, running):
+        self.registry = registry
+        self.controller = controller
+        self.running = running
+
+
+class Cluster:
+    """Members by broker id; `admin` is a session of nobody's, for tools."""
+
+    def __init__(self, monkeypatch, tmp_path, **overrides):
+        self.said = []
+        self.unanswered = []
+        self.obeys = True
+        self.members = {}
+        self.unclean_topics = set()
+        self._tmp_path = tmp_path
+        self._overrides = overrides
+        monkeypatch.setattr(
+            broker_channels,
+            "ControllerChannel",
+            lambda broker_id, host, port, **how: NotingChannel(self, broker_id, how["client_id"]),
+        )
+
+    async def __aenter__(self):
+        self.store = await EmbeddedStore.open(now_ms=lambda: NOW_MS)
+        self.admin = self.store.session()
+        await self.admin.start()
+        await ensure_persistent_paths(self.admin)
+        return self
+
+    async def __aexit__(self, *_):
+        for broker_id in list(self.members):
+            await self.leave(broker_id)
+        await self.admin.close()
+        await self.store.close()
+
+    # -- members ---------------------------------------------------------------------------------------------------
+
+    async def join(self, broker_id, *, runs=True):
+        """A broker registers; with `runs`, its controller stands for election."""
+        registry = LossyRegistry(self.store.session())
+        await registry.start()
+        endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", f"host{broker_id}", 9092)
+        znode = BrokerZnode(endpoints=(endpoint,), timestamp_ms=NOW_MS)
+        await registry.create(BrokerZnode.path(broker_id), znode.encode(), ephemeral=True)
+
+        async def overrides(topic):
+            return {"unclean.leader.election.enable": "true"} if topic in self.unclean_topics else {}
+
+        config = BrokerConfig.load(
+            None, settings(self._tmp_path / str(broker_id), broker_id=str(broker_id), **self._overrides)
+        )
+        controller = Controller(
+            broker_id,
+            registry=registry,
+            network=AsyncioNetwork(),
+            config=config,
+            topic_overrides=overrides,
+            now_ms=lambda: NOW_MS,
+        )
+        running = asyncio.create_task(controller.run()) if runs else None
+        member = self.members[broker_id] = Member(registry, controller, running)
+        return member
+
+    async def leave(self, broker_id):
+        """The broker stops: its controller, then its session."""
+        member = self.members.pop(broker_id)
+        if member.running is not None:
+            member.running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await member.running
+        await member.registry.close()
+
+    @property
+    def active(self):
+        """The broker ids of those who believe to be the controller."""
+        return [broker_id for broker_id, member in self.members.items() if member.controller.is_active]
+
+    async def elected(self):
+        """The one controller, in office."""
+        await until(
+            lambda: [one for one in self.members.values() if one.controller._in_office], "there is a controller"
+        )
+        [broker_id] = self.active
+        return self.members[broker_id].controller
+
+    # -- tools -----------------------------------------------------------------------------------------------------
+
+    async def create(self, topic, *replicas, topic_id=ID, version=3):
+        """Write a topic's znode by hand."""
+        znode = TopicZnode(partitions=dict(enumerate(replicas)), topic_id=topic_id, version=version)
+        await self.admin.create(TopicZnode.path(topic), znode.encode())
+
+    async def grow(self, topic, *replicas):
+        znode = await self.topic(topic)
+        more = dict(enumerate(replicas, len(znode.partitions)))
+        await self.admin.set(TopicZnode.path(topic), znode.replace(partitions={**znode.partitions, **more}).encode())
+
+    async def delete(self, topic):
+        await self.admin.create(DeleteTopicZnode.path(topic))
+
+    def node(self, path):
+        """A znode's bytes, None where there is none."""
+        node = self.store.tree.get(path)
+        return None if node is None else node.data
+
+    async def topic(self, topic):
+        path = TopicZnode.path(topic)
+        return TopicZnode.decode((await self.admin.get(path))[0], path)
+
+    def state(self, topic, partition=0):
+        """A partition's state, None where it has none."""
+        path = PartitionStateZnode.path(topic, partition)
+        data = self.node(path)
+        return None if data is None else PartitionStateZnode.decode(data, path)
+
+    def leader(self, topic, partition=0):
+        """(leader, leader epoch), None where it has no state."""
+        state = self.state(topic, partition)
+        return None if state is None else (state.leader, state.leader_epoch)
+
+    def traces(self, topic):
+        """The znodes that there are of a topic."""
+        paths = [TopicZnode.path(topic), TopicConfigZnode.path(topic), DeleteTopicZnode.path(topic)]
+        return [path for path in paths if self.store.tree.get(path) is not None]
+
+    # -- what brokers were told ------------------------------------------------------------------------------------
+
+    def answer(self, code):
+        """Answer the oldest StopReplica."""
+        _, request, on_answer = self.unanswered.pop(0)
+        errors = [
+            StopReplicaPartitionError(topic_name=topic.topic_name, partition_index=one.partition_index, error_code=code)
+            for topic in request.topic_states
+            for one in topic.partition_states
+        ]
+        on_answer(StopReplicaResponse(partition_errors=errors))
+
+    def told(self, broker_id, kind):
+        """The requests of a kind that a broker has got."""
+        return [request for one, request in self.said if one == broker_id and isinstance(request, kind)]
+
+    def leads(self, broker_id, topic, partition=0):
+        """The last (leader, leader epoch, new) of a partition that a broker has got by LeaderAndIsr."""
+        last = None
+        for request in self.told(broker_id, LeaderAndIsrRequest):
+            for one in request.topic_states:
+                for state in one.partition_states:
+                    if (one.topic_name, state.partition_index) == (topic, partition):
+                        last = (state.leader, state.leader_epoch, state.is_new)
+        return last
+
+    def knows(self, broker_id, topic, partition=0):
+        """The last leader of a partition that a broker has got by UpdateMetadata."""
+        last = None
+        for request in self.told(broker_id, UpdateMetadataRequest):
+            for one in request.topic_states:
+                for state in one.partition_states:
+                    if (one.topic_name, state.partition_index) == (topic, partition):
+                        last = state.leader
+        return last
+
+    def live(self, broker_id):
+        """The live brokers, as a broker was told last."""
+        return [broker.id for broker in self.told(broker_id, UpdateMetadataRequest)[-1].live_brokers]
+
+    def stopped(self, broker_id):
+        """The topics that a broker was told to delete."""
+        return [
+            topic.topic_name for request in self.told(broker_id, StopReplicaRequest) for topic in request.topic_states
+        ]
