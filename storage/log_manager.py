@@ -356,11 +356,19 @@ class LogManager:
             self._wake.clear()
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
-        """Sync a log up to `offset` (default: its end) off the event loop. Raises LogDirIOError."""
+        """Sync a log up to `offset` (default: its end) off the event loop, one sync at a time. Raises LogDirIOError."""
+        while (running := self._flushing.get(log)) is not None:
+            await running.wait()
         flush = log.prepare_flush(offset)
-        if flush is not None:
+        if flush is None:
+            return
+        done = self._flushing[log] = asyncio.Event()
+        try:
             await self.fs.run_blocking(flush.run)
             flush.done()
+        finally:
+            del self._flushing[log]
+            done.set()
 
     async def flush_up_to(self, log: Log, offset: int) -> None:
         """Return when everything below `offset` is on disk. Raises LogDirIOError.
@@ -371,13 +379,8 @@ class LogManager:
             running = self._flushing.get(log)
             if running is not None:
                 await running.wait()
-                continue
-            done = self._flushing[log] = asyncio.Event()
-            try:
+            else:
                 await self.flush(log)
-            finally:
-                del self._flushing[log]
-                done.set()
 
     async def _flush_rolled(self) -> None:
         while self._rolled:

@@ -10,6 +10,8 @@ from protocol.headers import decode_request_header
 from support.counts import count
 from support.messages import every_version, message_classes, read_vectors, vector_files, versions
 
+pytestmark = pytest.mark.counted
+
 LENGTHS = [
     b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xfe", b"\x00\xff\xff\xff",
     b"\x7f\xff", b"\xff\xfe", b"\x80\x00", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x7f",

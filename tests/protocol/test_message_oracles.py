@@ -15,6 +15,8 @@ from support.counts import count
 from support.kafka_python_messages import KAFKA_PYTHON
 from support.messages import message_classes, strategy, versions
 
+pytestmark = pytest.mark.counted
+
 FEW = settings(max_examples=count(2, 40), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 SCALARS = {"int8", "int16", "int32", "int64", "boolean", "float64", "string"}
 REQUESTS_AND_RESPONSES = [cls for cls in message_classes().values() if cls.API_KEY >= 0]

@@ -9,6 +9,8 @@ from protocol.json import from_json, to_json
 from support.counts import count
 from support.messages import message_classes, strategy, versions
 
+pytestmark = pytest.mark.counted
+
 MANY = settings(max_examples=count(3, 60), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 

@@ -131,6 +131,7 @@ def test_aiokafka_in_both_directions(magic: int, codec: CompressionType) -> None
         max_size=20,
     )
 )
+@pytest.mark.counted
 @settings(max_examples=count(25, 500), deadline=None)
 def test_kafka_python_in_both_directions(magic: int, codec: CompressionType, fields: list) -> None:
     rows: Rows = [(i, timestamp if magic else -1, key, value) for i, (timestamp, key, value) in enumerate(fields)]

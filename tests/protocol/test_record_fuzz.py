@@ -15,6 +15,8 @@ from protocol.record_batch import BATCH_HEADER_SIZE, iter_batches, update_crc
 from support.batches import build, some_rows
 from support.counts import count
 
+pytestmark = pytest.mark.counted
+
 ALLOWED = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 LIMIT = 1 << 20
 

@@ -14,6 +14,8 @@ from support.counts import count
 from support.kafka_python import DefaultRecordBatch as KafkaPythonBatch
 from support.kafka_python import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
+pytestmark = pytest.mark.counted
+
 fields = st.none() | st.binary(max_size=200)
 rows = st.lists(
     st.tuples(

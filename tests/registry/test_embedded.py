@@ -93,6 +93,7 @@ async def test_everything_but_ephemerals_survives(tmp_path):
         assert (await registry.exists("/a/s-0000000004")).czxid > zxid
 
 
+@pytest.mark.counted
 async def test_reopening_gives_the_same_tree(tmp_path):
     """Random operations of all kinds; memory and file agree after each reopening."""
     rng = random.Random(7)
@@ -157,6 +158,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.counted
 @pytest.mark.parametrize("kill", range(count(2, 25)))
 async def test_what_was_acknowledged_survives_a_kill(tmp_path, kill):
     path = tmp_path / "registry.sqlite"

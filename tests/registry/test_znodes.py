@@ -214,6 +214,7 @@ def recorded():
                 yield entry["path"], json.dumps(entry["value"]).encode()
 
 
+@pytest.mark.counted
 def test_damaged_content_is_refused_or_read_and_nothing_else():
     """Bytes changed and JSON values swapped for others: ZnodeFormatError, or content that can be written."""
     rng = random.Random(11)

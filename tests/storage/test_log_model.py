@@ -16,6 +16,8 @@ from storage.errors import OffsetOutOfRangeError, OutOfOrderSequenceError
 from support.counts import count
 from support.log_dirs import BASE_TIME_MS, batch, iter_whole, open_log
 
+pytestmark = pytest.mark.counted
+
 NOW_MS = BASE_TIME_MS + 10_000
 PRODUCERS = (100, 200)
 
