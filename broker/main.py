@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -73,7 +74,13 @@ async def _serve(config: BrokerConfig, *, quiet: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.stop)
-    await broker.run((lambda broker: None) if quiet else _say_ready)
+
+    def ready(broker: Broker) -> None:
+        gc.freeze()  # modules, tables and settings stay for good: the collector need not look at them again
+        if not quiet:
+            _say_ready(broker)
+
+    await broker.run(ready)
     logger.info("stopped cleanly")
 
 
