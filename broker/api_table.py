@@ -24,6 +24,7 @@ from broker.apis.init_producer_id import InitProducerIdHandler
 from broker.apis.leader_and_isr import LeaderAndIsrHandler
 from broker.apis.list_offsets import ListOffsetsHandler
 from broker.apis.metadata import MetadataHandler
+from broker.apis.offset_fetch import OffsetFetchHandler
 from broker.apis.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from broker.apis.produce import ProduceHandler
 from broker.apis.stop_replica import StopReplicaHandler
@@ -61,6 +62,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.LEADER_AND_ISR, 0, 7, LeaderAndIsrHandler),
     Api(ApiKey.STOP_REPLICA, 0, 4, StopReplicaHandler),
     Api(ApiKey.UPDATE_METADATA, 0, 8, UpdateMetadataHandler),
+    Api(ApiKey.OFFSET_FETCH, 0, 9, OffsetFetchHandler),
     Api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorHandler),
     Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsHandler),
     Api(ApiKey.CREATE_TOPICS, 0, 7, CreateTopicsHandler),

@@ -1,0 +1,76 @@
+"""Consumers with a group id, automatic commits and assigned partitions: they read and close, without any groups.
+
+Each close has a deadline that is far below the 30 to 50 s for which clients look for a coordinator that is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioTopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from support.kafka_clients import kafka
+
+COUNT = 10
+CLOSE_S = 20.0
+TIMEOUT_S = 20.0
+WITH_OFFSET = pytest.mark.parametrize("offset", [None, 0], ids=["nothing committed", "from an offset"])
+
+
+@pytest.fixture(scope="module")
+def topic(broker):
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(COUNT):
+        producer.produce("assigned", str(number), partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    return "assigned"
+
+
+@WITH_OFFSET
+def test_confluent_kafka(broker, topic, offset):
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0) if offset is None else TopicPartition(topic, 0, offset)])
+    messages = consumer.consume(COUNT, TIMEOUT_S)
+    assert [message.value() for message in messages] == [b"%d" % number for number in range(COUNT)]
+    began = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - began < CLOSE_S
+
+
+@WITH_OFFSET
+def test_kafka_python(broker, topic, offset):
+    consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest")
+    partition = kafka.TopicPartition(topic, 0)
+    consumer.assign([partition])
+    if offset is not None:
+        consumer.seek(partition, offset)
+    found = []
+    until = time.monotonic() + TIMEOUT_S
+    while len(found) < COUNT and time.monotonic() < until:
+        for records in consumer.poll(500).values():
+            found += [record.value for record in records]
+    assert found == [b"%d" % number for number in range(COUNT)]
+    began = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - began < CLOSE_S
+
+
+@WITH_OFFSET
+async def test_aiokafka(broker, topic, offset):
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest")
+    await asyncio.wait_for(consumer.start(), TIMEOUT_S)
+    try:
+        partition = AioTopicPartition(topic, 0)
+        consumer.assign([partition])
+        if offset is not None:
+            consumer.seek(partition, offset)
+        found = []
+        while len(found) < COUNT:
+            found.append((await asyncio.wait_for(consumer.getone(), TIMEOUT_S)).value)
+        assert found == [b"%d" % number for number in range(COUNT)]
+    finally:
+        await asyncio.wait_for(consumer.stop(), CLOSE_S)
