@@ -15,7 +15,7 @@ from functools import partial
 from client.accumulator import Batch, PartitionQueue
 from client.cluster import Cluster
 from client.connection import Connection
-from client.errors import DeliveryTimeoutError, KafkaError, MalformedResponseError, error_for
+from client.errors import DeliveryTimeoutError, KafkaError, MalformedResponseError, RequestTimeoutError, error_for
 from client.topic_partition import TopicPartition
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
@@ -286,7 +286,8 @@ class Sender:
         self._on_done(batch)
 
     def _retry(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
-        batch.last_error = error
+        if batch.last_error is None or not isinstance(error, RequestTimeoutError):
+            batch.last_error = error  # what a broker said tells more than that time ran out once more
         queue.in_flight = False
         delay_s = self._cluster.backoff.delay_s(batch.attempts - 1)
         queue.retry_at = asyncio.get_running_loop().time() + delay_s

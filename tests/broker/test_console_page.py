@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from broker.broker import Broker
+from broker.first_commands import first_commands
 from client.admin import Admin
 from client.producer import Producer
 from support.broker import BrokerProcess, running_broker
@@ -47,8 +48,7 @@ async def test_page_from_the_first_topic_to_messages(tmp_path: Path) -> None:
         commands = await chromium.run(
             "return [...document.querySelectorAll('#commands li')].map((one) => one.textContent)"
         )
-        assert len(commands) == 3
-        assert commands[0] == f"ottla topics create hello --partitions 3 --bootstrap-server {servers}"
+        assert commands == first_commands(servers)
         assert await chromium.run("return document.getElementById('topics').offsetParent === null")
         async with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
             await admin.create_topic("orders", 2)

@@ -192,8 +192,8 @@ async def test_an_error_that_does_not_go_away_fails_the_record_and_names_the_par
 
 async def test_delivery_timeout_names_the_last_reason(fake):
     fake.script[PRODUCE] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
-    async with producer(fake, delivery_timeout_ms=50) as sender:
-        with pytest.raises(DeliveryTimeoutError, match=r"t-0: not acknowledged within 0\.05 s: .*NOT_ENOUGH_REPLICAS"):
+    async with producer(fake, delivery_timeout_ms=500) as sender:
+        with pytest.raises(DeliveryTimeoutError, match=r"t-0: not acknowledged within 0\.5 s: .*NOT_ENOUGH_REPLICAS"):
             await sender.send("t", b"a")
 
 
