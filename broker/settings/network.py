@@ -93,11 +93,11 @@ NETWORK_SETTINGS: dict[str, Setting] = table((
             MEDIUM, READ_ONLY, "Connections that may wait to be accepted.", acts=True),
     Setting("socket.receive.buffer.bytes", INT, "102400", None,
             HIGH, READ_ONLY, acts=True,
-            doc="Receive buffer of a connection (SO_RCVBUF); -1 leaves it to the system."),
+            doc="Receive buffer of a connection (SO_RCVBUF); -1, or not set, leaves it to the system."),
     Setting("socket.request.max.bytes", INT, "104857600", AT_LEAST_1,
             HIGH, READ_ONLY, "Largest request that is accepted.", acts=True),
     Setting("socket.send.buffer.bytes", INT, "102400", None,
             HIGH, READ_ONLY, acts=True,
-            doc="Send buffer of a connection (SO_SNDBUF); -1 leaves it to the system."),
+            doc="Send buffer of a connection (SO_SNDBUF); -1, or not set, leaves it to the system."),
 ))
 # fmt: on
