@@ -98,6 +98,6 @@ NETWORK_SETTINGS: dict[str, Setting] = table((
             HIGH, READ_ONLY, "Largest request that is accepted.", acts=True),
     Setting("socket.send.buffer.bytes", INT, "102400", None,
             HIGH, READ_ONLY, acts=True,
-            doc="Send buffer of a connection (SO_SNDBUF); -1, or not set, leaves it to the system."),
+            doc="Send buffer of a connection (SO_SNDBUF); -1 leaves it to the system."),
 ))
 # fmt: on
