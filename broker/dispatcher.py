@@ -18,7 +18,8 @@ from broker.api_table import Api
 from broker.errors import code_of
 from broker.handler import Handler
 from broker.metrics import ApiMetrics, BrokerMetrics
-from broker.network.connection import Answer, CloseConnectionError, Connection
+from broker.network.connection import CloseConnectionError, Connection
+from broker.network.output import Answer
 from broker.request_context import RequestContext
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from broker.network.connection import Answer, Connection, PendingAnswer
+from broker.network.connection import Connection, PendingAnswer
 from broker.network.limits import ConnectionQuota, MemoryBudget
+from broker.network.output import Answer
 from client.network import Network, Server
 from protocol.buffer import Buffer
 

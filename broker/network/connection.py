@@ -13,8 +13,6 @@ Rules that are easy to break:
 - A client that has shut down its writing side still gets the answers to what it sent before, as from Kafka, which
   notices the end of the stream only when it has answered everything in front of it; but what has to wait for longer
   than CLOSE_LINGER_S is given up, since a client that has vanished looks the same.
-- Answers may hold record ranges that are still on disk (`LazyRecords`). They are read in steps, each when the socket
-  has taken the one before, so a slow reader holds one step in memory and not its whole answer.
 """
 
 from __future__ import annotations
@@ -23,27 +21,20 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from protocol.buffer import Buffer, LazyRecords
+from broker.network.output import Answer, Output
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
 
 logger = logging.getLogger(__name__)
 
-Answer = list[Buffer | LazyRecords]
-"""The pieces of one answer, size prefix included, in order."""
-
 MIN_CAPACITY_BYTES = 8 * 1024
 LARGE_FRAME_BYTES = 64 * 1024
-JOIN_BYTES = 64 * 1024
-"""Answers up to this size, and those to requests that came together, are joined: one system call for all."""
 
 _unpack_size = struct.Struct(">i").unpack_from
-_BUFFERS = (bytes, bytearray, memoryview)
 _LENGTH_BYTES = 4
 CLOSE_LINGER_S = 5.0
 """A connection that is closed with answers still unsent has this long to take them."""
@@ -78,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ("unknown", "unknown")
         """Name and version as the client gave them in ApiVersions (KIP-511)."""
         self._transport: asyncio.Transport | None = None
+        self._output: Output  # from connection_made on
         self._buffer = bytearray(MIN_CAPACITY_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0  # 0 <= start <= end <= limit <= len(buffer): [start, end) is received and not yet handled
@@ -85,22 +77,16 @@ class Connection(asyncio.BufferedProtocol):
         self._limit = MIN_CAPACITY_BYTES
         self._held = False  # nothing is read until the listener admits: a limit on connections or memory is reached
         self._reading_paused = False
-        self._writing_paused = False
         self._linger: asyncio.TimerHandle | None = None
         self._eof = False  # the client sends no more: closed when everything that it sent is answered
-        self._unsent_bytes = 0  # what the listener's budget was told of this connection
         self._reserved = False  # a part of queued.max.request.bytes, for the frame that is half here or under way
         self._pending: PendingAnswer | None = None
-        self._joined: list[Buffer] = []  # answers to the frames of this read: written when the last is handled
-        self._joined_bytes = 0
-        self._output: deque[Buffer | LazyRecords] = deque()
-        self._records_position = 0  # how much of a lazy output[0] has been sent
-        self._disk_step = 0  # bytes of output[0] that are being read off the loop
 
     # -- life cycle ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._output = Output(self, self._transport)
         peer = transport.get_extra_info("peername")
         if peer:
             self.host, self.port = str(peer[0]), int(peer[1])
@@ -110,11 +96,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        self._output.clear()
-        self._joined.clear()
+        self._output.lost()
         if self._linger is not None:
             self._linger.cancel()
-        self._account_unsent(0)
         self._release_memory()
         self.acceptor.budget.receive_bytes -= len(self._buffer)
         if self._pending is not None:
@@ -132,9 +116,12 @@ class Connection(asyncio.BufferedProtocol):
             self.acceptor.name,
             reason,
         )
-        self._flush_joined()
         transport = self._transport
-        if transport is None or self._output or not transport.get_write_buffer_size():
+        if transport is None:
+            self.abort()
+            return
+        self._output.flush()
+        if self._output.queue or not transport.get_write_buffer_size():
             self.abort()
             return
         self._close_when_sent()
@@ -202,12 +189,13 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_occupied(self) -> bool:
         """True while the next frame has to wait."""
-        return self._pending is not None or bool(self._output) or self._writing_paused
+        return self._pending is not None or bool(self._output.queue) or self._output.is_paused
 
     def _handle_frames(self) -> None:
         """Handle complete frames until one has to wait, then see that there is room for the next bytes."""
         self.last_active_s = self.acceptor.now_s()
-        while self._pending is None and not self._output and not self._writing_paused and not self.closed:
+        output = self._output
+        while self._pending is None and not output.queue and not output.is_paused and not self.closed:
             start = self._start
             if self._end - start < _LENGTH_BYTES:
                 break
@@ -225,8 +213,8 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_frame(self._view[start + _LENGTH_BYTES : frame_end])
             if self._reserved and self._pending is None:
                 self._release_memory()
-        if self._joined:
-            self._flush_joined()
+        if output.joined:
+            output.flush()
         if self.closed:
             return
         if self._eof and not self._is_occupied:
@@ -246,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
         if answer is None:
             return
         if isinstance(answer, list):
-            self._send(answer)
+            self._output.send(answer)
             return
         self._pending = answer
         answer.on_ready(self._pending_is_ready)
@@ -268,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._release_memory()
         if answer is not None:
-            self._send(answer)
+            self._output.send(answer)
         self._handle_frames()
 
     def _fail(self) -> None:
@@ -350,120 +338,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- bytes out -------------------------------------------------------------------------------------------------
 
-    def _send(self, answer: Answer) -> None:
-        """Take an answer: a small one is joined with those that follow at once, a large one goes out piece by piece."""
-        size = len(answer[0])
-        if len(answer) > 1:
-            size = sum(map(len, answer))
-        if size > JOIN_BYTES:
-            self._flush_joined()
-            self._output.extend(answer)
-            self._pump()
-            return
-        whole = len(self._joined)
-        try:
-            for piece in answer:
-                data = piece if isinstance(piece, _BUFFERS) else _checked(piece.read_now(0, len(piece)), len(piece))
-                if data is None:  # not in memory: the slow way
-                    del self._joined[whole:]
-                    self._flush_joined()
-                    self._output.extend(answer)
-                    self._pump()
-                    return
-                self._joined.append(data)
-        except OSError as error:
-            del self._joined[whole:]  # no part of it, but all of those before
-            self._records_are_gone(error)
-            return
-        self._joined_bytes += size
-        if self._joined_bytes > JOIN_BYTES:
-            self._flush_joined()
-
-    def _flush_joined(self) -> None:
-        joined = self._joined
-        if joined and not self.closed:
-            assert self._transport is not None
-            self._transport.write(joined[0] if len(joined) == 1 else b"".join(joined))
-        self._joined = []
-        self._joined_bytes = 0
-
-    def _pump(self) -> None:
-        """Write pieces of the answer until it is out or the socket is full."""
-        transport = self._transport
-        assert transport is not None
-        output = self._output
-        while output and not self._writing_paused and not self._disk_step and not self.closed:
-            piece = output[0]
-            if isinstance(piece, _BUFFERS):
-                output.popleft()
-                transport.write(piece)
-                continue
-            position = self._records_position
-            step = min(len(piece) - position, self.acceptor.budget.read_step_bytes)
-            try:
-                data = _checked(piece.read_now(position, step), step)
-            except OSError as error:
-                self._records_are_gone(error)
-                return
-            if data is None:
-                self._disk_step = step
-                self.acceptor.run_later(piece.read_later(position, step)).add_done_callback(self._disk_was_read)
-            else:
-                self._write_step(piece, data)
-
-    def _write_step(self, piece: LazyRecords, data: Buffer) -> None:
-        assert self._transport is not None
-        self._records_position += len(data)
-        if self._records_position >= len(piece):
-            self._output.popleft()
-            self._records_position = 0
-        self._transport.write(data)
-
-    def _disk_was_read(self, reading: asyncio.Future[Buffer]) -> None:
-        step, self._disk_step = self._disk_step, 0
-        if reading.cancelled():
-            return
-        failure = reading.exception()
-        if self.closed:
-            return
-        piece = self._output[0]
-        assert not isinstance(piece, _BUFFERS)
-        data = b"" if failure is not None else reading.result()
-        if len(data) != step:
-            self._records_are_gone(failure or _short(len(data), step))
-            return
-        self._write_step(piece, data)
-        self._pump()
-        self._handle_frames()
-
-    def _records_are_gone(self, error: BaseException) -> None:
-        self.close(f"records that were promised cannot be read: {error}")
-
     def pause_writing(self) -> None:
-        self._writing_paused = True
-        assert self._transport is not None
-        self._account_unsent(self._transport.get_write_buffer_size())
+        self._output.pause()
 
     def resume_writing(self) -> None:
-        self._writing_paused = False
-        self._account_unsent(0)
-        self.acceptor.call_soon(self._go_on)  # not from in here: asyncio's transport cannot be closed in this call
+        self._output.resume()
+        self.acceptor.call_soon(self.go_on)  # not from in here: asyncio's transport cannot be closed in this call
 
-    def _go_on(self) -> None:
-        self._pump()
+    def go_on(self) -> None:
+        """The socket takes more: send what waits, then handle what came meanwhile."""
+        self._output.pump()
         self._handle_frames()
-
-    def _account_unsent(self, unsent_bytes: int) -> None:
-        self.acceptor.budget.unsent_bytes += unsent_bytes - self._unsent_bytes
-        self._unsent_bytes = unsent_bytes
-
-
-def _checked(data: Buffer | None, size: int) -> Buffer | None:
-    """What was read of a record range. Raises OSError where the file no longer holds what the range promised."""
-    if data is not None and len(data) != size:
-        raise _short(len(data), size)
-    return data
-
-
-def _short(got: int, size: int) -> OSError:
-    return OSError(f"{got} bytes instead of {size}")

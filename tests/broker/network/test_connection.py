@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from broker.network.connection import (
     CLOSE_LINGER_S,
-    JOIN_BYTES,
     LARGE_FRAME_BYTES,
     MIN_CAPACITY_BYTES,
     CloseConnectionError,
 )
 from broker.network.limits import READ_STEP_BYTES, MemoryBudget
+from broker.network.output import JOIN_BYTES
 from support.connections import FakeAcceptor, Lazy, Line, Pending, echo, framed, refuse
 
 CONNECTION = "broker.network.connection"

@@ -1,0 +1,183 @@
+"""What one connection sends: answers, in order.
+
+- Answers that come together are joined: one system call for all. Larger ones go out piece by piece.
+- An answer may hold record ranges that are still on disk (`LazyRecords`). They are sent in steps, each when the socket
+  has taken the one before, so a slow reader holds one step in memory and not its whole answer.
+- While `queue` is not empty nothing else may be sent: the connection handles no further request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from protocol.buffer import Buffer, LazyRecords
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+
+Answer = list[Buffer | LazyRecords]
+"""The pieces of one answer, size prefix included, in order."""
+
+JOIN_BYTES = 64 * 1024
+"""Answers up to this size, and those to requests that came together, are joined: one system call for all."""
+
+_BUFFERS = (bytes, bytearray, memoryview)
+
+
+class Output:
+    """The sending half of a `Connection`, which it closes when records that were promised cannot be read."""
+
+    __slots__ = (
+        "_connection",
+        "_disk_step",
+        "_position",
+        "_transport",
+        "_unsent_bytes",
+        "is_paused",
+        "joined",
+        "joined_bytes",
+        "queue",
+    )
+
+    def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
+        self._connection = connection
+        self._transport = transport
+        self.is_paused = False
+        """The socket takes no more for now."""
+        self.queue: deque[Buffer | LazyRecords] = deque()
+        """Pieces that are going out one by one."""
+        self.joined: list[Buffer] = []
+        """Answers to the frames of this read: written when the last is handled."""
+        self.joined_bytes = 0
+        self._position = 0  # how much of a lazy queue[0] has been sent
+        self._disk_step = 0  # bytes of queue[0] that are being read off the loop
+        self._unsent_bytes = 0  # what the listener's budget was told of this connection
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self.queue.clear()
+        self.joined.clear()
+        self._account_unsent(0)
+
+    def send(self, answer: Answer) -> None:
+        """Take an answer: a small one is joined with those that follow at once, a large one goes out piece by piece."""
+        size = len(answer[0])
+        if len(answer) > 1:
+            size = sum(map(len, answer))
+        if size > JOIN_BYTES:
+            self._send_by_pieces(answer)
+            return
+        whole = len(self.joined)
+        try:
+            for piece in answer:
+                data = piece if isinstance(piece, _BUFFERS) else _checked(piece.read_now(0, len(piece)), len(piece))
+                if data is None:  # not in memory: the slow way
+                    del self.joined[whole:]
+                    self._send_by_pieces(answer)
+                    return
+                self.joined.append(data)
+        except OSError as error:
+            del self.joined[whole:]  # no part of it, but all of those before
+            self._records_are_gone(error)
+            return
+        self.joined_bytes += size
+        if self.joined_bytes > JOIN_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been joined."""
+        joined = self.joined
+        if joined and not self._connection.closed:
+            self._transport.write(joined[0] if len(joined) == 1 else b"".join(joined))
+        self.joined = []
+        self.joined_bytes = 0
+
+    def _send_by_pieces(self, answer: Answer) -> None:
+        self.flush()
+        self.queue.extend(answer)
+        self.pump()
+
+    def pump(self) -> None:
+        """Write pieces of the answer until it is out or the socket is full."""
+        queue = self.queue
+        connection = self._connection
+        while queue and not self.is_paused and not self._disk_step and not connection.closed:
+            piece = queue[0]
+            if isinstance(piece, _BUFFERS):
+                queue.popleft()
+                self._transport.write(piece)
+                continue
+            position = self._position
+            step = min(len(piece) - position, connection.acceptor.budget.read_step_bytes)
+            try:
+                data = _checked(piece.read_now(position, step), step)
+            except OSError as error:
+                self._records_are_gone(error)
+                return
+            if data is None:
+                self._read_from_disk(piece, position, step)
+            else:
+                self._write_step(piece, data)
+
+    def _write_step(self, piece: LazyRecords, data: Buffer) -> None:
+        self._step_is_out(piece, len(data))
+        self._transport.write(data)
+
+    def _step_is_out(self, piece: LazyRecords, size: int) -> None:
+        self._position += size
+        if self._position >= len(piece):
+            self.queue.popleft()
+            self._position = 0
+
+    def _read_from_disk(self, piece: LazyRecords, position: int, step: int) -> None:
+        self._disk_step = step
+        reading = self._connection.acceptor.run_later(piece.read_later(position, step))
+        reading.add_done_callback(self._disk_was_read)
+
+    def _disk_was_read(self, reading: asyncio.Future[Buffer]) -> None:
+        step, self._disk_step = self._disk_step, 0
+        if reading.cancelled():
+            return
+        failure = reading.exception()
+        if self._connection.closed:
+            return
+        piece = self.queue[0]
+        assert not isinstance(piece, _BUFFERS)
+        data = b"" if failure is not None else reading.result()
+        if len(data) != step:
+            self._records_are_gone(failure or _short(len(data), step))
+            return
+        self._write_step(piece, data)
+        self._connection.go_on()
+
+    def _records_are_gone(self, error: BaseException) -> None:
+        self._connection.close(f"records that were promised cannot be read: {error}")
+
+    # -- the transport's flow control --------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """The transport holds as much as it likes to."""
+        self.is_paused = True
+        self._account_unsent(self._transport.get_write_buffer_size())
+
+    def resume(self) -> None:
+        """The transport has got rid of nearly everything."""
+        self.is_paused = False
+        self._account_unsent(0)
+
+    def _account_unsent(self, unsent_bytes: int) -> None:
+        self._connection.acceptor.budget.unsent_bytes += unsent_bytes - self._unsent_bytes
+        self._unsent_bytes = unsent_bytes
+
+
+def _checked(data: Buffer | None, size: int) -> Buffer | None:
+    """What was read of a record range. Raises OSError where the file no longer holds what the range promised."""
+    if data is not None and len(data) != size:
+        raise _short(len(data), size)
+    return data
+
+
+def _short(got: int, size: int) -> OSError:
+    return OSError(f"{got} bytes instead of {size}")
