@@ -12,36 +12,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from storage.checkpoints import TopicPartition
-from storage.errors import (
-    InconsistentBrokerIdError,
-    InconsistentClusterIdError,
-    InvalidLogDirectoryNameError,
-    StorageError,
-)
+from storage.directory_loader import LogInDirectory, list_contents, open_logs
+from storage.errors import InconsistentClusterIdError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_config import LONG_MAX, LogConfig
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
-from storage.log_loader import (
-    DELETE_DIRECTORY_SUFFIX,
-    FUTURE_DIRECTORY_SUFFIX,
-    STRAY_DIRECTORY_SUFFIX,
-    assign_topic_id,
-    parse_directory_name,
-)
-from storage.meta_properties import MetaProperties
+from storage.log_loader import DELETE_DIRECTORY_SUFFIX, assign_topic_id
+from storage.meta_properties import MetaProperties, agreed
+from storage.periodic_work import Job, PeriodicWork
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 from storage.removals import Removals
 
 logger = logging.getLogger(__name__)
 
 _MAX_NAME = 255
-_LONGEST_SLEEP_S = 3600.0
 
 
 class LogManager:
@@ -82,20 +72,22 @@ class LogManager:
         self.recovery_threads = recovery_threads
         self.full_validation = full_validation
         self.producer_id_expiration_ms = producer_id_expiration_ms
-        self._wake = asyncio.Event()
         self._rolled: set[Log] = set()
         self._flushing: dict[Log, asyncio.Event] = {}
-        self.removals = Removals(fs, now_ms, self._wake.set)
-        self._jobs: list[tuple[int, Callable[[], Awaitable[None]]]] = [
-            (flush_scheduler_interval_ms, self.flush_due_logs),
-            (flush_offset_checkpoint_interval_ms, self.checkpoint_recovery_points),
-            (flush_start_offset_checkpoint_interval_ms, self.checkpoint_log_start_offsets),
-            (high_watermark_checkpoint_interval_ms, self.checkpoint_high_watermarks),
-            (retention_check_interval_ms, self.delete_old_segments),
-            (producer_id_expiration_check_interval_ms, self.expire_producers),
-        ]
-        self._initial_task_delay_ms = initial_task_delay_ms
-        self._without_delay = (self.checkpoint_high_watermarks, self.expire_producers)
+        delay = initial_task_delay_ms
+        self._work = PeriodicWork(
+            [
+                Job(flush_scheduler_interval_ms, self.flush_due_logs, delay),
+                Job(flush_offset_checkpoint_interval_ms, self.checkpoint_recovery_points, delay),
+                Job(flush_start_offset_checkpoint_interval_ms, self.checkpoint_log_start_offsets, delay),
+                Job(high_watermark_checkpoint_interval_ms, self.checkpoint_high_watermarks),
+                Job(retention_check_interval_ms, self.delete_old_segments, delay),
+                Job(producer_id_expiration_check_interval_ms, self.expire_producers),
+            ],
+            self._do_urgent,
+            self._next_urgent_s,
+        )
+        self.removals = Removals(fs, now_ms, self._work.wake)
 
     # -- to whom the directories belong ------------------------------------------------------------
 
@@ -118,27 +110,7 @@ class LogManager:
         Raises InconsistentBrokerIdError if one belongs to a broker other than `broker_id` (None: not known
         yet), InconsistentClusterIdError if they belong to different clusters, CorruptFileError.
         """
-        merged = MetaProperties(broker_id, None)
-        for directory in self.directories:
-            stored = directory.read_meta()
-            if stored is None:
-                continue
-            if stored.broker_id is not None:
-                if merged.broker_id is not None and merged.broker_id != stored.broker_id:
-                    raise InconsistentBrokerIdError(
-                        f"{directory.path} belongs to broker {stored.broker_id}, "
-                        f"this is broker {merged.broker_id}: set broker.id to the "
-                        "former, or remove what another broker left there"
-                    )
-                merged.broker_id = stored.broker_id
-            if stored.cluster_id is not None:
-                if merged.cluster_id is not None and merged.cluster_id != stored.cluster_id:
-                    raise InconsistentClusterIdError(
-                        f"{directory.path} belongs to cluster {stored.cluster_id}, "
-                        f"another log directory to cluster {merged.cluster_id}"
-                    )
-                merged.cluster_id = stored.cluster_id
-        return merged
+        return agreed(((directory.path, directory.read_meta()) for directory in self.directories), broker_id)
 
     def write_meta(self, broker_id: int, cluster_id: str) -> None:
         """Make the directories this broker's.
@@ -165,66 +137,26 @@ class LogManager:
         num.recovery.threads.per.data.dir logs of a directory at a time.
         """
         for directory in self.directories:
-            clean = directory.take_clean_shutdown()
-            recovery_points = directory.recovery_points.read()
-            log_start_offsets = directory.log_start_offsets.read()
-            high_watermarks = directory.high_watermarks.read()
-            work: list[Callable[[], Log]] = []
-            for path in directory.partition_directories():
-                try:
-                    topic_partition = parse_directory_name(path.name)
-                except InvalidLogDirectoryNameError as error:
-                    logger.warning("%s", error)
-                    continue
-                if path.name.endswith(DELETE_DIRECTORY_SUFFIX):
-                    self.removals.add([str(path)], self.config_of(topic_partition[0]).file_delete_delay_ms)
-                elif path.name.endswith((FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)):
-                    logger.warning("%s: a log that was being moved, or that Kafka put aside; it is ignored", path)
-                elif topic_partition in self.logs:
-                    logger.error("%s is in two log directories: %s is ignored", path.name, path)
-                else:
-                    work.append(self._opener(path, topic_partition, recovery_points, log_start_offsets, clean))
-            logs = [open_log() for open_log in work] if clean else await self._recover(directory, work)
-            for log in logs:
-                log.update_high_watermark(high_watermarks.get((log.topic, log.partition), 0))
+            contents = list_contents(directory, self.logs)
+            for deleted in contents.deleted:
+                self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
+            for log in await open_logs(directory, contents.logs, self._open, self.fs, self.recovery_threads):
+                log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
                 self._adopt(log)
 
-    def _opener(
-        self,
-        path: Path,
-        topic_partition: TopicPartition,
-        recovery_points: Mapping[TopicPartition, int],
-        log_start_offsets: Mapping[TopicPartition, int],
-        clean: bool,
-    ) -> Callable[[], Log]:
-        config = self.config_of(topic_partition[0])
-        return lambda: Log.open(
-            path,
-            config,
+    def _open(self, found: LogInDirectory) -> Log:
+        return Log.open(
+            found.path,
+            self.config_of(found.key[0]),
             fs=self.fs,
             now_ms=self.now_ms,
-            recovery_point=recovery_points.get(topic_partition, 0),
-            log_start_offset=log_start_offsets.get(topic_partition, 0),
-            clean_shutdown=clean,
+            recovery_point=found.recovery_point,
+            log_start_offset=found.log_start_offset,
+            clean_shutdown=found.clean,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
             full_validation=self.full_validation,
             rng=self.rng,
         )
-
-    async def _recover(self, directory: LogDirectory, work: list[Callable[[], Log]]) -> list[Log]:
-        if work:
-            logger.info("%s was not stopped cleanly: recovering %d logs", directory.path, len(work))
-        logs: list[Log] = []
-        pending = list(reversed(work))
-
-        async def worker() -> None:
-            while pending:
-                logs.append(await self.fs.run_blocking(pending.pop()))
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self.recovery_threads, len(work))):
-                group.create_task(worker())
-        return logs
 
     def _adopt(self, log: Log) -> None:
         log.schedule_removal = self.removals.add
@@ -233,7 +165,7 @@ class LogManager:
 
     def _log_rolled(self, log: Log) -> None:
         self._rolled.add(log)
-        self._wake.set()
+        self._work.wake()
 
     # -- logs --------------------------------------------------------------------------------------
 
@@ -331,29 +263,17 @@ class LogManager:
 
     async def run(self) -> None:
         """Do the periodic work while the broker runs. Raises LogDirIOError when a directory fails."""
-        loop = asyncio.get_running_loop()
-        delay = self._initial_task_delay_ms
-        due = [
-            loop.time() + (interval if delay is None or job in self._without_delay else delay) / 1000
-            for interval, job in self._jobs
-        ]
-        while True:
-            await self._flush_rolled()
-            await self.removals.run_due()
-            for number, (interval, job) in enumerate(self._jobs):
-                if due[number] <= loop.time():
-                    await job()
-                    due[number] = loop.time() + interval / 1000
-            next_removal = self.removals.next_due_ms
-            wait = min(*due, loop.time() + _LONGEST_SLEEP_S) - loop.time()
-            if next_removal is not None:
-                wait = min(wait, max(next_removal - self.now_ms(), 0) / 1000)
-            try:
-                async with asyncio.timeout(max(wait, 0.001)):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            self._wake.clear()
+        await self._work.run()
+
+    async def _do_urgent(self) -> None:
+        while self._rolled:
+            log = self._rolled.pop()
+            await self.flush(log, log.segments[-1].base_offset)
+        await self.removals.run_due()
+
+    def _next_urgent_s(self) -> float | None:
+        next_removal = self.removals.next_due_ms
+        return None if next_removal is None else max(next_removal - self.now_ms(), 0) / 1000
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
         """Sync a log up to `offset` (default: its end) off the event loop, one sync at a time. Raises LogDirIOError."""
@@ -381,11 +301,6 @@ class LogManager:
                 await running.wait()
             else:
                 await self.flush(log)
-
-    async def _flush_rolled(self) -> None:
-        while self._rolled:
-            log = self._rolled.pop()
-            await self.flush(log, log.segments[-1].base_offset)
 
     async def flush_due_logs(self) -> None:
         """Sync the logs that flush.ms is over for. Raises LogDirIOError."""

@@ -12,8 +12,10 @@ A Java properties file: comments, `key=value`. Version 0 is that of ZooKeeper mo
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from os import PathLike
 
-from storage.errors import CorruptFileError
+from storage.errors import CorruptFileError, InconsistentBrokerIdError, InconsistentClusterIdError
 from storage.file_system import FileSystem
 
 META_PROPERTIES = "meta.properties"
@@ -79,3 +81,32 @@ def write_meta_properties(fs: FileSystem, directory: str, properties: MetaProper
     if properties.directory_id is not None:
         lines.append(f"directory.id={properties.directory_id}")
     fs.replace_file(f"{directory}/{META_PROPERTIES}", ("\n".join(lines) + "\n").encode("latin-1"), sync=True)
+
+
+def agreed(
+    stored: Iterable[tuple[str | PathLike[str], MetaProperties | None]], broker_id: int | None
+) -> MetaProperties:
+    """What the files of several directories (path, content or None) say together; None where they say nothing.
+
+    Raises InconsistentBrokerIdError if one belongs to a broker other than `broker_id` (None: not known yet),
+    InconsistentClusterIdError if they belong to different clusters.
+    """
+    merged = MetaProperties(broker_id, None)
+    for path, properties in stored:
+        if properties is None:
+            continue
+        if properties.broker_id is not None:
+            if merged.broker_id is not None and merged.broker_id != properties.broker_id:
+                raise InconsistentBrokerIdError(
+                    f"{path} belongs to broker {properties.broker_id}, this is broker {merged.broker_id}: "
+                    "set broker.id to the former, or remove what another broker left there"
+                )
+            merged.broker_id = properties.broker_id
+        if properties.cluster_id is not None:
+            if merged.cluster_id is not None and merged.cluster_id != properties.cluster_id:
+                raise InconsistentClusterIdError(
+                    f"{path} belongs to cluster {properties.cluster_id}, "
+                    f"another log directory to cluster {merged.cluster_id}"
+                )
+            merged.cluster_id = properties.cluster_id
+    return merged

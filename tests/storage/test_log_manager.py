@@ -249,7 +249,7 @@ class TestDeletion:
             log = logs.get_or_create("to-delete", 0, b"U" * 16)
             assert (log.log_start_offset, log.log_end_offset) == (0, 0)
             clock[0] += 1001
-            logs._wake.set()
+            logs._work.wake()
             await until(lambda: not (tmp_path / renamed).exists())
             assert (tmp_path / "to-delete-0").is_dir()
 
