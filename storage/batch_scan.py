@@ -123,6 +123,13 @@ def iter_valid_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader
 
     Raises CorruptRecordError at the first batch that is cut off, malformed or of a wrong checksum.
     """
+    for header, batch in iter_whole_batches(file, end):
+        check_crc(header, batch)
+        yield header, batch
+
+
+def iter_whole_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The same without a look at the checksums: raises CorruptRecordError where no next batch can be found."""
     position = 0
     chunk = b""
     start = 0  # position of the chunk in the file
@@ -149,12 +156,12 @@ def iter_valid_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader
         if len(chunk) - at < header.size:
             raise CorruptRecordError(position, "the file is shorter than it was")
         batch = memoryview(chunk)[at : at + header.size]
-        _check_crc(header, batch)
         yield header, batch
         position += header.size
 
 
-def _check_crc(header: BatchHeader, batch: memoryview) -> None:
+def check_crc(header: BatchHeader, batch: memoryview) -> None:
+    """Raise CorruptRecordError where the stored checksum is not that of the bytes."""
     if header.magic == 2:
         stored = struct.unpack_from(">I", batch, 17)[0]
         computed = crc32c(batch[21:])
