@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, MAGIC_OFFSET
 from storage.errors import LogDirIOError
-from storage.log_loader import rebuild_producer_state
+from storage.log_recovery import rebuild_producer_state
 from storage.log_segment import SEGMENT_SUFFIXES, LogSegment, file_name
 
 if TYPE_CHECKING:

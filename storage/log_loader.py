@@ -16,10 +16,8 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-from protocol.errors import CorruptRecordError, InvalidRecordError
-from protocol.record_batch import RecordBatch
-from storage import partition_metadata
-from storage.batch_scan import iter_headers, iter_valid_batches
+from storage import log_recovery, partition_metadata
+from storage.batch_scan import iter_headers
 from storage.errors import (
     CorruptFileError,
     InconsistentTopicIdError,
@@ -30,14 +28,11 @@ from storage.log_segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     LogSegment,
 )
 from storage.offset_index import OffsetIndex
-from storage.producer_entry import BatchMetadata
-from storage.producer_state import ProducerState
 from storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
@@ -53,7 +48,6 @@ STRAY_DIRECTORY_SUFFIX = "-stray"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)(\.[a-z]+)?")
 _DELETE_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|future|stray)")
-_SEQUENCE_MASK = 0x7FFFFFFF
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:
@@ -89,7 +83,7 @@ def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: 
     segments = _open_segments(log, files)
     damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
     first_suspect = None if clean_shutdown else recovery_point
-    segments = _recover(log, segments, first_suspect, damaged)
+    segments = log_recovery.recover(log, segments, first_suspect, damaged)
     if segments:
         end_offset = segments[-1].next_offset()
         if end_offset < log_start_offset:
@@ -107,14 +101,14 @@ def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: 
     log.log_end_offset = end_offset
     log.recovery_point = end_offset if clean_shutdown else min(recovery_point, end_offset)
     if epochs_lost:
-        _rebuild_leader_epochs(log)
+        log_recovery.rebuild_leader_epochs(log)
     log.leader_epochs.truncate_from_end(end_offset)
     log.log_start_offset = max(log_start_offset, segments[0].base_offset)
     log.leader_epochs.truncate_from_start(log_start_offset)
     log.producers.list_snapshots()
     log.producers.remove_stray_snapshots({segment.base_offset for segment in segments})
     log.producers.end_offset = -1  # nothing loaded yet
-    rebuild_producer_state(log, end_offset)
+    log_recovery.rebuild_producer_state(log, end_offset)
     log.update_high_watermark(log.log_start_offset)
 
 
@@ -144,14 +138,6 @@ def _load_leader_epochs(log: Log) -> bool:
         logger.warning("%s: leader epochs are read from the log again", error)
         return True
     return False
-
-
-def _rebuild_leader_epochs(log: Log) -> None:
-    log.leader_epochs.clear()
-    for segment in log.segments:
-        for header in iter_headers(segment.file, 0, segment.size):
-            if header.leader_epoch > log.leader_epochs.latest_epoch:
-                log.leader_epochs.assign(header.leader_epoch, header.base_offset)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -257,151 +243,3 @@ def _indexes_fit(segment: LogSegment) -> bool:
     except CorruptFileError:
         return False
     return True
-
-
-# -- recovery --------------------------------------------------------------------------------------
-
-
-def _recover(log: Log, segments: list[LogSegment], recovery_point: int | None, damaged: set[int]) -> list[LogSegment]:
-    """Recover the segments from `recovery_point` on (None: none) and those with damaged indexes.
-
-    Returns the segments that remain: behind one that had to be cut nothing does.
-    """
-    from storage import log_change
-
-    recovered = 0
-    cut = 0
-    state: ProducerState | None = None
-    for number, segment in enumerate(segments):
-        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        suspect = recovery_point is not None and (following is None or following > recovery_point)
-        if not suspect and segment.base_offset not in damaged:
-            state = None
-            continue
-        if state is None:
-            state = _state_before(log, segments[:number], segment.base_offset)
-        removed = recover_segment(log, segment, state)
-        recovered += 1
-        cut += removed
-        if removed and suspect:
-            rest = segments[number + 1 :]
-            if rest:
-                logger.warning("%s: %d segments behind the cut are removed", log.directory, len(rest))
-                log_change.remove_segments(log, tuple(rest))
-            segments = segments[: number + 1]
-            break
-    if recovered:
-        logger.info(
-            "%s: recovered %d of %d segments, cut %d bytes, log ends at offset %d",
-            log.directory, recovered, len(segments), cut, segments[-1].next_offset(),
-        )  # fmt: skip
-    return segments
-
-
-def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> ProducerState:
-    """What was known of the producers at `base_offset`: from a snapshot and what follows it in earlier
-    segments.
-    """
-    state = ProducerState(log.fs, str(log.directory), log.producers.expiration_ms)
-    state.list_snapshots()
-    state.end_offset = -1
-    state.truncate_and_reload(log.log_start_offset, base_offset, log.now_ms())
-    for number, segment in enumerate(before):
-        following = before[number + 1].base_offset if number + 1 < len(before) else base_offset
-        if following > state.end_offset:
-            _replay(segment, state, base_offset)
-    return state
-
-
-def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
-    """Read every batch, build the indexes again, cut what is not whole; how many bytes were cut.
-
-    `state` is that of the producers before the segment and is moved on to its end.
-    """
-    segment.create_indexes()
-    txn_index = segment.txn_index
-    valid = 0
-    last_entry = 0
-    last_offset = segment.base_offset - 1
-    try:
-        for header, data in iter_valid_batches(segment.file, segment.size):
-            if not last_offset < header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
-                raise CorruptRecordError(header.position, f"offset {header.last_offset} follows {last_offset}")
-            aborted = None
-            if header.magic == 2:
-                # The marker in a control batch is read before the batch counts as valid.
-                aborted = state.replay(RecordBatch(data))
-                if header.leader_epoch > log.leader_epochs.latest_epoch:
-                    log.leader_epochs.assign(header.leader_epoch, header.base_offset)
-            last_offset = header.last_offset
-            if header.max_timestamp > segment.max_timestamp:
-                segment.max_timestamp, segment.offset_of_max_timestamp = header.max_timestamp, last_offset
-            if valid - last_entry > segment.index_interval_bytes:
-                segment.offset_index.append(last_offset, valid)
-                segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
-                last_entry = valid
-            if aborted is not None:
-                txn_index.append(aborted)
-            valid += header.size
-    except (CorruptRecordError, InvalidRecordError) as error:
-        logger.warning("%s: the log ends at byte %d: %s", segment.file.path, valid, error)
-    removed = segment.size - valid
-    if removed:
-        segment.fs.ftruncate(segment.file.open().fd, valid)
-        segment.size = valid
-    segment.bytes_since_index_entry = 0
-    segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
-    segment.seal()
-    return removed
-
-
-def _replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
-    """Take the batches of a segment from the state's end offset up to `end_offset` into account, by their
-    headers.
-    """
-    found = segment.translate(state.end_offset) if state.end_offset > segment.base_offset else (0, 0)
-    if found is None:
-        return
-    for header in iter_headers(segment.file, found[0], segment.size):
-        if header.base_offset >= end_offset:
-            break
-        if header.producer_id >= 0:
-            if header.attributes & 0x20:
-                data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
-                state.replay(RecordBatch(memoryview(data)))
-            else:
-                last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
-                metadata = BatchMetadata(
-                    last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
-                )
-                state.add_batch(
-                    header.producer_id,
-                    header.producer_epoch,
-                    metadata,
-                    header.attributes & 0x10 != 0,
-                    header.base_offset,
-                )
-        state.end_offset = header.last_offset + 1
-
-
-def rebuild_producer_state(log: Log, end_offset: int) -> None:
-    """Bring the producers to what they were at `end_offset`: newest snapshot, then what follows it in the
-    log.
-
-    Snapshots are written on the way at the last two segments, and at the end: the next start needs no replay.
-    """
-    state = log.producers
-    state.truncate_and_reload(log.log_start_offset, end_offset, log.now_ms())
-    if end_offset > state.end_offset:
-        segments = log.segments
-        snapshot_at = {segment.base_offset for segment in segments[-2:]}
-        for number, segment in enumerate(segments):
-            following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
-            if following <= state.end_offset or segment.base_offset >= end_offset:
-                continue
-            state.end_offset = max(segment.base_offset, state.end_offset, log.log_start_offset)
-            if segment.base_offset in snapshot_at and state.end_offset == segment.base_offset:
-                state.take_snapshot()
-            _replay(segment, state, end_offset)
-    state.end_offset = end_offset
-    state.take_snapshot()
