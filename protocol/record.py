@@ -90,7 +90,7 @@ def read_records(
                 if data[position] < 0x80:
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
-                    number, position = _long_varint(data, position, number)
+                    number, position = long_varint(data, position, number)
             end = position + (number >> 1)
             if number & 1 or end > size:
                 raise InvalidRecordError(f"record {index} of length {unzigzag(number)} ends beyond {size} bytes")
@@ -100,7 +100,7 @@ def read_records(
                 if data[position] < 0x80:
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
-                    number, position = _long_varint(data, position, number, 64)
+                    number, position = long_varint(data, position, number, 64)
             timestamp = number >> 1 ^ -(number & 1)
             if not low <= timestamp <= high:
                 timestamp = wrap_int64(timestamp + base_timestamp) - base_timestamp
@@ -110,14 +110,14 @@ def read_records(
                 if data[position] < 0x80:
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
-                    number, position = _long_varint(data, position, number)
+                    number, position = long_varint(data, position, number)
             offset = base_offset + (number >> 1 ^ -(number & 1))
             number, position = data[position], position + 1
             if number > 0x7F:
                 if data[position] < 0x80:
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
-                    number, position = _long_varint(data, position, number)
+                    number, position = long_varint(data, position, number)
             # Null is -1, in zigzag 1: half of it is 0, so it needs no branch of its own.
             start, position = position, position + (number >> 1)
             key = None if number & 1 else data[start:position]
@@ -126,7 +126,7 @@ def read_records(
                 if data[position] < 0x80:
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
-                    number, position = _long_varint(data, position, number)
+                    number, position = long_varint(data, position, number)
             start, position = position, position + (number >> 1)
             value = None if number & 1 else data[start:position]
             if data[position]:
@@ -152,7 +152,7 @@ def unzigzag(number: int) -> int:
     return number >> 1 ^ -(number & 1)
 
 
-def _long_varint(data: bytes, position: int, first: int, bits: int = 32) -> tuple[int, int]:
+def long_varint(data: bytes, position: int, first: int, bits: int = 32) -> tuple[int, int]:
     """Read a varint on behind its `first` byte: the number, still in zigzag, and the position behind it.
 
     InvalidRecordError for a number of more than `bits` bits, IndexError at the end of data.
@@ -174,7 +174,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     number = data[position]
     position += 1
     if number > 0x7F:
-        number, position = _long_varint(data, position, number)
+        number, position = long_varint(data, position, number)
     return number >> 1 ^ -(number & 1), position
 
 

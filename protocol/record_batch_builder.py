@@ -11,7 +11,7 @@ from typing import Final
 from protocol.buffer import Buffer
 from protocol.checksum import crc32c
 from protocol.compression import CompressionType, compress
-from protocol.record import INT32_MAX, INT64_MAX, NO_TIMESTAMP, Header, wrap_int64
+from protocol.record import INT32_MAX, INT64_MAX, INT64_MIN, NO_TIMESTAMP, Header, wrap_int64
 from protocol.record_batch import (
     ATTRIBUTES_OFFSET,
     BATCH_HEADER_SIZE,
@@ -35,7 +35,7 @@ class _Varints(dict[int, bytes]):
     """Zigzag varints by number; the ones that recur are kept."""
 
     def __missing__(self, number: int) -> bytes:
-        if number > INT64_MAX:
+        if not INT64_MIN <= number <= INT64_MAX:
             number = wrap_int64(number)
         value = number << 1 ^ number >> 63
         encoded = bytearray()
@@ -49,7 +49,7 @@ class _Varints(dict[int, bytes]):
         return varint
 
 
-_VARINTS: Final = _Varints()
+VARINTS: Final = _Varints()
 _NULL: Final = b"\x01"
 _NO_HEADERS: Final = b"\x00"
 
@@ -161,7 +161,7 @@ class RecordBatchBuilder:
         delta = offset - self.base_offset
         if delta > INT32_MAX:
             raise ValueError(f"offset {offset} is too far from the batch's base offset {self.base_offset}")
-        varints = _VARINTS
+        varints = VARINTS
         body = b"".join(
             (
                 b"\x00",
@@ -276,7 +276,7 @@ def _store_crc(buffer: bytearray) -> None:
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:
-    varints = _VARINTS
+    varints = VARINTS
     parts = [varints[len(headers)]]
     for name, value in headers:
         encoded = name.encode()

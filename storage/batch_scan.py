@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from protocol.checksum import crc32c
@@ -118,29 +118,45 @@ def iter_headers(file: CachedFile, position: int, end: int) -> Iterator[BatchHea
         position += at
 
 
-def iter_valid_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of the file from its start on with its bytes, checksum checked, up to byte `end`.
+def iter_valid_batches(
+    file: CachedFile,
+    end: int,
+    position: int = 0,
+    *,
+    chunk_bytes: int = _CHUNK_BYTES,
+    on_read: Callable[[int], None] | None = None,
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch of the file from `position` on with its bytes, checksum checked, up to byte `end`.
 
-    Raises CorruptRecordError at the first batch that is cut off, malformed or of a wrong checksum.
+    The file is read in steps of `chunk_bytes`, or of one batch where that is larger; `on_read` is called before each
+    with its size. Raises CorruptRecordError at the first batch that is cut off, malformed or of a wrong checksum.
     """
-    for header, batch in iter_whole_batches(file, end):
+    for header, batch in iter_whole_batches(file, end, position, chunk_bytes=chunk_bytes, on_read=on_read):
         check_crc(header, batch)
         yield header, batch
 
 
-def iter_whole_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def iter_whole_batches(
+    file: CachedFile,
+    end: int,
+    position: int = 0,
+    *,
+    chunk_bytes: int = _CHUNK_BYTES,
+    on_read: Callable[[int], None] | None = None,
+) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The same without a look at the checksums: raises CorruptRecordError where no next batch can be found."""
-    position = 0
     chunk = b""
-    start = 0  # position of the chunk in the file
+    start = position  # position of the chunk in the file
+
+    def read(size: int) -> bytes:
+        if on_read is not None:
+            on_read(size)
+        return file.fs.pread(file.open().fd, size, position)
+
     while position < end:
         at = position - start
         if len(chunk) - at < BATCH_HEADER_SIZE and start + len(chunk) < end:
-            chunk, start, at = (
-                file.fs.pread(file.open().fd, min(_CHUNK_BYTES, end - position), position),
-                position,
-                0,
-            )
+            chunk, start, at = read(min(chunk_bytes, end - position)), position, 0
         if len(chunk) - at < _MIN_SIZE:
             raise CorruptRecordError(position, f"{len(chunk) - at} bytes are too few for a batch")
         padded = chunk if len(chunk) - at >= BATCH_HEADER_SIZE else chunk[at:] + bytes(BATCH_HEADER_SIZE)
@@ -148,11 +164,7 @@ def iter_whole_batches(file: CachedFile, end: int) -> Iterator[tuple[BatchHeader
         if position + header.size > end:
             raise CorruptRecordError(position, f"batch of {header.size} bytes is cut off after {end - position}")
         if at + header.size > len(chunk):
-            chunk, start, at = (
-                file.fs.pread(file.open().fd, max(min(_CHUNK_BYTES, end - position), header.size), position),
-                position,
-                0,
-            )
+            chunk, start, at = read(max(min(chunk_bytes, end - position), header.size)), position, 0
         if len(chunk) - at < header.size:
             raise CorruptRecordError(position, "the file is shorter than it was")
         batch = memoryview(chunk)[at : at + header.size]
