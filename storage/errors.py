@@ -6,6 +6,7 @@ Corrupt bytes in a batch and invalid records are the wire's own errors: see
 
 from __future__ import annotations
 
+import errno
 from os import PathLike
 
 from protocol.errors import InvalidRecordError
@@ -55,12 +56,39 @@ class CorruptFileError(StorageError):
 
 
 class LogDirIOError(StorageError):
-    """An operation on a log directory failed in the operating system (disk full, I/O error)."""
+    """An operation on a log directory failed in the operating system.
 
-    def __init__(self, path: str | PathLike[str], cause: OSError) -> None:
+    `is_disk_full`: there was no room for a write. What was there is there, and the next try may find room.
+    `is_fatal`: the directory cannot be relied on any more. Where it is neither, the process lacks
+    descriptors, which has nothing to do with the directory.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        cause: OSError,
+        *,
+        lost_writes: bool = False,
+        extent: tuple[int, int] = (0, 0),
+    ) -> None:
+        """lost_writes: an fsync failed, so writes that had succeeded may be gone; a full disk is no excuse for that.
+
+        extent: position and size in bytes of the write that failed, where there was one.
+        """
         self.path = str(path)
         self.cause = cause
+        self.extent = extent
+        self.is_disk_full = cause.errno in _DISK_FULL and not lost_writes
+        self.is_fatal = cause.errno not in _OUT_OF_RESOURCES and (lost_writes or not self.is_disk_full)
         super().__init__(f"{path}: {cause.strerror or cause}")
+
+
+class AllLogDirsFailedError(StorageError):
+    """No log directory is left that could be used: the broker stops."""
+
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LogClosedError(StorageError):

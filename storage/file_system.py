@@ -11,6 +11,7 @@ fsync in another thread never meets a descriptor number that has been reused.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -60,6 +61,7 @@ class FileSystem:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             max_open_files = max(_MIN_CACHE, soft // _CACHE_SHARE) if soft > 0 else 1 << 16
         self.descriptors = DescriptorCache(max_open_files)
+        self.on_failure: Callable[[LogDirIOError], None] | None = None  # may be called in any thread
         self._can_tell_cached = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
 
     def pread_now(self, fd: int, length: int, position: int) -> bytes | bytearray | None:
@@ -90,6 +92,20 @@ class FileSystem:
         """A part of it is cached (None), or the file ends there."""
         at_end = os.fstat(fd).st_size <= position + got
         return self.pread(fd, length, position) if at_end else None
+
+    def failed(
+        self,
+        path: str | os.PathLike[str],
+        error: OSError,
+        *,
+        lost_writes: bool = False,
+        extent: tuple[int, int] = (0, 0),
+    ) -> LogDirIOError:
+        """What to raise for an operation at `path` that failed. `on_failure` hears of it: see LogDirIOError."""
+        failure = LogDirIOError(path, error, lost_writes=lost_writes, extent=extent)
+        if self.on_failure is not None:
+            self.on_failure(failure)
+        return failure
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run `work` off the event loop. A simulation replaces this with a plain call."""
@@ -141,7 +157,9 @@ class FileSystem:
             if sync:
                 self.sync_directory(os.path.dirname(path))  # noqa: PTH120 - paths are strings here
         except OSError as error:
-            raise LogDirIOError(path, error) from error
+            with contextlib.suppress(OSError):
+                self.remove(temporary)  # on a full disk its bytes are needed
+            raise self.failed(path, error) from error
 
     def sync_path(self, path: str) -> None:
         """Fsync a file by name; a file that is gone needs none."""
@@ -167,10 +185,11 @@ class FileSystem:
         return True
 
     def remove_tree(self, path: str) -> None:
-        """Delete a directory with all that is in it."""
+        """Delete a directory with all that is in it. Raises OSError."""
         import shutil
 
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
 
     def make_directory(self, path: str) -> bool:
         """Create a directory and its parents; False if it was there already."""
@@ -218,7 +237,7 @@ class CachedFile:
             except FileNotFoundError:
                 raise
             except OSError as error:
-                raise LogDirIOError(self.path, error) from error
+                raise self.fs.failed(self.path, error) from error
             self.create = False
             self.handle = handle
             self.fs.descriptors.add(self)

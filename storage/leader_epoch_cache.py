@@ -5,7 +5,8 @@ A follower finds by them where its log parts from the leader's (KIP-101, KIP-279
 rise strictly together; a new entry removes those that it contradicts.
 
 Writing is not synchronous here: an epoch is derived again from the batches when the log is recovered, so it
-is enough that the file is synced before the recovery point moves past (see `Log.flush`).
+is enough that the file is synced before the recovery point moves past (see `Log.flush`). For the same reason a full
+disk is no obstacle: the file is written by the next flush that finds room.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from storage.checkpoints import LEADER_EPOCH_CHECKPOINT, format_checkpoint, parse_checkpoint
-from storage.errors import CorruptFileError
+from storage.errors import CorruptFileError, LogDirIOError
 from storage.file_system import FileSystem
 
 UNDEFINED_EPOCH = -1
@@ -23,7 +24,7 @@ UNDEFINED_EPOCH_OFFSET = -1
 class LeaderEpochCache:
     """Epochs with their start offsets, ascending. `latest_epoch` is -1 while there is none."""
 
-    __slots__ = ("_epochs", "_fs", "_starts", "directory", "dirty", "latest_epoch")
+    __slots__ = ("_epochs", "_fs", "_starts", "directory", "dirty", "latest_epoch", "unwritten")
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -31,7 +32,8 @@ class LeaderEpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
-        self.dirty = False  # written since the last fsync
+        self.dirty = False  # written since the last fsync, or unwritten
+        self.unwritten = False  # the file is behind: the disk was full
 
     @property
     def path(self) -> str:
@@ -65,13 +67,19 @@ class LeaderEpochCache:
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
         self._set(entries)
-        self.write()
+        try:
+            self.write()
+        except LogDirIOError as error:
+            if not error.is_disk_full:
+                raise
+            self.dirty = self.unwritten = True
 
     def write(self, *, sync: bool = False) -> None:
         """Replace the file. Raises LogDirIOError."""
         data = format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries)
         self._fs.replace_file(self.path, data, sync=sync)
         self.dirty = not sync
+        self.unwritten = False
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that `epoch` begins at `start_offset`. True if that was news; the file is written then.

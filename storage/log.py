@@ -27,7 +27,6 @@ from storage import log_change, log_flush, log_follower, log_loader, log_lookup
 from storage.batch_validation import BatchRules, refuse
 from storage.errors import (
     LogClosedError,
-    LogDirIOError,
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
@@ -346,7 +345,7 @@ class Log:
             if segment.should_roll(size, last_offset, timestamp, self._segment_bytes, self._segment_ms, self.now_ms()):
                 return log_change.roll(self, first_offset)
         except OSError as error:
-            raise LogDirIOError(self.directory, error) from error
+            raise self.fs.failed(self.directory, error) from error
         return segment
 
     def _end_transaction(
@@ -380,7 +379,7 @@ class Log:
         try:
             return self._read(offset, max_bytes, max_offset, min_one_message, include_aborted)
         except OSError as error:
-            raise LogDirIOError(self.directory, error) from error
+            raise self.fs.failed(self.directory, error) from error
 
     def _read(
         self, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool
@@ -432,14 +431,14 @@ class Log:
         try:
             return log_lookup.offset_by_timestamp(self, timestamp)
         except OSError as error:
-            raise LogDirIOError(self.directory, error) from error
+            raise self.fs.failed(self.directory, error) from error
 
     def fetch_offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the log."""
         try:
             return log_lookup.offset_of_max_timestamp(self)
         except OSError as error:
-            raise LogDirIOError(self.directory, error) from error
+            raise self.fs.failed(self.directory, error) from error
 
     # -- change ------------------------------------------------------------------------------------
 
@@ -477,7 +476,8 @@ class Log:
         """What has to be synced for everything below `offset` (default: log end offset) to be durable; None:
         nothing.
 
-        Run it anywhere (`Flush.run` blocks), then call `Flush.done` in the log's thread.
+        Run it anywhere (`Flush.run` blocks), then call `Flush.done` in the log's thread, or `Flush.failed`. Raises
+        LogDirIOError.
         """
         return log_flush.prepare(self, self.log_end_offset if offset is None else offset)
 
@@ -485,7 +485,11 @@ class Log:
         """Sync everything below `offset`, blocking. Raises LogDirIOError."""
         flush = self.prepare_flush(offset)
         if flush is not None:
-            flush.run()
+            try:
+                flush.run()
+            except BaseException:
+                flush.failed()
+                raise
             flush.done()
 
     def seal(self) -> None:

@@ -7,6 +7,7 @@ file.delete.delay.ms.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,15 +87,20 @@ def new_segment(log: Log, base_offset: int) -> LogSegment:
         if config.preallocate:
             log.fs.ftruncate(segment.file.open().fd, config.segment_bytes)
         return segment
-    except OSError as error:
-        raise LogDirIOError(directory, error) from error
+    except (OSError, LogDirIOError) as error:
+        with contextlib.suppress(OSError):
+            for suffix in SEGMENT_SUFFIXES:
+                log.fs.remove(f"{directory}/{file_name(base_offset, suffix)}")
+        if isinstance(error, LogDirIOError):
+            raise
+        raise log.fs.failed(directory, error) from error
 
 
 def roll(log: Log, expected_offset: int) -> LogSegment:
     """Begin a new segment at `expected_offset` or the log end offset, whichever is larger.
 
     An empty active segment that begins there already stays. A producer snapshot of the same name goes with
-    it.
+    it: written first, so that a roll that fails (full disk) leaves the segments as they were. Raises LogDirIOError.
     """
     base_offset = max(expected_offset, log.log_end_offset)
     active = log.segments[-1]
@@ -104,11 +110,11 @@ def roll(log: Log, expected_offset: int) -> LogSegment:
     try:
         active.become_inactive()
     except OSError as error:
-        raise LogDirIOError(log.directory, error) from error
-    segment = new_segment(log, base_offset)
-    log.set_segments((*log.segments, segment))
+        raise log.fs.failed(log.directory, error) from error
     log.producers.end_offset = base_offset
     log.producers.take_snapshot()
+    segment = new_segment(log, base_offset)
+    log.set_segments((*log.segments, segment))
     if log.on_roll is not None:
         log.on_roll(log)
     return segment
@@ -126,7 +132,7 @@ def remove_segments(log: Log, segments: tuple[LogSegment, ...]) -> None:
             if snapshot is not None:
                 paths.append(snapshot)
     except OSError as error:
-        raise LogDirIOError(log.directory, error) from error
+        raise log.fs.failed(log.directory, error) from error
     finally:
         remove_files(log, paths)
 
@@ -160,7 +166,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     try:
         keep[-1].truncate_to(offset)
     except OSError as error:
-        raise LogDirIOError(log.directory, error) from error
+        raise log.fs.failed(log.directory, error) from error
     _set_log_end_offset(log, offset)
     log.leader_epochs.truncate_from_end(offset)
     log.log_start_offset = min(log.log_start_offset, offset)
@@ -246,7 +252,7 @@ def move_to(log: Log, directory: Path) -> None:
     try:
         log.fs.rename(str(log.directory), str(directory))
     except OSError as error:
-        raise LogDirIOError(log.directory, error) from error
+        raise log.fs.failed(log.directory, error) from error
     log.directory = directory
     for segment in log.segments:
         segment.move_to(str(directory))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.errors import LogDirIOError
 from storage.file_system import OpenFile
 from storage.leader_epoch_cache import LeaderEpochCache
 from storage.partition_metadata import PARTITION_METADATA
+from storage.producer_snapshot import SNAPSHOT_SUFFIX
 
 if TYPE_CHECKING:
     from storage.log import Log
@@ -31,7 +31,11 @@ class Flush:
         self._parent = str(log.directory.parent) if log.directory_unsynced else None
 
     def run(self) -> None:
-        """Sync everything. Raises LogDirIOError."""
+        """Sync everything. Raises LogDirIOError.
+
+        An fsync that fails is never tried again, and it is fatal for the directory, also where the reason is a full
+        disk: the kernel has dropped what it could not write (delayed allocation), and says so only once.
+        """
         fs = self._log.fs
         try:
             for file in self._files:
@@ -43,7 +47,7 @@ class Flush:
             if self._parent is not None:
                 fs.sync_directory(self._parent)
         except OSError as error:
-            raise LogDirIOError(self._log.directory, error) from error
+            raise fs.failed(self._log.directory, error, lost_writes=True) from error
 
     def done(self) -> None:
         """Move the recovery point: to be called in the log's thread after `run` succeeded."""
@@ -54,22 +58,39 @@ class Flush:
         log.recovery_point = max(log.recovery_point, min(self.offset, log.log_end_offset))
         log.last_flush_ms = log.now_ms()
 
+    def failed(self) -> None:
+        """The small files are still to be synced: to be called in the log's thread after `run` failed."""
+        log = self._log
+        for path in self._paths:
+            if path == log.leader_epochs.path:
+                log.leader_epochs.dirty = True
+            elif path.endswith(SNAPSHOT_SUFFIX):
+                log.producers.unsynced_snapshots.append(path)
+
 
 def prepare(log: Log, offset: int) -> Flush | None:
-    """The sync that makes everything below `offset` durable; None if it is already."""
+    """The sync that makes everything below `offset` durable; None if it is already.
+
+    What a full disk has kept from being written is written first. Raises LogDirIOError.
+    """
     epochs: LeaderEpochCache = log.leader_epochs
     start = log.recovery_point
     if offset <= start and not epochs.dirty and not log.producers.unsynced_snapshots and not log.directory_unsynced:
         return None
+    if epochs.unwritten:
+        epochs.write()
     files: list[OpenFile] = []
     new_names = log.directory_unsynced
     segments = log.segments
-    for number, segment in enumerate(segments):
-        following = segments[number + 1].base_offset if number + 1 < len(segments) else log.log_end_offset + 1
-        if following <= start or segment.base_offset >= offset:
-            continue
-        files += segment.files_to_sync()
-        new_names |= segment.base_offset >= start
+    try:
+        for number, segment in enumerate(segments):
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else log.log_end_offset + 1
+            if following <= start or segment.base_offset >= offset:
+                continue
+            files += segment.files_to_sync()
+            new_names |= segment.base_offset >= start
+    except OSError as error:
+        raise log.fs.failed(log.directory, error) from error
     paths = log.producers.unsynced_snapshots
     log.producers.unsynced_snapshots = []
     if epochs.dirty:

@@ -15,7 +15,6 @@ import contextlib
 
 from protocol.buffer import Buffer
 from storage.batch_scan import find_batch, iter_headers
-from storage.errors import LogDirIOError
 from storage.file_system import CachedFile, FileSystem, OpenFile
 from storage.offset_index import OffsetIndex
 from storage.time_index import NO_TIMESTAMP, TimeIndex
@@ -93,8 +92,12 @@ class LogSegment:
         self.file = CachedFile(fs, self.path(LOG_SUFFIX) + suffix, create=create)
         if create:
             self.size = 0
-            self.file.open()
-            self.create_indexes()
+            try:
+                self.file.open()
+                self.create_indexes()
+            except BaseException:
+                self.release()
+                raise
         else:
             self.size = fs.size(self.file.path)
 
@@ -209,7 +212,7 @@ class LogSegment:
             if handle is not None:
                 with contextlib.suppress(OSError):
                     self.fs.ftruncate(handle.fd, position)
-            raise LogDirIOError(file.path, error) from error
+            raise self.fs.failed(file.path, error, extent=(position, size)) from error
         self.size = position + size
         if position == 0:
             self.rolling_timestamp = timestamp
@@ -250,11 +253,15 @@ class LogSegment:
                 self.fs.ftruncate(self.file.open().fd, self.size)
 
     def become_inactive(self) -> None:
-        """The segment has been rolled: entry of the largest timestamp, files cut to size."""
+        """The segment is about to be rolled: entry of the largest timestamp, files cut to size.
+
+        Raises OSError: without that entry the segment would look older than it is once it is loaded again.
+        """
         self.trim()
         self.load_max_timestamp()
-        with contextlib.suppress(OSError):
-            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        if self._txn_index is not None:
+            self._txn_index.write_pending()
         self.offset_index.trim()
         self.time_index.trim()
 
@@ -291,23 +298,23 @@ class LogSegment:
         return [path for path in paths if self.fs.exists(path)]
 
     def files_to_sync(self) -> list[OpenFile]:
-        """The open files of the segment; those of its indexes only where they have been in use."""
+        """The open files of the segment; those of its indexes only where they have been in use. Raises OSError."""
         files = [self.file.open()]
         if self._offset_index is not None:
             files.append(self._offset_index.file.open())
         if self._time_index is not None:
             files.append(self._time_index.file.open())
         if self._txn_index is not None and self._txn_index.entries:
+            self._txn_index.write_pending()
             files.append(self._txn_index.file.open())
         return files
 
     def seal(self) -> None:
         """What a clean stop leaves: the entry of the largest timestamp, indexes cut to size. Cold segments
-        have it.
+        have it. Raises OSError.
         """
         if self.timestamp_known and self._time_index is not None:
-            with contextlib.suppress(OSError):
-                self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.trim()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from storage.errors import CorruptFileError
+from storage.errors import CorruptFileError, LogDirIOError
 from storage.file_system import CachedFile, FileSystem
 
 _ENTRY = struct.Struct(">hqqqq")
@@ -28,14 +28,19 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions of one segment, held in memory (they are few) and appended to the file."""
+    """The aborted transactions of one segment, held in memory (they are few) and appended to the file.
 
-    __slots__ = ("base_offset", "entries", "file")
+    An entry that finds no room on the disk is kept, since its marker is in the log and readers must hear of it, and
+    written later: before that, the recovery point does not move past the marker.
+    """
+
+    __slots__ = ("_written", "base_offset", "entries", "file")
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int) -> None:
         self.base_offset = base_offset
         self.file = CachedFile(fs, path, create=True)
         self.entries: list[AbortedTransaction] = []
+        self._written = 0  # how many of them are in the file
 
     def load(self) -> None:
         """Read the file, if there is one. Raises CorruptFileError on an entry that cannot be."""
@@ -56,12 +61,25 @@ class TransactionIndex:
                 )
             entries.append(entry)
         self.entries = entries
+        self._written = len(entries)
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add an aborted transaction whose marker has just been written. Raises OSError."""
-        file = self.file
-        file.fs.write_all(file.open().fd, _ENTRY.pack(_VERSION, *transaction), len(self.entries) * _ENTRY.size)
+        """Add an aborted transaction whose marker has just been written; the file follows as soon as it can."""
         self.entries.append(transaction)
+        try:
+            self.write_pending()
+        except OSError as error:
+            self.file.fs.failed(self.file.path, error)
+        except LogDirIOError:
+            pass
+
+    def write_pending(self) -> None:
+        """Write the entries that are not in the file yet. Raises OSError, LogDirIOError."""
+        file = self.file
+        while self._written < len(self.entries):
+            entry = _ENTRY.pack(_VERSION, *self.entries[self._written])
+            file.fs.write_all(file.open().fd, entry, self._written * _ENTRY.size)
+            self._written += 1
 
     def truncate_to(self, offset: int) -> None:
         """Remove the transactions whose marker is at `offset` or above."""
@@ -70,11 +88,13 @@ class TransactionIndex:
             keep += 1
         if keep < len(self.entries):
             del self.entries[keep:]
+            self._written = min(self._written, keep)
             self.file.fs.ftruncate(self.file.open().fd, keep * _ENTRY.size)
 
     def reset(self) -> None:
         """Remove every entry, whatever the file holds."""
         self.entries = []
+        self._written = 0
         if self.file.fs.exists(self.file.path):
             self.file.fs.ftruncate(self.file.open().fd, 0)
 
