@@ -211,6 +211,10 @@ class FileSystem:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Make it look as if the file had last been written then."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
 
 class CachedFile:
     """A file of the log that is opened on use and may be closed at any time by the descriptor cache.
