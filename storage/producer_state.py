@@ -15,7 +15,7 @@ from storage.errors import CorruptFileError, TransactionCoordinatorFencedError
 from storage.file_system import FileSystem
 from storage.log_segment import DELETED_SUFFIX
 from storage.producer_entry import BatchMetadata, ProducerEntry, batch_metadata
-from storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot
+from storage.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotEntry, decode_snapshot, encode_snapshot
 from storage.transaction_index import AbortedTransaction
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
@@ -217,20 +217,23 @@ class ProducerState:
             except (CorruptFileError, FileNotFoundError):
                 self._remove_snapshot(offset)
                 continue
-            states = [ProducerEntry.from_snapshot(entry) for entry in entries]
-            for state in states:
-                if not self._is_expired(state, now_ms):
-                    self.producers[state.producer_id] = state
-            open_transactions = sorted(
-                (state.current_txn_first_offset, state.producer_id)
-                for state in self.producers.values()
-                if state.current_txn_first_offset >= 0
+            self.restore(
+                [entry for entry in entries if not self._is_expired(ProducerEntry.from_snapshot(entry), now_ms)]
             )
-            self._ongoing = dict(open_transactions)
-            self._update_first_unstable()
             self.last_snapshot_offset = self.end_offset = offset
             return
         self.last_snapshot_offset = self.end_offset = log_start_offset
+
+    def restore(self, entries: list[SnapshotEntry]) -> None:
+        """Begin with what a snapshot holds: only these producers are known then."""
+        self.producers = {entry.producer_id: ProducerEntry.from_snapshot(entry) for entry in entries}
+        open_transactions = sorted(
+            (state.current_txn_first_offset, state.producer_id)
+            for state in self.producers.values()
+            if state.current_txn_first_offset >= 0
+        )
+        self._ongoing = dict(open_transactions)
+        self._update_first_unstable()
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Go back to a state at or before `log_end_offset`: the caller replays the log from `end_offset` on.
