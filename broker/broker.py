@@ -147,14 +147,14 @@ class Broker:
             initial_task_delay_ms=self.config.log_initial_task_delay_ms,
             producer_id_expiration_check_interval_ms=self.config.producer_id_expiration_check_interval_ms,
         )
-        logs.lock()
+        logs.dirs.lock()
         try:
             await self._run_with_registry(logs, on_ready)
         finally:
-            logs.unlock()
+            logs.dirs.unlock()
 
     async def _run_with_registry(self, logs: LogManager, on_ready: Callable[[Broker], None]) -> None:
-        meta = logs.check_meta(None if self.config.broker_id < 0 else self.config.broker_id)
+        meta = logs.dirs.check_meta(None if self.config.broker_id < 0 else self.config.broker_id)
         store = self._store
         if store is None:
             store = await EmbeddedStore.open(Path(self.config.log_dirs[0]) / REGISTRY_FILE, now_ms=self._now_ms)
@@ -173,7 +173,7 @@ class Broker:
             cluster_id = await membership.cluster_id(meta.cluster_id)
             broker_id = await membership.broker_id(meta.broker_id)
             await membership.check_id_is_free(broker_id)  # before our id is written anywhere
-            logs.write_meta(broker_id, cluster_id)
+            logs.dirs.write_meta(broker_id, cluster_id)
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
             self._configs = configs
             await configs.start()

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from storage.checkpoints import TopicPartition
-from storage.errors import InvalidLogDirectoryNameError
+from storage.checkpoints import OffsetCheckpoint, TopicPartition
+from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_directory import LogDirectory
@@ -47,14 +47,14 @@ class DirectoryContents(NamedTuple):
 
 
 def list_contents(directory: LogDirectory, elsewhere: Container[TopicPartition]) -> DirectoryContents:
-    """Look what there is, and note how the directory was left. Raises OSError, CorruptFileError.
+    """Look what there is, and note how the directory was left. Raises OSError.
 
     elsewhere: the logs that another directory has; a second copy is ignored.
     """
     clean = directory.take_clean_shutdown()
-    recovery_points = directory.recovery_points.read()
-    log_start_offsets = directory.log_start_offsets.read()
-    contents = DirectoryContents([], [], directory.high_watermarks.read())
+    recovery_points = _read(directory.recovery_points)
+    log_start_offsets = _read(directory.log_start_offsets)
+    contents = DirectoryContents([], [], _read(directory.high_watermarks))
     for path in directory.partition_directories():
         try:
             key = parse_directory_name(path.name)
@@ -73,6 +73,15 @@ def list_contents(directory: LogDirectory, elsewhere: Container[TopicPartition])
     return contents
 
 
+def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
+    """What a checkpoint says; nothing where it is damaged: then more is recovered, as in Kafka. Raises OSError."""
+    try:
+        return checkpoint.read()
+    except CorruptFileError as error:
+        logger.warning("%s: nothing in it is believed", error)
+        return {}
+
+
 async def open_logs(
     directory: LogDirectory,
     found: Iterable[LogInDirectory],
@@ -85,20 +94,38 @@ async def open_logs(
     Raises what `open_log` raises.
     """
     pending = list(found)
+    logs: list[Log] = []
     if directory.clean:
-        return [open_log(one) for one in pending]
+        try:
+            for one in pending:
+                logs.append(open_log(one))  # noqa: PERF401 - those that were opened are released where one fails
+        except BaseException:
+            _release(logs)
+            raise
+        return logs
     if pending:
         logger.info("%s was not stopped cleanly: recovering %d logs", directory.path, len(pending))
     workers = min(recovery_threads, len(pending))
     pending.reverse()
-    logs: list[Log] = []
+    failures: list[StorageError] = []
 
     async def work() -> None:
-        while pending:
+        while pending and not failures:
             one = pending.pop()
-            logs.append(await fs.run_blocking(partial(open_log, one)))
+            try:
+                logs.append(await fs.run_blocking(partial(open_log, one)))
+            except StorageError as error:
+                failures.append(error)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
             group.create_task(work())
+    if failures:
+        _release(logs)
+        raise failures[0]
     return logs
+
+
+def _release(logs: Iterable[Log]) -> None:
+    for log in logs:
+        log.release()

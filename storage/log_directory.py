@@ -1,5 +1,9 @@
-"""One log directory (an entry of log.dirs): its lock, to whom it belongs, its checkpoints, and how it was
-left.
+"""One log directory (an entry of log.dirs): its lock, to whom it belongs, its checkpoints, how it was left, and
+whether it can be used.
+
+A directory is offline from a failure on until the broker is started again. A full disk is no failure: the directory
+stays online, and `has_room` finds out when there is room again by trying the largest write that was refused, in a
+file of its own. So neither a few free bytes, nor a limit on the size of files, count as room.
 
     .lock                             held by the process that uses the directory
     meta.properties                   broker and cluster that it belongs to
@@ -30,6 +34,10 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 UNKNOWN_BROKER_EPOCH = -1
 
+_ROOM_FILE = ".ottla-room"  # hidden: Kafka looks at directories only, and we at those without a dot
+_LEAST_ROOM = 64 * 1024
+_MOST_ROOM = 16 * 1024 * 1024
+
 
 class LogDirectory:
     """One log directory and the small files in it. Raises LogDirIOError where the operating system fails."""
@@ -42,7 +50,54 @@ class LogDirectory:
         self.log_start_offsets = OffsetCheckpoint(fs, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
         self.clean = False  # how the last process that used it had stopped
         self.clean_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.failure: LogDirIOError | None = None
+        """Why it is offline; None while it is online."""
+        self._refused: tuple[int, int] | None = None  # position and size of a write that found no room
         self._lock: OpenFile | None = None
+
+    @property
+    def is_online(self) -> bool:
+        """Whether its logs are served."""
+        return self.failure is None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a write has found no room since there was some last."""
+        return self._refused is not None
+
+    def write_refused(self, extent: tuple[int, int]) -> bool:
+        """Note that a write (position, size) found no room. True if the directory was not full before."""
+        before = self._refused
+        position, size = extent
+        size = min(max(size, _LEAST_ROOM), _MOST_ROOM)
+        self._refused = (position, size) if before is None else (max(before[0], position), max(before[1], size))
+        return before is None
+
+    def has_room(self) -> bool:
+        """Try what was refused. True if that works now, and then the directory is full no more. Blocks."""
+        refused = self._refused
+        if refused is None:
+            return True
+        position, size = refused
+        path = f"{self.path}/{_ROOM_FILE}"
+        try:
+            file = self.fs.open(path, create=True)
+            try:
+                self.fs.write_all(file.fd, bytes(size), position)
+            finally:
+                file.close()
+                self.fs.remove(path)
+        except OSError:
+            return False
+        if self._refused == refused:
+            self._refused = None
+        return self._refused is None
+
+    def go_offline(self, failure: LogDirIOError) -> None:
+        """The directory has failed: let go of it."""
+        self.failure = failure
+        self._refused = None
+        self.unlock()
 
     def lock(self) -> None:
         """Make the directory if need be and take its lock. Raises LogDirLockedError if somebody else has it.
@@ -69,7 +124,10 @@ class LogDirectory:
 
     def read_meta(self) -> MetaProperties | None:
         """Whom the directory belongs to; None if nobody yet. Raises CorruptFileError."""
-        return read_meta_properties(self.fs, str(self.path))
+        try:
+            return read_meta_properties(self.fs, str(self.path))
+        except OSError as error:
+            raise LogDirIOError(self.path, error) from error
 
     def write_meta(self, properties: MetaProperties, now_ms: int) -> None:
         write_meta_properties(self.fs, str(self.path), properties, now_ms)

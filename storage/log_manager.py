@@ -5,6 +5,9 @@ Checkpoints say how far each log is synced, where it starts, and its high waterm
 intervals and on a clean stop. A log that was rolled is synced up to the new segment soon after. Deleting a
 log renames its directory; the files go later. Everything that blocks leaves the event loop through the
 injected file system.
+
+A directory that fails takes its logs with it (see `log_directories`). One that was full or failed on the way is not
+marked clean by `shutdown`: what could not be written is found out by recovery.
 """
 
 from __future__ import annotations
@@ -12,19 +15,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from storage.checkpoints import TopicPartition
+from storage.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.directory_loader import LogInDirectory, list_contents, open_logs
-from storage.errors import InconsistentClusterIdError, StorageError
+from storage.errors import CorruptFileError, LogClosedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_config import LONG_MAX, LogConfig
+from storage.log_directories import LogDirectories
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
 from storage.log_loader import DELETE_DIRECTORY_SUFFIX, assign_topic_id
-from storage.meta_properties import MetaProperties, agreed
 from storage.periodic_work import Job, PeriodicWork
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 from storage.removals import Removals
@@ -37,7 +39,7 @@ _MAX_NAME = 255
 class LogManager:
     """The logs of one broker by (topic, partition). All methods belong to the event loop's thread.
 
-    Order of use: `lock`, `check_meta`, `write_meta`, `load`, `run` as a task, and at the end `shutdown`.
+    Order of use: `dirs.lock`, `dirs.check_meta`, `dirs.write_meta`, `load`, `run` as a task, and at the end `shutdown`.
     """
 
     def __init__(
@@ -67,7 +69,6 @@ class LogManager:
         self.now_ms = now_ms
         self.rng = rng
         self.config_of = config_of
-        self.directories = [LogDirectory(fs, path) for path in log_dirs]
         self.logs: dict[TopicPartition, Log] = {}
         self.recovery_threads = recovery_threads
         self.full_validation = full_validation
@@ -88,61 +89,38 @@ class LogManager:
             self._next_urgent_s,
         )
         self.removals = Removals(fs, now_ms, self._work.wake)
-
-    # -- to whom the directories belong ------------------------------------------------------------
-
-    def lock(self) -> None:
-        """Take every directory. Raises LogDirLockedError, LogDirIOError; none is held then."""
-        try:
-            for directory in self.directories:
-                directory.lock()
-        except Exception:
-            self.unlock()
-            raise
-
-    def unlock(self) -> None:
-        for directory in self.directories:
-            directory.unlock()
-
-    def check_meta(self, broker_id: int | None) -> MetaProperties:
-        """What the directories' `meta.properties` say together (None where they say nothing).
-
-        Raises InconsistentBrokerIdError if one belongs to a broker other than `broker_id` (None: not known
-        yet), InconsistentClusterIdError if they belong to different clusters, CorruptFileError.
-        """
-        return agreed(((directory.path, directory.read_meta()) for directory in self.directories), broker_id)
-
-    def write_meta(self, broker_id: int, cluster_id: str) -> None:
-        """Make the directories this broker's.
-
-        Raises InconsistentBrokerIdError, InconsistentClusterIdError.
-        """
-        stored = self.check_meta(broker_id)
-        if stored.cluster_id is not None and stored.cluster_id != cluster_id:
-            raise InconsistentClusterIdError(
-                f"the log directories belong to cluster {stored.cluster_id}, not to {cluster_id}: "
-                "was the broker pointed to another ZooKeeper or registry?"
-            )
-        wanted = MetaProperties(broker_id, cluster_id)
-        for directory in self.directories:
-            if directory.read_meta() != wanted:
-                directory.write_meta(wanted, self.now_ms())
+        self.dirs = LogDirectories(fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=self._work.wake)
+        self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = lambda directory, keys: None
+        """Called when a directory has failed, with the logs that have gone with it."""
 
     # -- loading -----------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Load every log. Raises what `Log.open` raises.
+        """Load every log. Raises InconsistentTopicIdError, AllLogDirsFailedError.
 
         Clean directories are loaded here and now; recovery runs off the event loop, with
-        num.recovery.threads.per.data.dir logs of a directory at a time.
+        num.recovery.threads.per.data.dir logs of a directory at a time. A directory with a log that cannot be loaded
+        is offline, as in Kafka.
         """
-        for directory in self.directories:
-            contents = list_contents(directory, self.logs)
-            for deleted in contents.deleted:
-                self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
-            for log in await open_logs(directory, contents.logs, self._open, self.fs, self.recovery_threads):
-                log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
-                self._adopt(log)
+        self.dirs.listen()
+        for directory in self.dirs.online:
+            try:
+                await self._load(directory)
+            except LogDirIOError as failure:
+                self.dirs.fail(directory, failure)
+            except OSError as error:
+                self.dirs.fail(directory, LogDirIOError(directory.path, error))
+            except CorruptFileError as error:
+                self.dirs.fail(directory, LogDirIOError(error.path, OSError(error.rule)))
+        self.dirs.check_left()
+
+    async def _load(self, directory: LogDirectory) -> None:
+        contents = list_contents(directory, self.logs)
+        for deleted in contents.deleted:
+            self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
+        for log in await open_logs(directory, contents.logs, self._open, self.fs, self.recovery_threads):
+            log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
+            self._adopt(log)
 
     def _open(self, found: LogInDirectory) -> Log:
         return Log.open(
@@ -163,6 +141,18 @@ class LogManager:
         log.on_roll = self._log_rolled
         self.logs[log.topic, log.partition] = log
 
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        """Stop serving its logs: descriptors are released, and nothing is written any more."""
+        gone = [key for key, log in self.logs.items() if log.directory.parent == directory.path]
+        for key in gone:
+            log = self.logs.pop(key)
+            self._rolled.discard(log)
+            log.release()
+        self.removals.forget(str(directory.path))
+        if gone:
+            logger.warning("%d logs are offline with %s", len(gone), directory.path)
+        self.on_offline(directory, gone)
+
     def _log_rolled(self, log: Log) -> None:
         self._rolled.add(log)
         self._work.wake()
@@ -175,22 +165,53 @@ class LogManager:
     def get_or_create(
         self, topic: str, partition: int, topic_id: bytes | None = None, config: LogConfig | None = None
     ) -> Log:
-        """The log of a partition; a new one goes to the directory that has the fewest.
+        """The log of a partition; a new one goes to the online directory that has the fewest.
 
-        topic_id: 16 bytes, held against what is there. Raises InconsistentTopicIdError, LogDirIOError.
+        One that is full is asked last. topic_id: 16 bytes, held against what is there. Raises InconsistentTopicIdError,
+        LogDirIOError, AllLogDirsFailedError.
         """
         log = self.logs.get((topic, partition))
         if log is not None:
             if topic_id is not None:
                 assign_topic_id(log, topic_id)
             return log
-        counts = dict.fromkeys((directory.path for directory in self.directories), 0)
-        for existing in self.logs.values():
-            counts[existing.directory.parent] += 1
-        parent = min(counts, key=counts.__getitem__)
-        log = Log.open(
-            parent / f"{topic}-{partition}",
-            config or self.config_of(topic),
+        self.dirs.check_left()
+        refused: LogDirIOError | None = None
+        for directory in self._by_number_of_logs():
+            path = directory.path / f"{topic}-{partition}"
+            is_new = not self.fs.exists(str(path))
+            try:
+                log = self._create(path, topic_id, config or self.config_of(topic))
+            except LogDirIOError as error:
+                logger.warning("%s cannot be created: %s", path, error)
+                self.fs.failed(path, error.cause, extent=error.extent)
+                if not (is_new and self._removed(path)):
+                    raise  # another directory must not get it as well
+                refused = refused or error
+                continue
+            self._adopt(log)
+            return log
+        assert refused is not None
+        raise refused
+
+    def _removed(self, path: Path) -> bool:
+        """Remove what there is of a log that could not be created. False if some of it may be left."""
+        try:
+            self.fs.remove_tree(str(path))
+        except OSError:
+            return False
+        return True
+
+    def _by_number_of_logs(self) -> list[LogDirectory]:
+        counts = {directory.path: 0 for directory in self.dirs.all}
+        for log in self.logs.values():
+            counts[log.directory.parent] += 1
+        return sorted(self.dirs.online, key=lambda directory: (directory.is_full, counts[directory.path]))
+
+    def _create(self, path: Path, topic_id: bytes | None, config: LogConfig) -> Log:
+        return Log.open(
+            path,
+            config,
             fs=self.fs,
             now_ms=self.now_ms,
             clean_shutdown=True,
@@ -199,25 +220,33 @@ class LogManager:
             full_validation=self.full_validation,
             rng=self.rng,
         )
-        self._adopt(log)
-        return log
 
     async def delete(self, topic: str, partition: int) -> None:
-        """Delete a log: its directory is renamed at once, its files go after file.delete.delay.ms."""
-        log = self.logs.pop((topic, partition), None)
+        """Delete a log: its directory is renamed at once, its files go after file.delete.delay.ms.
+
+        Raises LogDirIOError.
+        """
+        log = self.logs.get((topic, partition))
         if log is None:
             return
-        self._rolled.discard(log)
         parent = log.directory.parent
         suffix = f"-{partition}.{self.rng.getrandbits(128):032x}{DELETE_DIRECTORY_SUFFIX}"
         log.move_to(parent / f"{topic[: _MAX_NAME - len(suffix)]}{suffix}")
+        del self.logs[topic, partition]
+        self._rolled.discard(log)
         log.release()
         self.removals.add([str(log.directory)], log.config.file_delete_delay_ms)
         # A topic of the same name may come: what the checkpoints say must not be said of that one.
-        for directory in self.directories:
-            if directory.path == parent:
-                await self.fs.run_blocking(lambda: self.fs.sync_directory(str(parent)))
-                await self._write_checkpoints(directory)
+        directory = self.dirs.of(str(parent))
+        if directory is not None and directory.is_online:
+            await self.fs.run_blocking(lambda: self._sync(parent))
+            await self._write_checkpoints(directory)
+
+    def _sync(self, path: Path) -> None:
+        try:
+            self.fs.sync_directory(str(path))
+        except OSError as error:
+            raise self.fs.failed(path, error, lost_writes=True) from error
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -225,15 +254,15 @@ class LogManager:
         return [item for item in self.logs.items() if item[1].directory.parent == directory.path]
 
     async def checkpoint_recovery_points(self) -> None:
-        """Write how far every log is synced. Raises LogDirIOError."""
-        for directory in self.directories:
+        """Write how far every log is synced."""
+        for directory in self.dirs.online:
             offsets = {key: log.recovery_point for key, log in self._logs_in(directory)}
-            await self._write(directory.recovery_points.write, offsets)
+            await self._write(directory.recovery_points, offsets)
 
     async def checkpoint_log_start_offsets(self) -> None:
-        """Write where logs start, of those that start within a segment. Raises LogDirIOError."""
-        for directory in self.directories:
-            await self._write(directory.log_start_offsets.write, self._log_start_offsets(directory))
+        """Write where logs start, of those that start within a segment."""
+        for directory in self.dirs.online:
+            await self._write(directory.log_start_offsets, self._log_start_offsets(directory))
 
     def _log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         return {
@@ -243,42 +272,58 @@ class LogManager:
         }
 
     async def checkpoint_high_watermarks(self) -> None:
-        """Write every log's high watermark. Raises LogDirIOError."""
-        for directory in self.directories:
+        """Write every log's high watermark."""
+        for directory in self.dirs.online:
             offsets = {key: log.high_watermark for key, log in self._logs_in(directory)}
-            await self._write(directory.high_watermarks.write, offsets)
+            await self._write(directory.high_watermarks, offsets)
 
-    async def _write_checkpoints(self, directory: LogDirectory) -> None:
+    async def _write_checkpoints(self, directory: LogDirectory) -> bool:
+        """Write all three. False if one could not be written."""
         logs = self._logs_in(directory)
-        await self._write(directory.recovery_points.write, {key: log.recovery_point for key, log in logs})
-        await self._write(directory.log_start_offsets.write, self._log_start_offsets(directory))
-        await self._write(directory.high_watermarks.write, {key: log.high_watermark for key, log in logs})
+        written = [
+            await self._write(directory.recovery_points, {key: log.recovery_point for key, log in logs}),
+            await self._write(directory.log_start_offsets, self._log_start_offsets(directory)),
+            await self._write(directory.high_watermarks, {key: log.high_watermark for key, log in logs}),
+        ]
+        return all(written)
 
-    async def _write(
-        self, write: Callable[[Mapping[TopicPartition, int]], None], offsets: dict[TopicPartition, int]
-    ) -> None:
-        await self.fs.run_blocking(lambda: write(offsets))
+    async def _write(self, checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]) -> bool:
+        """Replace a checkpoint. On a full disk the old one stays until the next time: then False."""
+        try:
+            await self.fs.run_blocking(lambda: checkpoint.write(offsets))
+        except LogDirIOError as error:
+            logger.debug("%s is not written: %s", checkpoint.path, error)  # who has met it has been told of already
+            return False
+        return True
 
     # -- work from time to time --------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Do the periodic work while the broker runs. Raises LogDirIOError when a directory fails."""
+        """Do the periodic work while the broker runs. Raises AllLogDirsFailedError when no directory is left."""
         await self._work.run()
 
     async def _do_urgent(self) -> None:
+        self.dirs.check_left()
         while self._rolled:
             log = self._rolled.pop()
-            await self.flush(log, log.segments[-1].base_offset)
+            await self._try_to_flush(log, log.segments[-1].base_offset)
+        await self.dirs.look_for_room()
         await self.removals.run_due()
 
     def _next_urgent_s(self) -> float | None:
         next_removal = self.removals.next_due_ms
-        return None if next_removal is None else max(next_removal - self.now_ms(), 0) / 1000
+        waits = [self.dirs.next_check_s, None if next_removal is None else max(next_removal - self.now_ms(), 0) / 1000]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
-        """Sync a log up to `offset` (default: its end) off the event loop, one sync at a time. Raises LogDirIOError."""
+        """Sync a log up to `offset` (default: its end) off the event loop, one sync at a time.
+
+        Raises LogDirIOError, LogClosedError.
+        """
         while (running := self._flushing.get(log)) is not None:
             await running.wait()
+        if log.closed:
+            raise LogClosedError(f"{log.topic}-{log.partition} is closed")
         flush = log.prepare_flush(offset)
         if flush is None:
             return
@@ -286,12 +331,15 @@ class LogManager:
         try:
             await self.fs.run_blocking(flush.run)
             flush.done()
+        except BaseException:
+            flush.failed()
+            raise
         finally:
             del self._flushing[log]
             done.set()
 
     async def flush_up_to(self, log: Log, offset: int) -> None:
-        """Return when everything below `offset` is on disk. Raises LogDirIOError.
+        """Return when everything below `offset` is on disk. Raises LogDirIOError, LogClosedError.
 
         Those who come while a sync runs wait for it, and the next one then serves them all.
         """
@@ -302,17 +350,27 @@ class LogManager:
             else:
                 await self.flush(log)
 
+    async def _try_to_flush(self, log: Log, offset: int | None = None) -> None:
+        """Sync a log. One that cannot be synced is the business of its directory, and keeps nobody else."""
+        try:
+            await self.flush(log, offset)
+        except (LogDirIOError, LogClosedError) as error:
+            logger.debug("%r is not synced: %s", log, error)
+
     async def flush_due_logs(self) -> None:
-        """Sync the logs that flush.ms is over for. Raises LogDirIOError."""
+        """Sync the logs that flush.ms is over for."""
         for log in list(self.logs.values()):
-            if self.now_ms() - log.last_flush_ms >= log.config.flush_ms and not log.closed:
-                await self.flush(log)
+            if self.now_ms() - log.last_flush_ms >= log.config.flush_ms:
+                await self._try_to_flush(log)
 
     async def delete_old_segments(self) -> None:
-        """Retention: by start offset, size and time. Raises LogDirIOError."""
+        """Retention: by start offset, size and time."""
         for log in list(self.logs.values()):
             if not log.closed:
-                log.delete_old_segments()
+                try:
+                    log.delete_old_segments()
+                except LogDirIOError as error:
+                    logger.debug("%r keeps what is too old: %s", log, error)
                 await asyncio.sleep(0)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
@@ -333,16 +391,30 @@ class LogManager:
         """Clean stop: sync and close every log, write the checkpoints, leave the clean shutdown files,
         unlock.
 
-        A directory that fails on the way gets no clean shutdown file: it is recovered at the next start.
+        A directory that fails on the way, or has no room for what is to be written, gets no clean shutdown file: it
+        is recovered at the next start. One that is offline is left as it is.
         """
-        for directory in self.directories:
-            try:
-                for _, log in self._logs_in(directory):
-                    log.seal()
-                    await self.flush(log)
-                    log.release()
-                await self._write_checkpoints(directory)
-                await self.fs.run_blocking(partial(directory.write_clean_shutdown, broker_epoch))
-            except (OSError, StorageError):
-                logger.exception("%s could not be stopped cleanly", directory.path)
-        self.unlock()
+        for directory in self.dirs.online:
+            closed = [await self._close(log) for _, log in self._logs_in(directory)]
+            written = directory.is_online and await self._write_checkpoints(directory)
+            if written and all(closed) and directory.is_online:
+                await self._mark_clean(directory, broker_epoch)
+        self.dirs.unlock()
+
+    async def _close(self, log: Log) -> bool:
+        """Seal, sync and release a log. False where something of it could not be written."""
+        try:
+            log.seal()
+            await self.flush(log)
+        except (OSError, StorageError):
+            logger.exception("%s could not be closed cleanly", log.directory)
+            return False
+        finally:
+            log.release()
+        return True
+
+    async def _mark_clean(self, directory: LogDirectory, broker_epoch: int) -> None:
+        try:
+            await self.fs.run_blocking(lambda: directory.write_clean_shutdown(broker_epoch))
+        except LogDirIOError:
+            logger.exception("%s could not be marked as stopped cleanly", directory.path)

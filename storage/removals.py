@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable
 
 from storage.file_system import FileSystem
+
+logger = logging.getLogger(__name__)
 
 
 class Removals:
@@ -38,9 +41,21 @@ class Removals:
         if due:
             await self._fs.run_blocking(lambda: self._remove(due))
 
+    def forget(self, directory: str) -> None:
+        """Whatever is in `directory` stays: it has failed. The next start finds what was to go."""
+        self._heap = [item for item in self._heap if not item[2].startswith(f"{directory}/")]
+        heapq.heapify(self._heap)
+
     def _remove(self, paths: list[str]) -> None:
+        """Remove files and directories; one that cannot be removed does not keep the others."""
         for path in paths:
             try:
-                self._fs.remove(path)
-            except OSError:  # a directory: EISDIR here, EPERM elsewhere
-                self._fs.remove_tree(path)
+                self._remove_one(path)
+            except OSError as error:
+                logger.warning("%s", self._fs.failed(path, error))
+
+    def _remove_one(self, path: str) -> None:
+        try:
+            self._fs.remove(path)
+        except (IsADirectoryError, PermissionError):  # EISDIR here, EPERM elsewhere
+            self._fs.remove_tree(path)

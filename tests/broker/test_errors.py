@@ -17,6 +17,7 @@ NEVER_ANSWERED = {
     protocol.errors.ProtocolError: "a base class; what is raised is one of those below it",
     storage.errors.StorageError: "a base class",
     storage.errors.LogDirLockedError: "keeps the broker from starting",
+    storage.errors.AllLogDirsFailedError: "ends the broker",
     storage.errors.InconsistentBrokerIdError: "keeps the broker from starting",
     storage.errors.InconsistentClusterIdError: "keeps the broker from starting",
     storage.errors.InvalidLogDirectoryNameError: "raised while logs are loaded, before the listeners are open",

@@ -91,11 +91,11 @@ class Fixture:
 @pytest.fixture
 async def at(tmp_path):
     made = Fixture(tmp_path / "data")
-    made.logs.lock()
+    made.logs.dirs.lock()
     await made.logs.load()
     yield made
     made.manager.close()
-    made.logs.unlock()
+    made.logs.dirs.unlock()
 
 
 async def test_unknown_and_elsewhere(at):

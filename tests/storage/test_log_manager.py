@@ -60,53 +60,53 @@ def text(path, name):
 class TestLock:
     def test_two_brokers_exclude_each_other(self, tmp_path):
         first = manager(tmp_path / "a")
-        first.lock()
+        first.dirs.lock()
         second = manager(tmp_path / "b", tmp_path / "a")
         with pytest.raises(LogDirLockedError, match=str(tmp_path / "a")):
-            second.lock()
+            second.dirs.lock()
         third = manager(tmp_path / "b")
-        third.lock()  # the failed one has let go of it
-        first.unlock()
+        third.dirs.lock()  # the failed one has let go of it
+        first.dirs.unlock()
         fourth = manager(tmp_path / "a")
-        fourth.lock()
-        fourth.unlock()
-        third.unlock()
+        fourth.dirs.lock()
+        fourth.dirs.unlock()
+        third.dirs.unlock()
 
     def test_another_process(self, tmp_path):
         logs = manager(tmp_path)
-        logs.lock()
+        logs.dirs.lock()
         # The JVM locks the process's way, by fcntl.
         code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
         assert subprocess.run(command, capture_output=True, check=False).returncode != 0
-        logs.unlock()
+        logs.dirs.unlock()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 class TestMeta:
     def test_a_new_directory_becomes_this_brokers(self, tmp_path):
         logs = manager(tmp_path / "a", tmp_path / "b")
-        logs.lock()
-        assert logs.check_meta(3).cluster_id is None
-        logs.write_meta(3, "cluster-x")
+        logs.dirs.lock()
+        assert logs.dirs.check_meta(3).cluster_id is None
+        logs.dirs.write_meta(3, "cluster-x")
         again = manager(tmp_path / "b", tmp_path / "a", tmp_path / "c")
-        assert (again.check_meta(None).broker_id, again.check_meta(None).cluster_id) == (3, "cluster-x")
+        assert (again.dirs.check_meta(None).broker_id, again.dirs.check_meta(None).cluster_id) == (3, "cluster-x")
         with pytest.raises(InconsistentBrokerIdError, match="belongs to broker 3, this is broker 4"):
-            again.check_meta(4)
+            again.dirs.check_meta(4)
         with pytest.raises(InconsistentClusterIdError, match="cluster-x"):
-            again.write_meta(3, "cluster-y")
-        logs.unlock()
+            again.dirs.write_meta(3, "cluster-y")
+        logs.dirs.unlock()
 
     def test_directories_that_disagree(self, tmp_path):
         for name, broker, cluster in (("a", 1, "x"), ("b", 2, "x"), ("c", 1, "y")):
             logs = manager(tmp_path / name)
-            logs.lock()
-            logs.write_meta(broker, cluster)
-            logs.unlock()
+            logs.dirs.lock()
+            logs.dirs.write_meta(broker, cluster)
+            logs.dirs.unlock()
         with pytest.raises(InconsistentBrokerIdError):
-            manager(tmp_path / "a", tmp_path / "b").check_meta(None)
+            manager(tmp_path / "a", tmp_path / "b").dirs.check_meta(None)
         with pytest.raises(InconsistentClusterIdError):
-            manager(tmp_path / "a", tmp_path / "c").check_meta(None)
+            manager(tmp_path / "a", tmp_path / "c").dirs.check_meta(None)
 
 
 async def test_a_recorded_log_directory(tmp_path):
@@ -118,11 +118,11 @@ async def test_a_recorded_log_directory(tmp_path):
             directory.chmod(0o755)
     before = {file.relative_to(path): file.read_bytes() for file in path.rglob("*") if file.is_file()}
     logs = manager(path)
-    logs.lock()
-    assert logs.check_meta(0).cluster_id == "o49C908cRjWCOSxMqwtNNw"
+    logs.dirs.lock()
+    assert logs.dirs.check_meta(0).cluster_id == "o49C908cRjWCOSxMqwtNNw"
     await logs.load()
     assert not (path / ".kafka_cleanshutdown").exists()
-    assert logs.directories[0].clean
+    assert logs.dirs.all[0].clean
     names = {name for name in EXPECTED if "." not in name}
     assert {f"{topic}-{partition}" for topic, partition in logs.logs} == names
     for name in names:
@@ -154,7 +154,7 @@ async def test_a_recorded_log_directory(tmp_path):
 async def test_clean_stop_and_start(tmp_path):
     path = tmp_path / "logs"
     logs = manager(path)
-    logs.lock()
+    logs.dirs.lock()
     await logs.load()
     log = logs.get_or_create("t", 0, TOPIC_ID)
     assert logs.get_or_create("t", 0, TOPIC_ID) is log
@@ -171,20 +171,20 @@ async def test_clean_stop_and_start(tmp_path):
     assert text(path, "log-start-offset-checkpoint") == "0\n1\nt 0 2\n"
     assert text(path, "replication-offset-checkpoint") == "0\n1\nt 0 4\n"
     logs = manager(path)
-    logs.lock()
+    logs.dirs.lock()
     await logs.load()
-    assert (logs.directories[0].clean, logs.directories[0].clean_broker_epoch) == (True, 17)
+    assert (logs.dirs.all[0].clean, logs.dirs.all[0].clean_broker_epoch) == (True, 17)
     log = logs.get("t", 0)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point) == (2, 4, 5, 5)
     assert log.topic_id == TOPIC_ID
     assert logs.get("t", 1) is None
-    logs.unlock()
+    logs.dirs.unlock()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 async def test_a_start_after_a_kill_recovers_from_the_recovery_points(tmp_path, threads):
     logs = manager(tmp_path)
-    logs.lock()
+    logs.dirs.lock()
     await logs.load()
     for partition in range(5):
         log = logs.get_or_create("t", partition, TOPIC_ID)
@@ -192,23 +192,23 @@ async def test_a_start_after_a_kill_recovers_from_the_recovery_points(tmp_path, 
             log.append_as_leader(batch("a"), 0)
     await logs.flush(logs.get("t", 4))
     await logs.checkpoint_recovery_points()
-    logs.unlock()
+    logs.dirs.unlock()
     logs = manager(tmp_path, recovery_threads=threads)
-    logs.lock()
+    logs.dirs.lock()
     await logs.load()
-    assert not logs.directories[0].clean
+    assert not logs.dirs.all[0].clean
     assert [logs.get("t", partition).log_end_offset for partition in range(5)] == [1, 2, 3, 4, 5]
     assert [logs.get("t", partition).recovery_point for partition in range(5)] == [0, 0, 0, 0, 5]
-    logs.unlock()
+    logs.dirs.unlock()
 
 
 async def test_new_logs_go_where_the_fewest_are(tmp_path):
     logs = manager(tmp_path / "a", tmp_path / "b", tmp_path / "c")
-    logs.lock()
+    logs.dirs.lock()
     await logs.load()
     for partition in range(6):
         logs.get_or_create("t", partition)
-    counts = [len(directory.partition_directories()) for directory in logs.directories]
+    counts = [len(directory.partition_directories()) for directory in logs.dirs.all]
     assert counts == [2, 2, 2]
     await logs.shutdown()
 
@@ -349,18 +349,18 @@ class TestPeriodicWork:
 
     async def test_a_failing_directory_ends_the_service_with_its_reason(self, tmp_path):
         logs = manager(tmp_path / "a", high_watermark_checkpoint_interval_ms=10)
-        logs.lock()
+        logs.dirs.lock()
         await logs.load()
         shutil.rmtree(tmp_path / "a")
         async with asyncio.timeout(10):
             with pytest.raises(Exception, match="No such file"):
                 await logs.run()
-        logs.unlock()
+        logs.dirs.unlock()
 
 
 async def test_a_directory_that_cannot_be_closed_is_not_marked_clean(tmp_path):
     logs = manager(tmp_path / "a", tmp_path / "b")
-    logs.lock()
+    logs.dirs.lock()
     await logs.load()
     logs.get_or_create("t", 0).append_as_leader(batch("x"), 0)
     logs.get_or_create("t", 1).append_as_leader(batch("x"), 0)
