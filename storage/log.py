@@ -18,6 +18,7 @@ import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from protocol.buffer import Buffer
 from protocol.checksum import crc32c
@@ -40,6 +41,9 @@ from storage.log_segment import MAX_RELATIVE_OFFSET, LogSegment
 from storage.producer_entry import BatchMetadata
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerState
 from storage.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from storage.compaction_run import CompactionRun
 
 _unpack_header = HEADER.unpack_from
 _pack_leader_fields = struct.Struct(">qii").pack_into  # base offset, length, leader epoch
@@ -89,10 +93,12 @@ class Log:
         # Positions that were translated lately, by offset: what tail readers ask for next.
         self.hints: dict[int, tuple[LogSegment, int]] = {}
         self.closed = False
+        self.compaction: CompactionRun | None = None  # the one that is under way
         self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
         # Set by the log manager: files to remove after a delay in ms; a segment was rolled.
         self.schedule_removal: Callable[[list[str], int], None] | None = None
         self.on_roll: Callable[[Log], None] | None = None
+        self.on_truncate: Callable[[Log], None] | None = None  # after the log has lost its end
         self.config = config
 
     @classmethod
@@ -500,8 +506,14 @@ class Log:
                 segment.seal()
             self.segments[-1].trim()
 
+    def abort_compaction(self, reason: str) -> None:
+        """Give up a compaction that is under way: before anything but an append happens to the log."""
+        if self.compaction is not None:
+            self.compaction.abort(reason)
+
     def release(self) -> None:
         """Drop the descriptors; appends are refused from now on."""
+        self.abort_compaction("the log is closed")
         self.closed = True
         self.hints.clear()
         for segment in self.segments:
