@@ -171,3 +171,11 @@ class InvalidTxnStateError(StorageError):
 
 class TransactionCoordinatorFencedError(StorageError):
     """A transaction marker of an older coordinator than the last one seen."""
+
+
+class CompactionAbortedError(StorageError):
+    """A compaction was given up: the log was truncated, closed, renamed or deleted meanwhile. Nothing is wrong."""
+
+
+class UncleanableLogError(StorageError):
+    """A log that cannot be compacted: damaged data, say. It is left as it is."""

@@ -159,6 +159,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     if log.segments[0].base_offset > offset:
         truncate_fully_and_start_at(log, offset)
         return True
+    log.abort_compaction("it is truncated")
     keep = tuple(segment for segment in log.segments if segment.base_offset <= offset)
     gone = log.segments[len(keep) :]
     log.set_segments(keep)
@@ -173,11 +174,14 @@ def truncate_to(log: Log, offset: int) -> bool:
     rebuild_producer_state(log, offset)
     if log.high_watermark >= offset:
         log.update_high_watermark(offset)
+    if log.on_truncate is not None:
+        log.on_truncate(log)
     return True
 
 
 def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     """Remove every record; the log is empty and begins at `offset`."""
+    log.abort_compaction("it is truncated")
     gone = log.segments
     remove_segments(log, gone)
     log.set_segments((new_segment(log, offset),))
@@ -186,6 +190,8 @@ def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     log.producers.truncate_fully_and_start_at(offset)
     log.log_start_offset = offset
     log.update_high_watermark(offset)
+    if log.on_truncate is not None:
+        log.on_truncate(log)
 
 
 def _set_log_end_offset(log: Log, offset: int) -> None:
@@ -249,6 +255,7 @@ def _delete_while(log: Log, condition: Callable[[LogSegment, int | None], bool])
 
 def move_to(log: Log, directory: Path) -> None:
     """Rename the partition's directory; descriptors are opened anew where they are needed."""
+    log.abort_compaction("its directory is renamed")
     try:
         log.fs.rename(str(log.directory), str(directory))
     except OSError as error:

@@ -103,7 +103,19 @@ def offset_of_max_timestamp(log: Log) -> tuple[int, int, int] | None:
             for timestamp, offset in _records(segment, header):
                 if timestamp == segment.max_timestamp:
                     return timestamp, offset, header.leader_epoch
-    return None
+    return _max_timestamp_by_records(log)
+
+
+def _max_timestamp_by_records(log: Log) -> tuple[int, int, int] | None:
+    """The same from every batch: compaction may leave a batch without records that still names their timestamp."""
+    best: tuple[int, int, int] | None = None
+    for segment in log.segments:
+        for header in iter_headers(segment.file, 0, segment.size):
+            if best is None or header.max_timestamp > best[0]:
+                for timestamp, offset in _records(segment, header):
+                    if best is None or timestamp > best[0]:
+                        best = timestamp, offset, header.leader_epoch
+    return best
 
 
 def _records(segment: LogSegment, header: BatchHeader) -> list[tuple[int, int]]:

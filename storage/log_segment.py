@@ -188,6 +188,13 @@ class LogSegment:
                 return True
         return self.offset_index.is_full or self.time_index.is_full
 
+    @property
+    def first_batch_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch; None in an empty segment."""
+        if self.rolling_timestamp is None:
+            self._load_rolling_timestamp()
+        return self.rolling_timestamp
+
     def _load_rolling_timestamp(self) -> None:
         for header in iter_headers(self.file, 0, self.size):
             self.rolling_timestamp = header.max_timestamp

@@ -16,6 +16,8 @@ from protocol.error_codes import ErrorCode
 NEVER_ANSWERED = {
     protocol.errors.ProtocolError: "a base class; what is raised is one of those below it",
     storage.errors.StorageError: "a base class",
+    storage.errors.CompactionAbortedError: "no request compacts",
+    storage.errors.UncleanableLogError: "no request compacts",
     storage.errors.LogDirLockedError: "keeps the broker from starting",
     storage.errors.AllLogDirsFailedError: "ends the broker",
     storage.errors.InconsistentBrokerIdError: "keeps the broker from starting",
