@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.commands import broker, configs, consume, dump_log, perf, produce, topics
+from ottla.commands import broker, configs, consume, dump_log, perf, produce, topics, verify_log
 
 app = typer.Typer(
     name="ottla",
@@ -45,6 +45,7 @@ produce.register(app)
 consume.register(app)
 configs.register(app)
 dump_log.register(app)
+verify_log.register(app)
 perf.register(app)
 
 

@@ -1,7 +1,7 @@
 """The `ottla` command: from arguments to an exit code.
 
-The exit code is 0, or 1 with one line on standard error that says what is wrong. `ottla broker` goes past
-Typer, whose import costs as much as the broker's own; everything else is a Typer application, built when it
+The exit code is 0, or another (1, as a rule) with one line on standard error that says what is wrong. `ottla broker`
+goes past Typer, whose import costs as much as the broker's own; everything else is a Typer application, built when it
 is needed.
 """
 
@@ -36,16 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # the outermost frame: nothing may reach the user as a traceback
         if os.environ.get("OTTLA_DEBUG"):
             raise
-        from ottla.failure import explain
+        from ottla.failure import CommandError, explain
 
-        return _fail(explain(error))
+        return _fail(explain(error), error.exit_code if isinstance(error, CommandError) else 1)
 
 
-def _fail(line: str) -> int:
+def _fail(line: str, exit_code: int = 1) -> int:
     sys.stdout.flush()
     if line:  # empty where Typer has shown the help instead
         print(f"ottla: {line}", file=sys.stderr)
-    return 1
+    return exit_code
 
 
 def _discard_output() -> None:

@@ -9,7 +9,15 @@ _OURS = (*PACKAGES, "ottla")
 
 
 class CommandError(Exception):
-    """What was asked cannot be done; the message is the line to print."""
+    """What was asked cannot be done; the message is the line to print, `exit_code` the command's."""
+
+    exit_code = 1
+
+
+class UnverifiedError(CommandError):
+    """Nothing can be said of a directory, good or bad: it is in use, or none of ours."""
+
+    exit_code = 2
 
 
 def explain(error: Exception) -> str:

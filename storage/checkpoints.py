@@ -59,10 +59,15 @@ class OffsetCheckpoint:
         self.path = path
 
     def read(self) -> dict[TopicPartition, int]:
-        """What the file says; empty if there is no file. Raises CorruptFileError."""
+        """What the file says; empty if there is no file, or an empty one. Raises CorruptFileError.
+
+        Kafka makes its checkpoints as empty files and fills them later: a broker that was killed leaves them so.
+        """
         try:
             text = self._fs.read_file(self.path).decode(errors="replace")
         except FileNotFoundError:
+            return {}
+        if not text:
             return {}
         offsets = {}
         for words in parse_checkpoint(text, self.path):

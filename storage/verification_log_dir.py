@@ -28,8 +28,8 @@ from storage.log_loader import (
     parse_directory_name,
 )
 from storage.meta_properties import META_PROPERTIES, read_meta_properties
-from storage.verification_partition import Checkpointed, PartitionCheck, PartitionFacts
-from storage.verification_report import VerificationReport
+from storage.verification_partition import Checkpointed, PartitionCheck
+from storage.verification_report import PartitionFacts, VerificationReport
 
 CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,

@@ -21,11 +21,11 @@ from storage.log_segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES
 from storage.partition_metadata import PARTITION_METADATA
 from storage.producer_snapshot import SNAPSHOT_SUFFIX
 from storage.verification_producers import ProducerCheck
-from storage.verification_report import VerificationReport
+from storage.verification_report import PartitionFacts, VerificationReport
 from storage.verification_segment import SegmentCheck
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.\w+)")
-_LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
+LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
 _COMPACTED_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
@@ -36,17 +36,6 @@ class Checkpointed(NamedTuple):
     high_watermark: int | None = None
     log_start_offset: int | None = None
     cleaned: int | None = None
-
-
-class PartitionFacts(NamedTuple):
-    """What the log directory as a whole has to agree with: base offset of the first segment, offset behind the last
-    batch, whether every segment could be read to its end, topic id.
-    """
-
-    first_offset: int
-    log_end_offset: int
-    whole: bool
-    topic_id: bytes | None
 
 
 class PartitionCheck:
@@ -74,17 +63,21 @@ class PartitionCheck:
 
     def run(self) -> PartitionFacts:
         """Read everything once. Raises OSError."""
+        facts = self._report.facts[self._directory] = self._run()
+        return facts
+
+    def _run(self) -> PartitionFacts:
         report = self._report
-        report.partitions += 1
         topic_id = self._topic_id()
         bases, snapshots = self._list_files()
         if not bases:
             if not self._live:
                 report.error(self._directory, "there is no segment")
-            return PartitionFacts(0, 0, False, topic_id)
+            return PartitionFacts(0, 0, False, None, topic_id)
         producers = ProducerCheck(self._fs, self._directory, bases[0], snapshots, report)
         last_offset = bases[0] - 1
         complete = True
+        cut_offset: int | None = None
         compacted = self._known.cleaned is not None or self._topic in _COMPACTED_TOPICS
         holes: list[tuple[int, int]] = []
         for number, base in enumerate(bases):
@@ -108,6 +101,7 @@ class PartitionCheck:
             producers.compacted |= compacted
             producers.segment_end(self._path(base).removesuffix(LOG_SUFFIX), whole=end.whole)
             complete &= end.whole
+            cut_offset = end.cut_offset if cut_offset is None else cut_offset
             last_offset = max(last_offset, end.last_offset)
         for first, behind in holes if not compacted else ():
             report.error(
@@ -118,7 +112,7 @@ class PartitionCheck:
             producers.end(end_offset)
             self._epochs.end(end_offset)
             self._check_snapshot_names(snapshots, end_offset)
-        return PartitionFacts(bases[0], end_offset, complete, topic_id)
+        return PartitionFacts(bases[0], end_offset, complete, cut_offset, topic_id)
 
     def _path(self, base: int) -> str:
         return f"{self._directory}/{base:020d}{LOG_SUFFIX}"
@@ -149,7 +143,7 @@ class PartitionCheck:
                 suffixes.setdefault(int(match[1]), set()).add(match[2])
             elif match is not None and match[2] == SNAPSHOT_SUFFIX:
                 snapshots.append(int(match[1]))
-            elif name.endswith(_LEFTOVERS):
+            elif name.endswith(LEFTOVERS):
                 if not self._live:
                     report.warning(entry.path, "a leftover of unfinished work: the next start takes care of it")
             elif name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):

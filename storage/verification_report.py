@@ -36,17 +36,34 @@ class Problem(NamedTuple):
         return f"{self.severity} in {self.path}{where}: {self.message}"
 
 
+class PartitionFacts(NamedTuple):
+    """What the rest of a log directory has to agree with, and a repair has to know, of one partition.
+
+    first_offset: base offset of the first segment. log_end_offset: behind the last batch that was found; that is the
+    log's end if `whole`, every segment could be read to its end. cut_offset: where a recovery would cut the log; None:
+    nowhere. topic_id: None if unknown.
+    """
+
+    first_offset: int
+    log_end_offset: int
+    whole: bool
+    cut_offset: int | None
+    topic_id: bytes | None
+
+
 class VerificationReport:
     """The problems found so far, and counts of what was read.
 
     Of one file at most twenty problems are kept, so that a damaged gigabyte does not become a gigabyte of
-    report; `left_out` counts the others by path.
+    report; `left_out` counts the others by path. `errors` and `warnings` count all.
     """
 
     def __init__(self, on_progress: Callable[[VerificationReport], None] | None = None) -> None:
         self.problems: list[Problem] = []
         self.left_out: dict[str, int] = {}
-        self.partitions = 0
+        self.errors = 0
+        self.warnings = 0
+        self.facts: dict[str, PartitionFacts] = {}  # by directory
         self.segments = 0
         self.batches = 0
         self.records = 0
@@ -56,10 +73,12 @@ class VerificationReport:
 
     def error(self, path: str, message: str, *, position: int | None = None, offset: int | None = None) -> None:
         """Note something that is broken."""
+        self.errors += 1
         self._add(Problem(Severity.ERROR, path, message, position, offset))
 
     def warning(self, path: str, message: str, *, position: int | None = None, offset: int | None = None) -> None:
         """Note something that is odd."""
+        self.warnings += 1
         self._add(Problem(Severity.WARNING, path, message, position, offset))
 
     def _add(self, problem: Problem) -> None:
@@ -76,5 +95,5 @@ class VerificationReport:
             self._on_progress(self)
 
     @property
-    def errors(self) -> list[Problem]:
-        return [problem for problem in self.problems if problem.severity is Severity.ERROR]
+    def partitions(self) -> int:
+        return len(self.facts)

@@ -8,32 +8,34 @@ found the rest of the segment is lost, and is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from protocol.control_records import read_end_marker
 from protocol.errors import CorruptRecordError, ProtocolError
 from protocol.message_set import read_message
+from protocol.record import Record
 from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, RecordBatch
 from storage.batch_scan import BatchHeader, check_crc, iter_whole_batches
 from storage.file_system import CachedFile, FileSystem
 from storage.log_segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET
+from storage.time_index import NO_TIMESTAMP
 from storage.verification_indexes import OffsetIndexCheck, TimeIndexCheck
 from storage.verification_report import VerificationReport
 
-_CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 _CHUNK_BYTES = 1 << 20
 _PROGRESS_BATCHES = 1024
 
 
 class SegmentEnd(NamedTuple):
-    """What the next segment has to follow: last offset (base offset - 1 if empty), whether everything was read,
-    whether compaction has left traces.
+    """What the next segment has to follow: last offset (base offset - 1 if empty), whether everything was read, where
+    a recovery would cut, whether compaction has left traces.
     """
 
     last_offset: int
     whole: bool
+    cut_offset: int | None
     compacted: bool
 
 
@@ -57,6 +59,8 @@ class SegmentCheck:
         self._fs = fs
         self._report = report
         self._deep = deep
+        self._last_offset = base_offset - 1
+        self._cut_offset: int | None = None
         self._growing = live and active
         self._active = active
         # The indexes before the size of the log: of a segment that grows they name no batch behind that.
@@ -71,7 +75,6 @@ class SegmentCheck:
         report = self._report
         file = CachedFile(self._fs, self.path)
         size = self._fs.size(self.path)
-        previous = self.base_offset - 1
         position = 0
         whole = True
         compacted = False
@@ -84,11 +87,12 @@ class SegmentCheck:
                 if report.batches % _PROGRESS_BATCHES == 0:
                     report.progress()
                 partial = self._is_partial(header, data)
-                if self._check_offsets(header, previous):
-                    previous = header.last_offset
-                if self._check_bytes(header, data):
+                in_order = self._check_offsets(header)
+                if self._check_bytes(header, data) and in_order:
                     compacted |= partial
                     visit(header, data)
+                if in_order:
+                    self._last_offset = header.last_offset
                 self._offsets.batch(header, compacted=partial)
                 self._times.batch(header)
         except CorruptRecordError as error:
@@ -98,9 +102,9 @@ class SegmentCheck:
             file.release()
         if whole:
             self._offsets.end(size)
-            self._times.end(previous, active=self._active)
+            self._times.end(self._last_offset, active=self._active)
         report.progress()
-        return SegmentEnd(previous, whole, compacted)
+        return SegmentEnd(self._last_offset, whole, self._cut_offset, compacted)
 
     def _is_partial(self, header: BatchHeader, data: memoryview) -> bool:
         """Whether compaction has been at the batch: records are gone, or their tombstones' time is set."""
@@ -109,8 +113,9 @@ class SegmentCheck:
         count = int.from_bytes(data[57:61], "big", signed=True)
         return count <= header.last_offset_delta or header.attributes & _DELETE_HORIZON != 0
 
-    def _check_offsets(self, header: BatchHeader, previous: int) -> bool:
+    def _check_offsets(self, header: BatchHeader) -> bool:
         rule = None
+        previous = self._last_offset
         if header.last_offset_delta < 0:
             rule = f"last offset delta {header.last_offset_delta} is negative"
         elif header.base_offset < self.base_offset:
@@ -120,43 +125,40 @@ class SegmentCheck:
         elif header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             rule = f"last offset {header.last_offset} is out of reach of the segment's base offset {self.base_offset}"
         if rule is not None:
-            self._error(header, rule)
+            self._error(header.position, rule, cut=True)
         return rule is None
 
     def _check_bytes(self, header: BatchHeader, data: memoryview) -> bool:
-        """Checksum and, if wanted, records; whether the batch can be taken for what it says."""
+        """Checksum, marker and, if wanted, records; False where a recovery would not take the batch."""
         try:
             check_crc(header, data)
-            if header.magic < 2:
-                if self._deep:
-                    self._report.records += sum(1 for _ in read_message(data).records())
-                return True
-            batch = RecordBatch(data)
-            if batch.record_count < 0 or batch.record_count > header.last_offset_delta + 1:
-                self._error(header, f"{batch.record_count} records for {header.last_offset_delta + 1} offsets")
-                return False
-            if header.attributes & _CONTROL and batch.record_count:
+            batch = RecordBatch(data) if header.magic == 2 else None
+            if batch is not None and batch.is_control and batch.record_count:
                 read_end_marker(batch)
-            if self._deep:
-                self._check_records(header, batch)
         except ProtocolError as error:
-            self._error(header, str(getattr(error, "reason", error)))
+            self._error(header.position, str(getattr(error, "reason", error)), cut=True)
             return False
+        if batch is not None and not 0 <= batch.record_count <= header.last_offset_delta + 1:
+            self._error(header.position, f"{batch.record_count} records for {header.last_offset_delta + 1} offsets")
+        elif self._deep:
+            try:
+                self._check_records(header, read_message(data).records() if batch is None else batch.records())
+            except ProtocolError as error:
+                self._error(header.position, str(getattr(error, "reason", error)))
         return True
 
-    def _check_records(self, header: BatchHeader, batch: RecordBatch) -> None:
-        last = batch.base_offset - 1
-        largest = -1
-        for record in batch.records():
-            if not last < record.offset <= batch.last_offset:
-                self._error(
-                    header, f"record offset {record.offset} follows {last}, the batch ends at {batch.last_offset}"
-                )
+    def _check_records(self, header: BatchHeader, records: Iterable[Record]) -> None:
+        last = header.base_offset - 1 if header.magic == 2 else self._last_offset
+        largest = NO_TIMESTAMP
+        for record in records:
+            if not last < record.offset <= header.last_offset:
+                rule = f"record offset {record.offset} follows {last} in a batch that ends with {header.last_offset}"
+                self._error(header.position, rule)
                 return
             last = record.offset
             largest = max(largest, record.timestamp)
             self._report.records += 1
-        if batch.record_count and largest != header.max_timestamp:
+        if largest not in (NO_TIMESTAMP, header.max_timestamp):
             self._report.warning(
                 self.path,
                 f"max timestamp {header.max_timestamp} in the header, {largest} among the records",
@@ -174,10 +176,17 @@ class SegmentCheck:
                 return
         behind = f"{size - position} bytes of zeros" if zeros else f"{size - position} bytes"
         reason = "no batch" if zeros else error.reason
-        self._report.error(self.path, f"{reason}; {behind} up to the end are lost", position=position)
+        self._error(position, f"{reason}; {behind} up to the end are lost", cut=True)
 
-    def _error(self, header: BatchHeader, message: str) -> None:
-        self._report.error(self.path, message, position=header.position, offset=header.base_offset)
+    def _error(self, position: int, message: str, *, cut: bool = False) -> None:
+        """Note what is wrong with a batch: its offset is the one that comes next, its own may be part of the damage.
+
+        `cut`: a recovery does not go on behind it.
+        """
+        offset = self._last_offset + 1
+        self._report.error(self.path, message, position=position, offset=offset)
+        if cut and self._cut_offset is None:
+            self._cut_offset = offset
 
 
 def _only_zeros(file: CachedFile, position: int, size: int) -> bool:
