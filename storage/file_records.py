@@ -24,10 +24,6 @@ class FileRecords:
     def __len__(self) -> int:
         return self._size
 
-    def fileno(self) -> int:
-        """The descriptor, for sendfile from `position` on. Valid while this object lives."""
-        return self._file.fd
-
     def read(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset` within the range, fewer at its end. Raises OSError."""
         if length > self._size - offset:
@@ -39,6 +35,22 @@ class FileRecords:
         if length > self._size - offset:
             length = self._size - offset
         return self._fs.pread_now(self._file.fd, length, self.position + offset) if length > 0 else b""
+
+    @property
+    def can_send(self) -> bool:
+        """Whether the operating system can send from such files (as far as is known)."""
+        return self._fs.can_sendfile
+
+    def send_now(self, socket_fd: int, offset: int, length: int) -> int | None:
+        """Send `length` bytes from `offset` within the range to a socket, as many as that takes.
+
+        None where that would wait for the disk. Raises OSError, also where the file is now shorter than the range;
+        BlockingIOError where the socket is full.
+        """
+        sent = self._fs.sendfile_now(socket_fd, self._file.fd, length, self.position + offset)
+        if sent == 0:
+            raise OSError(f"{self._size} bytes were promised, the file ends before them")
+        return sent
 
     async def read_later(self, offset: int, length: int) -> Buffer:
         """What `read` returns, read off the event loop. Raises OSError."""

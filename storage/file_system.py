@@ -55,6 +55,7 @@ class FileSystem:
     pwrite = staticmethod(os.pwrite)
     ftruncate = staticmethod(os.ftruncate)
     fsync = staticmethod(os.fsync)
+    sendfile = staticmethod(os.sendfile)
 
     def __init__(self, max_open_files: int | None = None) -> None:
         if max_open_files is None:
@@ -63,6 +64,7 @@ class FileSystem:
         self.descriptors = DescriptorCache(max_open_files)
         self.on_failure: Callable[[LogDirIOError], None] | None = None  # may be called in any thread
         self._can_tell_cached = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
+        self.can_sendfile = True
 
     def pread_now(self, fd: int, length: int, position: int) -> bytes | bytearray | None:
         """Read what the page cache holds; None where reading would wait for the disk. Raises OSError.
@@ -77,9 +79,7 @@ class FileSystem:
                 buffer = bytearray(length)
                 got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
                 return buffer if got == length else self._short_read(fd, length, position, got)
-            probe = bytearray(1)
-            os.preadv(fd, [probe], position, os.RWF_NOWAIT)
-            os.preadv(fd, [probe], position + length - 1, os.RWF_NOWAIT)
+            self._probe(fd, length, position)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -87,6 +87,35 @@ class FileSystem:
                 raise
             self._can_tell_cached = False  # tmpfs, for one: it is memory anyway
         return self.pread(fd, length, position)
+
+    def _probe(self, fd: int, length: int, position: int) -> None:
+        """Raise BlockingIOError unless both ends of a range are cached."""
+        probe = bytearray(1)
+        os.preadv(fd, [probe], position, os.RWF_NOWAIT)
+        os.preadv(fd, [probe], position + length - 1, os.RWF_NOWAIT)
+
+    def sendfile_now(self, socket_fd: int, fd: int, length: int, position: int) -> int | None:
+        """Send what the page cache holds to a socket, as much as that takes: 0 at the end of the file.
+
+        None where it would wait for the disk, or where the operating system cannot do it with this file (`can_sendfile`
+        then says so). Raises OSError, BlockingIOError where the socket is full.
+        """
+        if self._can_tell_cached:
+            try:
+                self._probe(fd, length, position)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                self._can_tell_cached = False
+        try:
+            return self.sendfile(socket_fd, fd, position, length)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+                raise
+            self.can_sendfile = False
+            return None
 
     def _short_read(self, fd: int, length: int, position: int, got: int) -> bytes | None:
         """A part of it is cached (None), or the file ends there."""

@@ -28,6 +28,9 @@ class ColdFileSystem(FileSystem):
     def pread_now(self, fd, length, position):
         return None
 
+    def sendfile_now(self, socket_fd, fd, length, position):
+        return None
+
     async def run_blocking(self, work):
         def slowly():
             self.disk.wait(30)

@@ -8,90 +8,16 @@ import socket
 import struct
 
 from broker.network import acceptor as acceptor_module
-from broker.network.acceptor import Acceptor
 from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError
 from broker.network.limits import ConnectionQuota, MemoryBudget
-from client.network import AsyncioNetwork
 from storage.file_records import FileRecords
 from storage.file_system import FileSystem
 from support.broker import until
 from support.connections import Lazy, Pending, echo, framed
+from support.listening import MIB, NARROW, Client, listening
 from support.loops import on_both_loops
 
-MIB = 1 << 20
 LONG = 8 * MIB
-NARROW = 65536  # so that the system takes little of what a client does not read
-
-
-@contextlib.asynccontextmanager
-async def listening(handle=echo, *, is_running=True, quota=None, budget=None, max_idle_s=600.0, **options):
-    loop = asyncio.get_running_loop()
-    acceptor = Acceptor(
-        "PLAINTEXT",
-        handle_frame=lambda frame, connection: handle(frame),
-        quota=quota or ConnectionQuota(now_s=loop.time, call_later=loop.call_later),
-        budget=budget or MemoryBudget(),
-        run_later=loop.create_task,
-        max_request_bytes=100 * MIB,
-        max_idle_s=max_idle_s,
-        send_buffer_bytes=NARROW,
-        **options,
-    )
-    await acceptor.bind(AsyncioNetwork(), "127.0.0.1", 0)
-    running = loop.create_task(acceptor.run()) if is_running else None
-    try:
-        yield acceptor
-    finally:
-        if running is not None:
-            running.cancel()
-        await acceptor.close()
-        await until(lambda: not acceptor.connections, "all connections are gone")
-        assert acceptor.budget.receive_bytes == 0
-        assert acceptor.budget.unsent_bytes == 0
-
-
-class Client:
-    """A socket that reads only when it is told to."""
-
-    def __init__(self, acceptor, receive_buffer=None):
-        self.loop = asyncio.get_running_loop()
-        self.socket = socket.socket()
-        if receive_buffer is not None:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)
-        self.port = acceptor.port
-
-    async def __aenter__(self):
-        await self.loop.sock_connect(self.socket, ("127.0.0.1", self.port))
-        return self
-
-    async def __aexit__(self, *_):
-        self.socket.close()
-
-    async def send(self, data):
-        await self.loop.sock_sendall(self.socket, data)
-
-    async def answer(self):
-        (size,) = struct.unpack(">i", await self.exactly(4))
-        return await self.exactly(size)
-
-    async def exactly(self, size):
-        data = b""
-        while len(data) < size:
-            piece = await self.loop.sock_recv(self.socket, min(size - len(data), MIB))
-            if not piece:
-                raise EOFError(data)
-            data += piece
-        return data
-
-    async def rest(self):
-        """Everything up to the end of the stream."""
-        data = b""
-        with contextlib.suppress(ConnectionResetError):
-            while piece := await self.loop.sock_recv(self.socket, MIB):
-                data += piece
-        return data
 
 
 @on_both_loops
