@@ -21,6 +21,7 @@ import os
 from pathlib import Path
 
 from storage.checkpoints import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -48,6 +49,7 @@ class LogDirectory:
         self.recovery_points = OffsetCheckpoint(fs, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         self.high_watermarks = OffsetCheckpoint(fs, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
         self.log_start_offsets = OffsetCheckpoint(fs, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
+        self.cleaner_offsets = OffsetCheckpoint(fs, f"{path}/{CLEANER_CHECKPOINT}")
         self.clean = False  # how the last process that used it had stopped
         self.clean_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.failure: LogDirIOError | None = None

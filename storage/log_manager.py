@@ -17,6 +17,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.directory_loader import LogInDirectory, list_contents, open_logs
@@ -30,6 +31,9 @@ from storage.log_loader import DELETE_DIRECTORY_SUFFIX, assign_topic_id
 from storage.periodic_work import Job, PeriodicWork
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 from storage.removals import Removals
+
+if TYPE_CHECKING:
+    from storage.log_cleaner import LogCleaner
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +96,8 @@ class LogManager:
         self.dirs = LogDirectories(fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=self._work.wake)
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = lambda directory, keys: None
         """Called when a directory has failed, with the logs that have gone with it."""
+        self.cleaner: LogCleaner | None = None
+        """Set before `load` by whoever wants logs to be compacted."""
 
     # -- loading -----------------------------------------------------------------------------------
 
@@ -113,6 +119,8 @@ class LogManager:
             except CorruptFileError as error:
                 self.dirs.fail(directory, LogDirIOError(error.path, OSError(error.rule)))
         self.dirs.check_left()
+        if self.cleaner is not None:
+            self.cleaner.load()
 
     async def _load(self, directory: LogDirectory) -> None:
         contents = list_contents(directory, self.logs)
@@ -139,6 +147,7 @@ class LogManager:
     def _adopt(self, log: Log) -> None:
         log.schedule_removal = self.removals.add
         log.on_roll = self._log_rolled
+        log.on_truncate = self._log_truncated
         self.logs[log.topic, log.partition] = log
 
     def _directory_failed(self, directory: LogDirectory) -> None:
@@ -152,6 +161,10 @@ class LogManager:
         if gone:
             logger.warning("%d logs are offline with %s", len(gone), directory.path)
         self.on_offline(directory, gone)
+
+    def _log_truncated(self, log: Log) -> None:
+        if self.cleaner is not None:
+            self.cleaner.truncated(log)
 
     def _log_rolled(self, log: Log) -> None:
         self._rolled.add(log)
@@ -241,6 +254,8 @@ class LogManager:
         if directory is not None and directory.is_online:
             await self.fs.run_blocking(lambda: self._sync(parent))
             await self._write_checkpoints(directory)
+            if self.cleaner is not None:
+                await self.cleaner.deleted(directory, (topic, partition))
 
     def _sync(self, path: Path) -> None:
         try:
@@ -366,7 +381,7 @@ class LogManager:
     async def delete_old_segments(self) -> None:
         """Retention: by start offset, size and time."""
         for log in list(self.logs.values()):
-            if not log.closed:
+            if not log.closed and log.compaction is None:
                 try:
                     log.delete_old_segments()
                 except LogDirIOError as error:
