@@ -39,7 +39,9 @@ from registry.embedded import EmbeddedStore
 from registry.interface import ConnectionState
 from registry.tree import ensure_persistent_paths
 from replication.replica_manager import ReplicaManager
+from storage.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
+from storage.log_cleaner import LogCleaner
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
@@ -73,6 +75,7 @@ class Broker:
         store: EmbeddedStore | None = None,
         now_ms: Callable[[], int] = wall_clock_ms,
         rng: random.Random | None = None,
+        new_compactor: Callable[[], Compactor] = ProcessCompactor,
     ) -> None:
         """Everything that can differ between two runs may be given; `store` is shared by the brokers of a test."""
         self.config = config
@@ -88,6 +91,7 @@ class Broker:
         self._owns_store = store is None
         self._now_ms = now_ms
         self._random = rng or random.Random()
+        self._new_compactor = new_compactor
         self._stopping = asyncio.Event()
         self._ready = asyncio.Event()
         self._request_tasks: set[asyncio.Task[None]] = set()
@@ -146,6 +150,9 @@ class Broker:
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             initial_task_delay_ms=self.config.log_initial_task_delay_ms,
             producer_id_expiration_check_interval_ms=self.config.producer_id_expiration_check_interval_ms,
+        )
+        logs.cleaner = LogCleaner(
+            logs.logs, logs.dirs, self.config, fs=self._fs, now_ms=self._now_ms, new_compactor=self._new_compactor
         )
         logs.dirs.lock()
         try:
@@ -287,6 +294,9 @@ class Broker:
             _raise_when(lost),
             *(acceptor.run() for acceptor in self.acceptors.values()),
         ]
+        if self.config.log_cleaner_enable:
+            assert services.logs.cleaner is not None
+            running.append(services.logs.cleaner.run())
         if self.console is not None:
             running.append(self.console.run())
         async with asyncio.TaskGroup() as tasks:
@@ -334,6 +344,8 @@ class Broker:
         assert services is not None
         services.replicas.all_topic_configs_changed()
         services.logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
+        assert services.logs.cleaner is not None
+        services.logs.cleaner.settings_changed()
         self._set_connection_limits()
 
     def _set_connection_limits(self) -> None:

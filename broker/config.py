@@ -113,6 +113,17 @@ class BrokerConfig:
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_threads: int
     log_cleanup_policy: tuple[str, ...]
     log_flush_interval_messages: int
     log_flush_interval_ms: int  # log.flush.scheduler.interval.ms where not set

@@ -28,6 +28,7 @@ FIXED_LISTENERS = ("advertised.listeners", "listener.security.protocol.map", "li
 
 THREAD_COUNTS = (
     "background.threads",
+    "log.cleaner.threads",
     "num.io.threads",
     "num.network.threads",
     "num.recovery.threads.per.data.dir",

@@ -116,3 +116,13 @@ def remove_cleaned(fs: FileSystem, directory: str, base_offset: int) -> None:
     """Remove what was written of a compacted segment. Raises OSError."""
     for suffix in SEGMENT_SUFFIXES:
         fs.remove(f"{directory}/{file_name(base_offset, suffix)}{CLEANED_SUFFIX}")
+
+
+def remove_all_cleaned(fs: FileSystem, directory: str) -> None:
+    """Remove what a job that was broken off has left in a log's directory, which may have gone. Raises OSError."""
+    try:
+        for entry in fs.list_directory(directory):
+            if entry.name.endswith(CLEANED_SUFFIX):
+                fs.remove(entry.path)
+    except FileNotFoundError:
+        pass

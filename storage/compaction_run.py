@@ -39,6 +39,8 @@ class CompactionRun:
         self._staged_files: list[str] = []  # final paths
         self.aborted: str | None = None
         """Why it was given up; None: it was not."""
+        self.is_unfinished = True
+        """Whether `.cleaned` files of it may be left."""
         self.on_abort: Callable[[], None] | None = None
         assert log.compaction is None
         log.compaction = self
@@ -74,6 +76,11 @@ class CompactionRun:
             dedupe_load_factor=dedupe_load_factor,
             io_buffer_bytes=io_buffer_bytes,
         )
+
+    def done(self) -> None:
+        """Every group has been swapped in: nothing of the run is left to be removed."""
+        self.check()
+        self.is_unfinished = False
 
     def check(self) -> None:
         """Raise CompactionAbortedError if the run was given up."""

@@ -1,0 +1,176 @@
+"""Where compaction jobs are done: in a process of their own, or inline.
+
+`ProcessCompactor` is what a broker uses. `InlineCompactor` does the same work in the caller's thread and through the
+caller's file system: for simulations, and for tests that break the file system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from storage.compaction import CleanedGroup, Compaction, CompactionJob, CompactionResult
+from storage.compaction_filter import CompactionStats
+from storage.errors import LogDirIOError, UncleanableLogError
+from storage.file_system import FileSystem
+
+OnGroup = Callable[[CleanedGroup], Awaitable[None]]
+
+_PACKAGES = str(Path(__file__).resolve().parents[1])
+_LONGEST_LINE = 1 << 20
+
+
+class CompactionProcessError(Exception):
+    """The process ended in the middle of a job: killed from outside, out of memory, or unable to start."""
+
+
+class Compactor(Protocol):
+    """One job at a time."""
+
+    async def run(self, job: CompactionJob, on_group: OnGroup) -> CompactionResult:
+        """Do a job; `on_group` is awaited for each group that is on disk.
+
+        Raises UncleanableLogError for data that cannot be compacted, OSError (also inside LogDirIOError),
+        CompactionProcessError, and what `on_group` raises.
+        """
+
+    def set_rate(self, bytes_per_second: float) -> None:
+        """Limit reads and writes from now on."""
+
+    def kill(self) -> None:
+        """Break off the job that is being done: `run` raises CompactionProcessError."""
+
+    async def close(self) -> None:
+        """Break off what is being done and give everything back. May be called again."""
+
+
+class InlineCompactor:
+    """Jobs done in the caller's thread; the event loop gets its turn between two groups. Knows no limit."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._killed = False
+
+    async def run(self, job: CompactionJob, on_group: OnGroup) -> CompactionResult:
+        """See `Compactor`."""
+        self._killed = False
+        compaction = Compaction(job, self._fs)
+        groups = compaction.run()
+        while True:
+            try:
+                group = next(groups, None)
+            except (OSError, LogDirIOError):
+                raise
+            except Exception as error:
+                raise UncleanableLogError(f"{type(error).__name__}: {error}") from error
+            if group is None:
+                return compaction.result
+            await on_group(group)
+            await asyncio.sleep(0)
+            if self._killed:
+                raise CompactionProcessError("the job was broken off")
+
+    def set_rate(self, bytes_per_second: float) -> None:
+        """Nothing is limited here."""
+
+    def kill(self) -> None:
+        """See `Compactor`."""
+        self._killed = True
+
+    async def close(self) -> None:
+        """Nothing is held."""
+        self.kill()
+
+
+class ProcessCompactor:
+    """Jobs done in a child process, which is started by the first one and stays for the next."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._rate = math.inf
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while there is one."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self, job: CompactionJob, on_group: OnGroup) -> CompactionResult:
+        """See `Compactor`."""
+        process = self._process or await self._start()
+        self._send({"job": job.to_json()})
+        while True:
+            answer = await self._answer(process)
+            if "group" in answer:
+                await on_group(CleanedGroup(**answer["group"]))
+            elif "done" in answer:
+                done = answer["done"]
+                return CompactionResult(done["end_offset"], CompactionStats(**done["stats"]))
+            else:
+                raise _error(answer["error"])
+
+    async def _start(self) -> Process:
+        paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        try:
+            # -P: what lies in the working directory must not be taken for a package of ours.
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "storage.compaction_worker",
+                stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            )  # fmt: skip
+        except OSError as error:
+            raise CompactionProcessError(f"the process for compaction cannot be started: {error}") from error
+        self._process = process
+        self.set_rate(self._rate)
+        return process
+
+    async def _answer(self, process: Process) -> dict[str, Any]:
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        if not line.endswith(b"\n"):
+            await self.close()
+            raise CompactionProcessError(f"the process for compaction has ended with {process.returncode}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _send(self, command: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command).encode() + b"\n")
+
+    def set_rate(self, bytes_per_second: float) -> None:
+        """See `Compactor`."""
+        self._rate = bytes_per_second
+        if self._process is not None:
+            self._send({"rate": bytes_per_second if bytes_per_second < math.inf else None})
+
+    def kill(self) -> None:
+        """See `Compactor`."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def close(self) -> None:
+        """See `Compactor`."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            assert process.stdin is not None
+            process.stdin.close()
+            await process.wait()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                await process.stdin.wait_closed()
+
+
+def _error(error: dict[str, Any]) -> Exception:
+    """What to raise for an error that the child has told of."""
+    if "errno" in error:
+        return OSError(error["errno"], error["message"])
+    return UncleanableLogError(error["message"])
