@@ -100,6 +100,8 @@ class LogCleaner:
         self.uncleanable: dict[TopicPartition, str] = {}
         """The logs that cannot be compacted, and why."""
         self.totals = CleanerTotals()
+        self.is_running = False
+        """Whether `run` has begun: without log.cleaner.enable it does not."""
         self.max_dirty_ratio = 0.0
         """Of the dirtiest log when it was last looked for: 0 to 1."""
         self.last_run_ms = now_ms()
@@ -166,6 +168,7 @@ class LogCleaner:
 
     async def run(self) -> None:
         """Compact while the broker runs."""
+        self.is_running = True
         workers: dict[int, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
@@ -217,8 +220,9 @@ class LogCleaner:
 
     def _share_rate(self) -> None:
         """Give every worker that is busy its part of log.cleaner.io.max.bytes.per.second."""
+        rate = max(self._settings.log_cleaner_io_max_bytes_per_second, 1.0)
         for compactor in self._compactors:
-            compactor.set_rate(self._settings.log_cleaner_io_max_bytes_per_second / len(self._compactors))
+            compactor.set_rate(rate / len(self._compactors))
 
     def _delete_old_segments(self) -> None:
         """Retention of the logs that are compacted and deleted, as often as they are looked at here."""

@@ -39,11 +39,9 @@ class OffsetMap:
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, needed: int | None = None) -> None:
         """memory_bytes: the size of the table. load_factor: how full it may get. needed: no more entries than this can
-        come (a smaller table then does). Raises ValueError for memory that has no room for a single entry.
+        come (a smaller table then does). There is room for one entry at least.
         """
-        slots = memory_bytes // BYTES_PER_ENTRY
-        if int(slots * load_factor) < 1:
-            raise ValueError(f"{memory_bytes} bytes at a load factor of {load_factor} hold no entry")
+        slots = max(memory_bytes // BYTES_PER_ENTRY, 1)
         if needed is not None:
             slots = min(slots, max(2 * needed, 1))
         self.capacity = min(max(int(slots * load_factor), 1), slots)

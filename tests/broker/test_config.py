@@ -22,6 +22,7 @@ SPECIMENS = {
     "inter.broker.listener.name": ("plaintext", "INSIDE"),
     "listener.security.protocol.map": ("PLAINTEXT:PLAINTEXT,A:PLAINTEXT", "PLAINTEXT:TLS"),
     "listeners": ("PLAINTEXT://127.0.0.1:0", "127.0.0.1:0"),
+    "log.cleaner.dedupe.buffer.size": ("2000000", "much"),
     "log.cleanup.policy": ("compact,delete", "compact,remove"),
     "log.dir": ("/a", ""),
     "log.dirs": ("/a,/b", "/a,/a"),
@@ -50,7 +51,9 @@ def specimens(name):
     if setting.validator is not None:
         bad = {"INT": "-200000", "SHORT": "-2000", "LONG": "-3", "DOUBLE": "-1"}.get(setting.type.name, "unheard-of")
         return setting.default_text or "5", bad
-    return {"BOOLEAN": ("false", "maybe"), "INT": ("5", "five"), "LONG": ("5", "five")}[setting.type.name]
+    return {"BOOLEAN": ("false", "maybe"), "INT": ("5", "five"), "LONG": ("5", "five"), "DOUBLE": ("0.5", "half")}[
+        setting.type.name
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(ACTED_ON))

@@ -15,6 +15,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.record_batch import RecordBatch
+from storage.compaction_run import compact_log
 from storage.setting import CLUSTER_WIDE
 from support.live import START_MS, Live, batch, live
 
@@ -168,7 +169,40 @@ def segments_over(age_ms):
     return segments_of_records_of_different_age
 
 
+async def write_in_segments(broker, topic):
+    """Ten versions of one key, a segment each; the active one holds the last."""
+    for number in range(10):
+        assert (await broker.produce(topic, [(b"k", b"%d" % number * 100)])).error_code == 0
+    return broker.broker.services.logs.cleaner
+
+
+async def is_compacted_when_half_of_it_is_dirty(broker, topic):
+    cleaner = await write_in_segments(broker, topic)
+    cleaner.checkpoints[topic, 0] = 4
+    return cleaner.find_filthiest() is not None
+
+
+async def is_compacted_at_once(broker, topic):
+    cleaner = await write_in_segments(broker, topic)
+    return cleaner.find_filthiest() is not None
+
+
+async def is_compacted_for_its_age(broker, topic):
+    cleaner = await write_in_segments(broker, topic)
+    broker.clock.now_ms += 5000
+    return cleaner.find_filthiest() is not None
+
+
+async def time_that_a_tombstone_stays(broker, topic):
+    assert (await broker.produce(topic, [(b"k", None)])).error_code == 0
+    log = broker.log(topic)
+    log.roll()
+    compact_log(log, 0, 1)
+    return stored(broker, topic).delete_horizon_ms - broker.clock.now_ms
+
+
 OK = ErrorCode.NONE
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "200"}
 SMALL_SEGMENTS = {"segment.bytes": "300"}
 EFFECTS = [
     Effect(
@@ -298,6 +332,38 @@ EFFECTS = [
         0,
         1,
         SMALL_SEGMENTS,
+    ),
+    Effect(
+        {"log.cleaner.min.cleanable.ratio": "0.9"},
+        {"min.cleanable.dirty.ratio": "0.9"},
+        is_compacted_when_half_of_it_is_dirty,
+        True,
+        False,
+        COMPACTED,
+    ),
+    Effect(
+        {"log.cleaner.min.compaction.lag.ms": "1000"},
+        {"min.compaction.lag.ms": "1000"},
+        is_compacted_at_once,
+        True,
+        False,
+        COMPACTED,
+    ),
+    Effect(
+        {"log.cleaner.max.compaction.lag.ms": "1000"},
+        {"max.compaction.lag.ms": "1000"},
+        is_compacted_for_its_age,
+        False,
+        True,
+        {**COMPACTED, "min.cleanable.dirty.ratio": "1"},
+    ),
+    Effect(
+        {"log.cleaner.delete.retention.ms": "1000"},
+        {"delete.retention.ms": "1000"},
+        time_that_a_tombstone_stays,
+        24 * HOUR_MS,
+        1000,
+        COMPACTED,
     ),
     Effect({"log.retention.ms": "1000"}, {"retention.ms": "1000"}, start_after(2000), 0, 3),
     Effect({"log.retention.minutes": "1"}, {}, start_after(61_000), 0, 3),

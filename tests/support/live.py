@@ -29,6 +29,7 @@ from protocol.messages.produce import (
 )
 from protocol.record_batch_builder import RecordBatchBuilder
 from registry.embedded import EmbeddedStore
+from storage.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log import Log
 from support.broker import settings
@@ -184,6 +185,7 @@ async def live(
     clock: Clock | None = None,
     network: Network | None = None,
     restarts: bool = False,
+    new_compactor: Callable[[], Compactor] = ProcessCompactor,
 ) -> AsyncIterator[Live]:
     """A broker with these settings (Kafka's names), its clock standing still, and a connection to it.
 
@@ -196,7 +198,7 @@ async def live(
         del named[name]
     config = BrokerConfig.load(None, named)
     store = None if restarts else await EmbeddedStore.open(now_ms=clock)
-    async with Broker(config, fs=fs, now_ms=clock, network=network, store=store) as broker:
+    async with Broker(config, fs=fs, now_ms=clock, network=network, store=store, new_compactor=new_compactor) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         async with await Connection.open(host, int(port), client_id="test", request_timeout_s=20) as connection:
             await connection.negotiate()
