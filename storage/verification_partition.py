@@ -1,8 +1,9 @@
 """Checks the directory of one partition: its files, the chain of its segments, and what stands beside them.
 
 Segments follow one another without overlap. A hole between two is right only where compaction has been: the
-topic is in `cleaner-offset-checkpoint`, or batches show it. Each batch's leader epoch must be the one that
-`leader-epoch-checkpoint` gives for its offset.
+partition is in `cleaner-offset-checkpoint`, batches have lost records, or there are holes between batches as well
+(a copy of a compacted log has no other mark; what loses a file leaves none). Each batch's leader epoch must be the
+one that `leader-epoch-checkpoint` gives for its offset.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class PartitionCheck:
         cut_offset: int | None = None
         compacted = self._known.cleaned is not None or self._topic in _COMPACTED_TOPICS
         holes: list[tuple[int, int]] = []
+        gap: tuple[str, tuple[int, int]] | None = None
         for number, base in enumerate(bases):
             if base <= last_offset:
                 report.error(self._path(base), f"it begins within the segment before, which ends with {last_offset}")
@@ -98,21 +100,32 @@ class PartitionCheck:
                     raise
                 continue  # retention has removed it meanwhile
             compacted |= end.compacted
-            producers.compacted |= compacted
+            if gap is None and end.gap is not None:
+                gap = (segment.path, end.gap)
+            producers.compacted = compacted or gap is not None
             producers.segment_end(self._path(base).removesuffix(LOG_SUFFIX), whole=end.whole)
             complete &= end.whole
             cut_offset = end.cut_offset if cut_offset is None else cut_offset
             last_offset = max(last_offset, end.last_offset)
-        for first, behind in holes if not compacted else ():
-            report.error(
-                self._path(behind), f"offsets {first} to {behind - 1} are in no segment: one is missing", offset=first
-            )
+        if not compacted:
+            self._tell_holes(holes, gap)
         end_offset = max(last_offset + 1, bases[-1])
         if complete:
             producers.end(end_offset)
             self._epochs.end(end_offset)
             self._check_snapshot_names(snapshots, end_offset)
         return PartitionFacts(bases[0], end_offset, complete, cut_offset, topic_id)
+
+    def _tell_holes(self, holes: list[tuple[int, int]], gap: tuple[str, tuple[int, int]] | None) -> None:
+        if gap is not None:
+            path, (first, last) = gap
+            self._report.warning(
+                path, f"offsets {first} to {last} are in no batch: a copy of a compacted log?", offset=first
+            )
+            return
+        for first, behind in holes:
+            message = f"offsets {first} to {behind - 1} are in no segment: one is missing"
+            self._report.error(self._path(behind), message, offset=first)
 
     def _path(self, base: int) -> str:
         return f"{self._directory}/{base:020d}{LOG_SUFFIX}"
@@ -206,11 +219,14 @@ class _EpochCheck:
         cache = self._cache
         at_first, at_last = cache.epoch_for_offset(header.base_offset), cache.epoch_for_offset(header.last_offset)
         if at_first is None:
-            # Below the first entry are only records that were deleted from the start of the log.
             earliest = cache.earliest
-            start = earliest[1] if earliest is not None else None
-            if start is None or (header.last_offset >= self._log_start_offset and start > self._log_start_offset):
+            if earliest is None:
                 self._tell(header, f"epoch {epoch} of offset {header.base_offset} is missing")
+            elif header.last_offset >= self._log_start_offset < earliest[1] and epoch not in self._told:
+                # Right where records were deleted from the start and the checkpoint does not say so yet.
+                self._told.add(epoch)
+                message = f"offset {header.base_offset} is below the first entry's, {earliest[1]}: it was deleted?"
+                self._report.warning(self._path, message, offset=header.base_offset)
         elif at_first != epoch or at_last != epoch:
             self._tell(header, f"offset {header.base_offset} has epoch {epoch} in the log, {at_first} here")
 

@@ -30,13 +30,14 @@ _PROGRESS_BATCHES = 1024
 
 class SegmentEnd(NamedTuple):
     """What the next segment has to follow: last offset (base offset - 1 if empty), whether everything was read, where
-    a recovery would cut, whether compaction has left traces.
+    a recovery would cut, whether compaction has left traces, and the first offsets (from, to) that no batch has.
     """
 
     last_offset: int
     whole: bool
     cut_offset: int | None
     compacted: bool
+    gap: tuple[int, int] | None
 
 
 class SegmentCheck:
@@ -61,6 +62,7 @@ class SegmentCheck:
         self._deep = deep
         self._last_offset = base_offset - 1
         self._cut_offset: int | None = None
+        self._gap: tuple[int, int] | None = None
         self._growing = live and active
         self._active = active
         # The indexes before the size of the log: of a segment that grows they name no batch behind that.
@@ -92,7 +94,7 @@ class SegmentCheck:
                     compacted |= partial
                     visit(header, data)
                 if in_order:
-                    self._last_offset = header.last_offset
+                    self._move_to(header)
                 self._offsets.batch(header, compacted=partial)
                 self._times.batch(header)
         except CorruptRecordError as error:
@@ -104,7 +106,7 @@ class SegmentCheck:
             self._offsets.end(size)
             self._times.end(self._last_offset, active=self._active)
         report.progress()
-        return SegmentEnd(self._last_offset, whole, self._cut_offset, compacted)
+        return SegmentEnd(self._last_offset, whole, self._cut_offset, compacted, self._gap)
 
     def _is_partial(self, header: BatchHeader, data: memoryview) -> bool:
         """Whether compaction has been at the batch: records are gone, or their tombstones' time is set."""
@@ -127,6 +129,13 @@ class SegmentCheck:
         if rule is not None:
             self._error(header.position, rule, cut=True)
         return rule is None
+
+    def _move_to(self, header: BatchHeader) -> None:
+        expected = self._last_offset + 1
+        # (The offset of a message set of old is its last one.)
+        if self._gap is None and header.magic == 2 and expected < header.base_offset:
+            self._gap = (expected, header.base_offset - 1)
+        self._last_offset = header.last_offset
 
     def _check_bytes(self, header: BatchHeader, data: memoryview) -> bool:
         """Checksum, marker and, if wanted, records; False where a recovery would not take the batch."""

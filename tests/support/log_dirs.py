@@ -55,6 +55,15 @@ def copy_directory(name: str, target: Path) -> Path:
     return directory
 
 
+def copy_log_directory(name: str, target: Path) -> Path:
+    """A writable copy of a recorded log directory: `broker-0`, `epochs/broker-1`, …"""
+    shutil.copytree(LOG_DIRS / name, target, copy_function=shutil.copyfile)
+    for path in (target, *target.iterdir()):
+        if path.is_dir():
+            path.chmod(0o755)
+    return target
+
+
 def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_MS, **settings: Any) -> Log:
     """Open with Kafka's defaults, `settings` of LogConfig (snake case) and of `Log.open` (named below) aside."""
     of_open = {
