@@ -26,6 +26,7 @@ from broker.dispatcher import Dispatcher
 from broker.errors import BrokerStartError
 from broker.fetch_sessions import FetchSessions
 from broker.listener import Listener
+from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import MetadataCache, Snapshot
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
@@ -36,13 +37,14 @@ from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
 from registry.embedded import EmbeddedStore
-from registry.interface import ConnectionState
+from registry.interface import ConnectionState, Registry
 from registry.tree import ensure_persistent_paths
 from replication.replica_manager import ReplicaManager
 from storage.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log_cleaner import LogCleaner
 from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -188,6 +190,7 @@ class Broker:
             logs.producer_id_expiration_ms = self.config.producer_id_expiration_ms
             await logs.load()
             services = self._make_services(broker_id, cluster_id, logs, configs, registry)
+            self._watch_log_dirs(broker_id, services, registry)
             self.controller = Controller(
                 broker_id,
                 registry=registry,
@@ -247,6 +250,16 @@ class Broker:
         )
         return self.services
 
+    def _watch_log_dirs(self, broker_id: int, services: Services, registry: Registry) -> None:
+        registry_directory = self.config.log_dirs[0] if self._owns_store else None
+        self._log_dir_failures = failures = LogDirFailures(broker_id, registry, registry_directory)
+
+        def failed(directory: LogDirectory, keys: list[tuple[str, int]]) -> None:
+            services.replicas.log_directory_failed(keys)
+            failures.add(directory)
+
+        services.logs.on_offline = failed
+
     async def _bind(self, services: Services) -> None:
         config = self.config
         loop = asyncio.get_running_loop()
@@ -291,6 +304,7 @@ class Broker:
             self.controller.run(),
             configs.run(),
             services.logs.run(),
+            self._log_dir_failures.run(),
             _raise_when(lost),
             *(acceptor.run() for acceptor in self.acceptors.values()),
         ]

@@ -44,6 +44,7 @@ CODES: dict[type[Exception], ErrorCode] = {
     protocol.errors.UnsupportedCompressionError: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     protocol.errors.UnsupportedVersionError: ErrorCode.UNSUPPORTED_VERSION,
     # storage/
+    storage.errors.AllLogDirsFailedError: ErrorCode.KAFKA_STORAGE_ERROR,
     storage.errors.CorruptFileError: ErrorCode.KAFKA_STORAGE_ERROR,
     storage.errors.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
     storage.errors.InvalidProducerEpochError: ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -76,6 +77,7 @@ CODES: dict[type[Exception], ErrorCode] = {
     registry.errors.SessionExpiredError: ErrorCode.NOT_CONTROLLER,
     registry.errors.RegistryClosedError: ErrorCode.NOT_CONTROLLER,
     registry.errors.DataTooLargeError: ErrorCode.INVALID_REQUEST,  # settings or an assignment that fill a megabyte
+    registry.errors.RegistryFullError: ErrorCode.KAFKA_STORAGE_ERROR,
     registry.errors.RegistryStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     registry.errors.ZnodeFormatError: ErrorCode.UNKNOWN_SERVER_ERROR,  # damage that somebody has to look at
 }

@@ -17,13 +17,22 @@ from broker.broker import Broker, SessionLostError
 from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
 from broker.first_commands import first_commands
+from broker.log_dir_failures import RegistryDirectoryFailedError
 from registry.errors import RegistryError
 from storage.errors import StorageError
 from storage.setting import ConfigError
 
 logger = logging.getLogger("broker")
 
-EXPECTED = (ConfigError, BrokerStartError, SessionLostError, RegistryError, StorageError, OSError)
+EXPECTED = (
+    ConfigError,
+    BrokerStartError,
+    SessionLostError,
+    RegistryDirectoryFailedError,
+    RegistryError,
+    StorageError,
+    OSError,
+)
 """Reasons not to start or to stop that are no bug: told in one line, without a traceback."""
 
 

@@ -10,7 +10,9 @@ callers and fires the watches. So writes are applied in the order of the calls, 
 and nobody ever sees a state that a power cut could take back. Reads are served from memory and never wait.
 
 If a commit fails, the state on disk is not known any more: every caller gets RegistryStorageError, every
-session counts as expired (which stops a broker from leading), and the store takes no more work.
+session counts as expired (which stops a broker from leading), and the store takes no more work. A full disk is
+different, since nothing was written then: the callers get RegistryFullError and may try again. Only the end of a
+session cannot be refused; it happens in memory, which is enough: nobody's ephemerals outlive the process.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from registry.embedded_session import EmbeddedRegistry
 from registry.embedded_tree import Draft, Tree, new_root
-from registry.errors import RegistryClosedError, RegistryError, RegistryStorageError, SessionExpiredError
+from registry.errors import (
+    RegistryClosedError,
+    RegistryError,
+    RegistryFullError,
+    RegistryStorageError,
+    SessionExpiredError,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -45,12 +53,15 @@ class RunBlocking(Protocol):
 class _Write:
     """One queued write: what to do on a draft, for which session, and who waits for it."""
 
-    __slots__ = ("apply", "error", "future", "result", "session_id")
+    __slots__ = ("apply", "ends_session", "error", "future", "result", "session_id")
 
-    def __init__(self, session_id: int, apply: Callable[[Draft], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, session_id: int, apply: Callable[[Draft], Any], future: asyncio.Future[Any], ends_session: bool
+    ) -> None:
         self.session_id = session_id
         self.apply = apply
         self.future = future
+        self.ends_session = ends_session
         self.result: Any = None
         self.error: RegistryError | None = None
 
@@ -142,7 +153,7 @@ class EmbeddedStore:
         self._sessions[self._last_session_id] = registry
         return self._last_session_id
 
-    def write(self, session_id: int, apply: Callable[[Draft], T]) -> asyncio.Future[T]:
+    def write(self, session_id: int, apply: Callable[[Draft], T], *, ends_session: bool = False) -> asyncio.Future[T]:
         """Queue a write for a session; the future has its result once it is durable and visible.
 
         `apply` either changes the draft and returns, or raises a RegistryError and leaves it alone.
@@ -151,7 +162,7 @@ class EmbeddedStore:
         if self._failure is not None:
             future.set_exception(self._failure)
             return future
-        self._queue.append(_Write(session_id, apply, future))
+        self._queue.append(_Write(session_id, apply, future, ends_session))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_queue(), name="embedded registry writer")
         return future
@@ -161,12 +172,15 @@ class EmbeddedStore:
 
         def apply(draft: Draft) -> None:
             self._ended.append(self._sessions.pop(session_id))
-            for path in sorted(self._tree.ephemerals(session_id).union(draft.changes)):
-                node = draft.get(path)
-                if node is not None and node.ephemeral_owner == session_id:
-                    draft.remove(path)
+            self._remove_ephemerals(session_id, draft)
 
-        return self.write(session_id, apply)
+        return self.write(session_id, apply, ends_session=True)
+
+    def _remove_ephemerals(self, session_id: int, draft: Draft) -> None:
+        for path in sorted(self._tree.ephemerals(session_id).union(draft.changes)):
+            node = draft.get(path)
+            if node is not None and node.ephemeral_owner == session_id:
+                draft.remove(path)
 
     async def _write_queue(self) -> None:
         try:
@@ -190,6 +204,8 @@ class EmbeddedStore:
             file = self._file
             if file is not None and draft.changes:
                 await self._runner(lambda: file.write(draft.changes, draft.zxid))
+        except RegistryFullError as error:
+            draft = self._refuse(group, error)
         except BaseException:
             self._queue = group + self._queue  # for _fail to answer
             raise
@@ -201,6 +217,17 @@ class EmbeddedStore:
             write.answer()
         for registry in self._sessions.values():
             registry.changed(changes)
+
+    def _refuse(self, group: list[_Write], error: RegistryFullError) -> Draft:
+        """There was no room for a group: what happens of it is that sessions end."""
+        draft = Draft(self._tree.get, self._tree.zxid, self._now_ms())
+        for write in group:
+            if write.ends_session:
+                draft.zxid += 1
+                self._remove_ephemerals(write.session_id, draft)
+            elif write.error is None:
+                write.error = error
+        return draft
 
     def _apply(self, write: _Write, draft: Draft) -> None:
         if write.session_id not in self._sessions:

@@ -18,7 +18,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from registry.embedded_tree import Draft, Tree, TreeNode, new_root
-from registry.errors import RegistryCorruptError, RegistryInUseError, RegistryStorageError
+from registry.errors import RegistryCorruptError, RegistryFullError, RegistryInUseError, RegistryStorageError
 from registry.interface import OPEN_ACL, Acl
 from registry.paths import parent_of
 
@@ -69,7 +69,11 @@ class RegistryFile:
         return file, tree
 
     def write(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
-        """Make changes durable, all or none. Raises RegistryStorageError."""
+        """Make changes durable, all or none.
+
+        Raises RegistryFullError where there was no room: nothing has changed then. Raises RegistryStorageError for
+        everything else: then nobody knows.
+        """
         execute = self._connection.execute
         try:
             execute("BEGIN")
@@ -81,7 +85,18 @@ class RegistryFile:
             execute("UPDATE meta SET value = ? WHERE name = 'zxid'", (zxid,))
             execute("COMMIT")
         except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL and self._rolled_back():
+                raise RegistryFullError(f"{self.path}: the disk is full") from error
             raise RegistryStorageError(f"{self.path}: a write failed: {error}") from error
+
+    def _rolled_back(self) -> bool:
+        """Undo the transaction, unless SQLite has done so itself. Pages that it wrote to the WAL are not part of it."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            return False
+        return True
 
     def close(self) -> None:
         """Close the file; what was not committed is rolled back."""
@@ -142,6 +157,8 @@ class RegistryFile:
             return RegistryInUseError(f"{self.path}: another process has the registry open")
         if isinstance(error, sqlite3.OperationalError):
             return RegistryStorageError(f"{self.path}: cannot be opened: {error}")
+        if isinstance(error, RegistryFullError):
+            return RegistryStorageError(f"{error}: the registry cannot be opened")
         if isinstance(error, (sqlite3.DatabaseError, ValueError, TypeError)):
             return RegistryCorruptError(f"{self.path}: not a registry: {error}")
         return error

@@ -94,6 +94,10 @@ class RegistryStorageError(RegistryError):
     """The embedded registry could not make a write durable; it takes no more work from then on."""
 
 
+class RegistryFullError(RegistryError):
+    """The disk of the embedded registry is full: the write was not applied, and may be tried again."""
+
+
 class ZnodeFormatError(RegistryError):
     """A znode's content breaks the rule that Kafka has for its path."""
 

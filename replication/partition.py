@@ -43,6 +43,7 @@ class Partition:
 
     __slots__ = (
         "controller_epoch",
+        "is_offline",
         "isr",
         "leader_epoch",
         "leader_epoch_start_offset",
@@ -63,7 +64,9 @@ class Partition:
         self.partition = partition
         self.topic_id = topic_id
         self.log: Log | None = None
-        """None while the log directory that holds it is offline."""
+        """None while there is none to serve: its directory is offline, or there is no room to begin one."""
+        self.is_offline = False
+        """True once the log directory that holds it has failed: until the next start."""
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -123,6 +126,25 @@ class Partition:
         self.log = log
         self.sync = None
 
+    def wait_for_room(
+        self,
+        *,
+        leader_id: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        controller_epoch: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+    ) -> None:
+        """Know what the controller wants, without a log to do it with: every request is refused."""
+        self._assume(leader_id, leader_epoch, partition_epoch, controller_epoch, replicas, isr)
+
+    def go_offline(self) -> None:
+        """The log directory has failed: every request is refused from now on."""
+        self.log = None
+        self.sync = None
+        self.is_offline = True
+
     def _assume(
         self,
         leader_id: int,
@@ -149,7 +171,8 @@ class Partition:
         self.check_leader_epoch(current_leader_epoch)
         log = self.log
         if log is None:
-            raise LogDirOfflineError(f"the log directory of {self.topic}-{self.partition} is offline")
+            state = "is offline" if self.is_offline else "has no room for it"
+            raise LogDirOfflineError(f"the log directory of {self.topic}-{self.partition} {state}")
         if self.sync is None:
             raise NotLeaderOrFollowerError(f"broker {self.leader_id} leads {self.topic}-{self.partition}")
         return log

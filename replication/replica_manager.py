@@ -3,6 +3,10 @@
 The controller's word is law and arrives only as LeaderAndIsr and StopReplica requests. A request of a replaced
 controller (an older controller epoch) is refused whole; a partition state with an older leader epoch than ours is
 refused by itself.
+
+What was in a log directory that has failed is refused with LogDirOfflineError, also to the controller, which then gives
+the partition to somebody else. A partition for which there is no room to begin a log is no such case: the controller's
+word stands, and is carried out as soon as there is room.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from replication.errors import (
 from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
 from replication.partition import NO_EPOCH, NO_LEADER, Partition
 from replication.purgatory import Purgatory
-from storage.errors import StorageError
+from storage.errors import LogDirIOError, StorageError
 from storage.log import Log
 from storage.log_append import LogAppendInfo
 from storage.log_config import LogConfig
@@ -58,6 +62,8 @@ class ReplicaManager:
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
         self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
+        self._without_room: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
+        logs.dirs.on_room = self._begin_logs
 
     # -- clients ---------------------------------------------------------------------------------------------------
 
@@ -180,6 +186,8 @@ class ReplicaManager:
             raise InconsistentTopicIdError(
                 f"{topic} has the id {uuid_to_string(partition.topic_id)}, not {uuid_to_string(topic_id)}"
             )
+        if partition.is_offline:
+            raise LogDirOfflineError(f"the log directory of {topic}-{state.partition_index} is offline")
         if state.leader_epoch <= partition.leader_epoch:
             if state.leader_epoch == partition.leader_epoch and partition.topic_id == ZERO_UUID != topic_id:
                 partition.topic_id = topic_id  # the controller has learnt to use topic ids
@@ -192,8 +200,19 @@ class ReplicaManager:
         if partition.topic_id == ZERO_UUID:
             partition.topic_id = topic_id
         self.partitions[key] = partition
-        log = self._log_of(partition)
-        if state.leader == self.broker_id:
+        self._assume_role(partition, state, self._log_of(partition, state, topic_id))
+
+    def _assume_role(self, partition: Partition, state: LeaderAndIsrPartitionState, log: Log | None) -> None:
+        if log is None:
+            partition.wait_for_room(
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                controller_epoch=state.controller_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+            )
+        elif state.leader == self.broker_id:
             partition.make_leader(
                 log,
                 broker_id=self.broker_id,
@@ -214,22 +233,53 @@ class ReplicaManager:
                 isr=state.isr,
             )
 
-    def _log_of(self, partition: Partition) -> Log:
+    def _log_of(self, partition: Partition, state: LeaderAndIsrPartitionState, topic_id: bytes) -> Log | None:
+        """The partition's log, begun where there is none; None while there is no room for that.
+
+        Where a directory is offline only a new partition gets one: an older one may have its log there. Raises
+        LogDirOfflineError, StorageError.
+        """
+        key = (partition.topic, partition.partition)
+        self._without_room.pop(key, None)
         if partition.log is not None:
             return partition.log
-        topic_id = None if partition.topic_id == ZERO_UUID else partition.topic_id
-        config = self._topic_config(partition.topic)
+        dirs = self.logs.dirs
+        if not state.is_new and self.logs.get(*key) is None and len(dirs.online) < len(dirs.all):
+            partition.go_offline()
+            raise LogDirOfflineError(f"{key[0]}-{key[1]} may be in a log directory that is offline")
+        known_id = None if partition.topic_id == ZERO_UUID else partition.topic_id
         try:
-            return self.logs.get_or_create(partition.topic, partition.partition, topic_id, config)
-        except OSError as error:
-            raise LogDirOfflineError(
-                f"the log of {partition.topic}-{partition.partition} cannot be created: {error}"
-            ) from error
+            return self.logs.get_or_create(*key, known_id, self._topic_config(partition.topic))
+        except LogDirIOError as error:
+            if error.is_fatal:
+                partition.go_offline()
+            if not error.is_disk_full:
+                raise
+            self._without_room[key] = (topic_id, state)
+            return None
+
+    def _begin_logs(self) -> None:
+        """There is room again: do what the controller wanted meanwhile."""
+        for key, (topic_id, state) in list(self._without_room.items()):
+            partition = self.partitions[key]
+            try:
+                self._assume_role(partition, state, self._log_of(partition, state, topic_id))
+            except (ReplicationError, StorageError) as error:
+                logger.warning("%s-%d still has no log: %s", *key, error)
+            self._check(key)
+
+    def log_directory_failed(self, keys: Iterable[TopicPartition]) -> None:
+        """Stop serving partitions whose logs are in a directory that has failed; who waits for them hears of it."""
+        for key in keys:
+            partition = self.partitions.get(key)
+            if partition is not None:
+                partition.go_offline()
+                self._check(key)
 
     async def stop_replica(self, topic: str, partition: int, leader_epoch: int, *, delete: bool) -> None:
         """Stop serving a replica, and delete its log where the controller says so.
 
-        Raises FencedLeaderEpochError for a leader epoch older than ours.
+        Raises FencedLeaderEpochError for a leader epoch older than ours, LogDirOfflineError, LogDirIOError.
         """
         key = (topic, partition)
         found = self.partitions.get(key)
@@ -239,6 +289,9 @@ class ReplicaManager:
             and leader_epoch < found.leader_epoch
         ):
             raise FencedLeaderEpochError(f"leader epoch {leader_epoch} is older than {found.leader_epoch}")
+        if found is not None and found.is_offline:
+            raise LogDirOfflineError(f"the log directory of {topic}-{partition} is offline")
+        self._without_room.pop(key, None)
         if found is not None and not delete:
             found.make_follower(
                 found.log,
@@ -253,7 +306,13 @@ class ReplicaManager:
             self.partitions.pop(key, None)
         self._check(key)
         if delete and self.logs.get(topic, partition) is not None:
-            await self.logs.delete(topic, partition)
+            try:
+                await self.logs.delete(topic, partition)
+            except LogDirIOError as error:
+                if error.is_fatal and found is not None:  # it may be there again at the next start: it is not deleted
+                    found.go_offline()
+                    self.partitions[key] = found
+                raise
 
     def topic_config_changed(self, topic: str) -> None:
         """Apply the topic's settings to the logs that are here."""

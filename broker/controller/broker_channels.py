@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from broker.config import BrokerConfig
@@ -20,6 +21,7 @@ from broker.controller.requests import (
     RequestBuilder,
 )
 from client.network import Network
+from protocol.message import Message
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ class BrokerChannels:
         self._config = config
         self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name)
         self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
+        self.on_leader_and_isr: Callable[[int, int, Message], None] = lambda broker_id, broker_epoch, answer: None
+        """Hears the answers to LeaderAndIsr: broker id, broker epoch, answer."""
 
     # -- who is there ----------------------------------------------------------------------------------------------
 
@@ -90,7 +94,8 @@ class BrokerChannels:
         if entry is not None:
             request = self._requests.leader_and_isr(broker_id, keys, new=new, full=full)
             if request.topic_states or full:
-                entry[0].send(request, LEADER_AND_ISR_VERSION)
+                heard = partial(self.on_leader_and_isr, broker_id, request.broker_epoch)
+                entry[0].send(request, LEADER_AND_ISR_VERSION, heard)
 
     def update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:
         """Send who is alive and the states of `keys`."""

@@ -48,6 +48,8 @@ class ControllerContext:
         self.unreadable: set[TopicPartition] = set()
         """Partitions whose state znode breaks Kafka's rules: left alone until somebody has repaired it."""
         self.unreadable_topics: set[str] = set()
+        self.offline_dirs: dict[int, set[TopicPartition]] = {}
+        """By live broker: its replicas that are in log directories that have failed."""
 
     def epoch_check(self) -> Check:
         """What makes a transaction fail where another controller has been elected."""
@@ -86,9 +88,21 @@ class ControllerContext:
         return [
             key
             for key, leadership in self.leaderships.items()
-            if leadership.state.leader not in self.brokers and key[0] not in self.deleting
+            if not self.is_online(leadership.state.leader, key) and key[0] not in self.deleting
             if key not in self.unreadable
         ]
+
+    def is_online(self, broker_id: int, key: TopicPartition) -> bool:
+        """Whether a broker is alive and the log directory of its replica has not failed."""
+        return broker_id in self.brokers and key not in self.offline_dirs.get(broker_id, ())
+
+    def online_replicas(self, key: TopicPartition) -> list[int]:
+        """The replicas of a partition that could lead it."""
+        return [replica for replica in self.replicas(key) if self.is_online(replica, key)]
+
+    def partitions_on(self, broker_id: int) -> list[TopicPartition]:
+        """The partitions that a broker has a replica of."""
+        return [key for key in self.all_partitions() if broker_id in self.replicas(key)]
 
     def forget(self, topic: str) -> None:
         """The topic does not exist any more."""
@@ -100,7 +114,9 @@ class ControllerContext:
         for key in [key for key in self.leaderships if key[0] == topic and is_gone(key[1])]:
             del self.leaderships[key]
         self.unreadable -= {key for key in self.unreadable if key[0] == topic and is_gone(key[1])}
+        for keys in self.offline_dirs.values():
+            keys -= {key for key in keys if key[0] == topic and is_gone(key[1])}
 
     def offline_replicas(self, key: TopicPartition) -> list[int]:
-        """Replicas on brokers that are not alive."""
-        return [replica for replica in self.replicas(key) if replica not in self.brokers]
+        """Replicas on brokers that are not alive, and in log directories that have failed."""
+        return [replica for replica in self.replicas(key) if not self.is_online(replica, key)]

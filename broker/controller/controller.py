@@ -19,7 +19,8 @@ from functools import partial
 
 from broker.config import BrokerConfig
 from broker.controller.broker_channels import BrokerChannels
-from broker.controller.context import ControllerContext, LiveBroker
+from broker.controller.context import ControllerContext, LiveBroker, TopicPartition
+from broker.controller.log_dir_events import LogDirEvents
 from broker.controller.partitions import PartitionLeaders
 from broker.controller.topic_deletion import TopicDeletion
 from client.network import Network
@@ -32,15 +33,18 @@ from registry.errors import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    RegistryFullError,
     SessionExpiredError,
     ZnodeFormatError,
 )
 from registry.interface import Create, Registry, Set, Stat, Watch
+from registry.notification_znodes import LogDirEventNotificationsZnode
 from registry.topic_znodes import TopicsZnode, TopicZnode
 
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.1
+FULL_BACKOFF_S = 1.0
 
 Event = Callable[[], Awaitable[None]]
 
@@ -48,6 +52,8 @@ ELECTION = "election"
 BROKERS = "brokers"
 TOPICS = "topics"
 DELETIONS = "deletions"
+LOG_DIRS = "log directories"
+ANSWERS = "answers"
 
 
 class Controller:
@@ -76,9 +82,12 @@ class Controller:
         self._watches: list[Watch] = []
         self._topic_watches: dict[str, Watch] = {}
         self._newcomers: set[int] = set()  # live brokers that have not been told what they lead
+        self._lost: set[TopicPartition] = set()  # partitions with a replica that is newly offline
         self._tasks: asyncio.TaskGroup | None = None
         self._channels = BrokerChannels(broker_id, self.context, network=network, config=config)
         self._leaders = PartitionLeaders(registry, self.context, config, topic_overrides)
+        self._log_dirs = LogDirEvents(registry, self.context, partial(self._notice, ANSWERS, self._answered))
+        self._channels.on_leader_and_isr = self._log_dirs.heard
         self._deletion = TopicDeletion(registry, self.context, config, self._channels, self._notice_deletions)
 
     # -- the queue -------------------------------------------------------------------------------------------------
@@ -126,6 +135,10 @@ class Controller:
                 return
             logger.info("%s: the tree changed meanwhile, or the answer was lost (%s): looking again", name, error)
             await asyncio.sleep(RETRY_BACKOFF_S)
+            self._notice(name, event)
+        except RegistryFullError as error:
+            logger.warning("%s: nothing can be decided (%s): looking again", name, error)
+            await asyncio.sleep(FULL_BACKOFF_S)
             self._notice(name, event)
 
     # -- election --------------------------------------------------------------------------------------------------
@@ -196,6 +209,8 @@ class Controller:
             self._watch_children(BrokerIdsZnode.TEMPLATE, BROKERS, self._brokers_changed)
             self._watch_children(TopicsZnode.TEMPLATE, TOPICS, self._topics_changed)
             self._watch_children(DeleteTopicsZnode.path(), DELETIONS, self._deletions_changed)
+            self._watch_children(LogDirEventNotificationsZnode.path(), LOG_DIRS, self._log_dirs_failed)
+            await self._log_dirs.remove(await self._log_dirs.read())  # everybody is told everything below, and answers
             await self._deletion.read()
             await self._read_topics()
             await self._leaders.read_states(context.all_partitions())
@@ -225,7 +240,9 @@ class Controller:
             del self._events[name]
         self._channels.stop_all()
         self._newcomers.clear()
+        self._lost.clear()
         self._leaders.clear()
+        self._log_dirs.clear()
         self._deletion.clear()
         self.context.clear()
 
@@ -257,6 +274,7 @@ class Controller:
         gone = {broker_id for broker_id in before if before[broker_id] != after.get(broker_id)}
         for broker_id in gone:
             self._channels.stop(broker_id)
+            self._log_dirs.broker_gone(broker_id)
         self._newcomers -= gone
         if gone:  # also those that are back already: what they led had no leader in between
             self.context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
@@ -338,6 +356,28 @@ class Controller:
                 self._channels.leader_and_isr(broker_id, everything, new=new, full=True)
             self._channels.update_metadata(newcomers, everything)
         self._channels.announce(changed, new=new, except_to=newcomers)
+
+    # -- log directories -------------------------------------------------------------------------------------------
+
+    async def _log_dirs_failed(self) -> None:
+        """Ask the brokers that say so what they have lost."""
+        events = await self._log_dirs.read()
+        for broker_id in sorted(set(events.values()) & self.context.brokers.keys()):
+            logger.info("broker %d has a failed log directory", broker_id)
+            self._channels.leader_and_isr(broker_id, self.context.partitions_on(broker_id), new=())
+        await self._log_dirs.remove(events)
+
+    async def _answered(self) -> None:
+        """Brokers have said which of their replicas they have lost: have others lead, and tell who cannot."""
+        self._lost |= self._log_dirs.take_answers()
+        if not self._lost:
+            return
+        await self._leaders.elect_for_lost()
+        self._tell()
+        lost, self._lost = self._lost, set()
+        self._channels.update_metadata(self.context.brokers, sorted(lost))
+
+    # -- deletions -------------------------------------------------------------------------------------------------
 
     async def _deletions_changed(self) -> None:
         await self._deletion.read()

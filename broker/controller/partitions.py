@@ -103,7 +103,7 @@ class PartitionLeaders:
         for key in self._context.without_state():
             if key[0] in self._context.deleting or key in self._context.unreadable:
                 continue
-            elected = elect_for_new_partition(self._context.replicas(key), self._context.brokers)
+            elected = elect_for_new_partition(self._context.replicas(key), self._context.online_replicas(key))
             if elected is None:
                 logger.warning("%s-%d has no live replica: it stays without a leader", *key)
                 continue
@@ -113,7 +113,7 @@ class PartitionLeaders:
         await self._create(states)
 
     async def elect_for_lost(self) -> None:
-        """Elect where the leader is gone."""
+        """Elect where the leader is gone, or its log directory."""
         states: dict[TopicPartition, PartitionStateZnode] = {}
         await self.read_states(self._context.without_live_leader())
         for key in self._context.without_live_leader():
@@ -130,9 +130,9 @@ class PartitionLeaders:
         await self._set(states)
 
     async def _elect_after_loss(self, key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
-        replicas, live = self._context.replicas(key), self._context.brokers
+        replicas, live = self._context.replicas(key), self._context.online_replicas(key)
         elected = elect_after_loss(replicas, state.isr, live, unclean=False)
-        if elected is None and any(replica in live for replica in replicas):
+        if elected is None and live:
             overrides = await self._topic_overrides(key[0])
             unclean = self._config.log_config(overrides).unclean_leader_election_enable
             elected = elect_after_loss(replicas, state.isr, live, unclean=unclean)

@@ -14,6 +14,7 @@ from functools import partial
 from broker.config import BrokerConfig
 from broker.controller.broker_channels import BrokerChannels
 from broker.controller.context import ControllerContext, TopicPartition
+from protocol.error_codes import ErrorCode
 from protocol.message import Message
 from registry.admin_znodes import DeleteTopicsZnode, DeleteTopicZnode
 from registry.config_znodes import TopicConfigZnode
@@ -24,6 +25,7 @@ from registry.topic_znodes import TopicZnode
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 1.0
+STORAGE_BACKOFF_S = 30.0
 
 
 class TopicDeletion:
@@ -101,6 +103,12 @@ class TopicDeletion:
         if asked is None:
             return  # it was taken back meanwhile
         partition_errors = getattr(answer, "partition_errors", [])
+        if any(one.error_code == ErrorCode.KAFKA_STORAGE_ERROR for one in partition_errors):
+            # Offline until that broker is started again, most likely: it registers anew then, and is asked at once.
+            logger.warning("broker %d has replicas of %s in a log directory that failed or is full", broker_id, topic)
+            asked.pop(broker_id, None)
+            self._look_again(STORAGE_BACKOFF_S)
+            return
         if getattr(answer, "error_code", 0) or any(one.error_code for one in partition_errors):
             logger.error("broker %d could not delete its replicas of %s: %r", broker_id, topic, answer)
             asked.pop(broker_id, None)

@@ -19,7 +19,6 @@ NEVER_ANSWERED = {
     storage.errors.CompactionAbortedError: "no request compacts",
     storage.errors.UncleanableLogError: "no request compacts",
     storage.errors.LogDirLockedError: "keeps the broker from starting",
-    storage.errors.AllLogDirsFailedError: "ends the broker",
     storage.errors.InconsistentBrokerIdError: "keeps the broker from starting",
     storage.errors.InconsistentClusterIdError: "keeps the broker from starting",
     storage.errors.InvalidLogDirectoryNameError: "raised while logs are loaded, before the listeners are open",

@@ -19,6 +19,7 @@ from registry.errors import (
     RegistryClosedError,
     RegistryCorruptError,
     RegistryError,
+    RegistryFullError,
     RegistryInUseError,
     RegistryStorageError,
     SessionExpiredError,
@@ -321,12 +322,46 @@ async def test_a_failed_commit_ends_everything(tmp_path, calls):
         assert sorted(store.tree.nodes) == ["/", "/kept"]
 
 
-async def test_a_full_disk_is_reported(tmp_path, open_file):
+async def test_a_write_that_finds_no_room_changes_nothing_and_may_be_tried_again(tmp_path, open_file):
     file, tree = open_file(tmp_path / "registry.sqlite")
     file._connection.execute("PRAGMA max_page_count = 8")
     node = tree.node("/")._replace(data=bytes(1 << 20))
-    with pytest.raises(RegistryStorageError, match="full"):
+    with pytest.raises(RegistryFullError, match="full"):
         file.write({"/a": node}, 1)
+    file._connection.execute("PRAGMA max_page_count = 8000")
+    file.write({"/b": node}, 2)
+    file.close()
+    async with opened(tmp_path / "registry.sqlite") as store:
+        assert sorted(store.tree.nodes) == ["/", "/b"]
+        assert store.tree.zxid == 2
+
+
+async def test_a_store_lives_on_a_full_disk(tmp_path):
+    """What cannot be written is refused, reads go on, sessions end, and later writes are kept."""
+    path = tmp_path / "registry.sqlite"
+    async with opened(path) as store:
+        registry, other, observer = [await connected(store) for _ in range(3)]
+        await registry.create("/before", b"1")
+        await other.create("/ephemeral", ephemeral=True)
+        store._file._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(RegistryFullError, match=r"registry\.sqlite"):
+            await registry.create("/refused", bytes(100_000))
+        assert registry.state is ConnectionState.CONNECTED
+        assert await registry.get("/before") == (b"1", store.tree.node("/before").stat())
+        with pytest.raises(NoNodeError):  # an error of its own comes first
+            await registry.set("/missing", bytes(100_000))
+        await asyncio.gather(other.close(), asyncio.wait_for(_refused(observer), 10))
+        assert await observer.exists("/ephemeral") is None
+        store._file._connection.execute("PRAGMA max_page_count = 10000")
+        await registry.create("/after", bytes(100_000))
+        assert await observer.children("/") == ["after", "before"]
+    async with opened(path) as store:
+        assert sorted(store.tree.nodes) == ["/", "/after", "/before"]
+
+
+async def _refused(registry):
+    with pytest.raises(RegistryFullError):
+        await registry.create("/large", bytes(200_000))
 
 
 async def test_a_caller_that_gives_up_does_not_stop_its_write(tmp_path):

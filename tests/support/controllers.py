@@ -9,7 +9,12 @@ from broker.config import BrokerConfig
 from broker.controller import broker_channels
 from broker.controller.controller import Controller
 from client.network import AsyncioNetwork
-from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest
 from registry.admin_znodes import DeleteTopicZnode
@@ -22,6 +27,7 @@ from registry.tree import ensure_persistent_paths
 from support.broker import settings, until
 
 NOW_MS = 1_700_000_000_000
+STORAGE_ERROR = 56
 ID = bytes(range(1, 17))
 
 
@@ -54,13 +60,41 @@ class NotingChannel:
     def send(self, request, version, on_answer=None):
         request.encode(version)  # it can be
         self.cluster.said.append((self.broker_id, request))
-        if on_answer is not None:
+        if isinstance(request, LeaderAndIsrRequest):
+            asyncio.get_running_loop().call_soon(on_answer, self._leader_and_isr_answer(request))
+        elif on_answer is not None:
             self.cluster.unanswered.append((self.broker_id, request, on_answer))
             if self.cluster.obeys:
                 asyncio.get_running_loop().call_soon(self.cluster.answer, 0)
 
+    def _leader_and_isr_answer(self, request):
+        """What a broker answers that has lost `cluster.lost`."""
+        lost = self.cluster.lost.get(self.broker_id, ())
+        return LeaderAndIsrResponse(
+            topics=[
+                LeaderAndIsrTopicError(
+                    topic_id=topic.topic_id,
+                    partition_errors=[
+                        LeaderAndIsrPartitionError(
+                            partition_index=state.partition_index,
+                            error_code=STORAGE_ERROR if (topic.topic_name, state.partition_index) in lost else 0,
+                        )
+                        for state in topic.partition_states
+                    ],
+                )
+                for topic in request.topic_states
+            ]
+        )
+
     async def run(self):
         await asyncio.Event().wait()
+
+
+def _offline(request, topic, partition):
+    for one in request.topic_states:
+        for state in one.partition_states:
+            if (one.topic_name, state.partition_index) == (topic, partition):
+                yield list(state.offline_replicas)
 
 
 class Member:
@@ -78,6 +112,7 @@ class Cluster:
     def __init__(self, monkeypatch, tmp_path, **overrides):
         self.said = []
         self.unanswered = []
+        self.lost = {}
         self.obeys = True
         self.members = {}
         self.unclean_topics = set()
@@ -227,6 +262,11 @@ class Cluster:
                     if (one.topic_name, state.partition_index) == (topic, partition):
                         last = state.leader
         return last
+
+    def offline(self, broker_id, topic, partition=0):
+        """The last offline replicas of a partition that a broker has got by UpdateMetadata."""
+        told = [one for r in self.told(broker_id, UpdateMetadataRequest) for one in _offline(r, topic, partition)]
+        return told[-1] if told else None
 
     def live(self, broker_id):
         """The live brokers, as a broker was told last."""

@@ -63,7 +63,7 @@ async def test_a_replica_that_could_not_be_deleted_is_asked_for_again(cluster, c
     await cluster.delete("t")
     for _ in range(3):
         await until(lambda: cluster.unanswered, "it is asked")
-        cluster.answer(56)
+        cluster.answer(-1)
     await until(lambda: cluster.unanswered, "it is asked")
     cluster.answer(0)
     await until(lambda: not cluster.traces("t"), "it is gone")

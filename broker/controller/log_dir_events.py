@@ -1,0 +1,111 @@
+"""Log directories that fail: what brokers say of them, and which replicas are gone with them.
+
+A broker with a failed directory makes a znode under /log_dir_event_notification. The controller then sends it the
+states of all its partitions once more, and it answers KAFKA_STORAGE_ERROR for those that it has lost (KIP-112). So it
+does at any LeaderAndIsr, for example the first one after a start with a directory that cannot be used. A replica is
+offline until the broker says otherwise, or registers anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from broker.controller.context import ControllerContext, TopicPartition
+from protocol.error_codes import ErrorCode
+from protocol.message import Message
+from protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from registry.errors import NoNodeError, ZnodeFormatError
+from registry.interface import Delete, Registry
+from registry.notification_znodes import LogDirEventNotificationsZnode, LogDirEventNotificationZnode
+
+logger = logging.getLogger(__name__)
+
+
+class LogDirEvents:
+    """Reads the notifications, and keeps `context.offline_dirs`."""
+
+    def __init__(self, registry: Registry, context: ControllerContext, notice_answers: Callable[[], None]) -> None:
+        """notice_answers: have the controller `take_answers`."""
+        self._registry = registry
+        self._context = context
+        self._notice_answers = notice_answers
+        self._answers: list[tuple[int, int, LeaderAndIsrResponse]] = []
+
+    def clear(self) -> None:
+        """Another term begins: every broker is asked about everything."""
+        self._answers.clear()
+
+    def broker_gone(self, broker_id: int) -> None:
+        """What it has lost it may have again when it comes back."""
+        self._context.offline_dirs.pop(broker_id, None)
+
+    # -- notifications ---------------------------------------------------------------------------------------------
+
+    async def read(self) -> dict[str, int]:
+        """The notifications: path, and the broker that made it (-1 where nobody can tell)."""
+        parent = LogDirEventNotificationsZnode.path()
+        try:
+            names = await self._registry.children(parent)
+        except NoNodeError:
+            return {}
+        events = {}
+        for name in sorted(names):
+            path = f"{parent}/{name}"
+            try:
+                events[path] = LogDirEventNotificationZnode.decode((await self._registry.get(path))[0], path).broker
+            except NoNodeError:
+                continue
+            except ZnodeFormatError as error:
+                logger.error("a notification is thrown away: %s", error)
+                events[path] = -1
+        return events
+
+    async def remove(self, paths: Iterable[str]) -> None:
+        """Delete notifications that have been acted on. Raises BadVersionError where another controller took over."""
+        for path in paths:
+            if await self._registry.exists(path) is not None:
+                await self._registry.multi([self._context.epoch_check(), Delete(path)])
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def heard(self, broker_id: int, broker_epoch: int, answer: Message) -> None:
+        """A broker has answered a LeaderAndIsr."""
+        assert isinstance(answer, LeaderAndIsrResponse)
+        if answer.error_code == ErrorCode.NONE and (answer.topics or answer.partition_errors):
+            self._answers.append((broker_id, broker_epoch, answer))
+            self._notice_answers()
+
+    def take_answers(self) -> set[TopicPartition]:
+        """Take over what brokers have answered: the partitions that have lost a replica since."""
+        context = self._context
+        lost: set[TopicPartition] = set()
+        answers, self._answers = self._answers, []
+        for broker_id, broker_epoch, answer in answers:
+            broker = context.brokers.get(broker_id)
+            if broker is None or broker.epoch != broker_epoch:
+                continue
+            offline = context.offline_dirs.get(broker_id, set())
+            for key, code in self._codes(answer):
+                if code == ErrorCode.KAFKA_STORAGE_ERROR and key not in offline:
+                    offline.add(key)
+                    lost.add(key)
+                elif code == ErrorCode.NONE:
+                    offline.discard(key)
+            if offline:
+                context.offline_dirs[broker_id] = offline
+            else:
+                context.offline_dirs.pop(broker_id, None)
+        if lost:
+            logger.warning("replicas are offline with their log directories: %s", sorted(lost))
+        return lost
+
+    def _codes(self, answer: LeaderAndIsrResponse) -> list[tuple[TopicPartition, int]]:
+        names = {znode.topic_id: name for name, znode in self._context.topics.items()}
+        by_id = [
+            ((names[topic.topic_id], one.partition_index), one.error_code)
+            for topic in answer.topics
+            if topic.topic_id in names
+            for one in topic.partition_errors
+        ]
+        return by_id + [((one.topic_name, one.partition_index), one.error_code) for one in answer.partition_errors]
