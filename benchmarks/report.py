@@ -30,7 +30,7 @@ def table(results: Results) -> tuple[str, bool]:
     return "\n".join(lines), all(kept)
 
 
-def _row(cells: list[str]) -> str:
+def row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
@@ -41,8 +41,8 @@ def _ratio(value: float, base: float | None, limit: float, kept: list[bool]) -> 
     return f"{value / base:.2f}{'' if kept[-1] else ' **over**'} (≤ {limit})"
 
 
-def _heading(title: str, columns: list[str]) -> list[str]:
-    return ["", f"**{title}**", "", _row(columns), _row(["---"] + ["---:"] * (len(columns) - 1))]
+def heading(title: str, columns: list[str]) -> list[str]:
+    return ["", f"**{title}**", "", row(columns), row(["---"] + ["---:"] * (len(columns) - 1))]
 
 
 def _throughput(cases: Results, kept: list[bool]) -> list[str]:
@@ -55,7 +55,7 @@ def _throughput(cases: Results, kept: list[bool]) -> list[str]:
         for name, one in servers.items():
             value = cpu_per_gb(one)
             rows.append(
-                _row(
+                row(
                     [
                         f"{case}: {name}",
                         f"{value:.3f}",
@@ -67,7 +67,7 @@ def _throughput(cases: Results, kept: list[bool]) -> list[str]:
                 )
             )
     columns = ["full speed, acks 1", "CPU-s/GB", "MB/s", "requests", "RSS MB", "CPU to floor"]
-    return [*_heading("Throughput (GB and MB of record values)", columns), *rows] if rows else []
+    return [*heading("Throughput (GB and MB of record values)", columns), *rows] if rows else []
 
 
 def _small(cases: Results, kept: list[bool]) -> list[str]:
@@ -78,7 +78,7 @@ def _small(cases: Results, kept: list[bool]) -> list[str]:
         each = one["cpu_s"] / one["requests"] * 1e6
         base = floor and floor["cpu_s"] / floor["requests"] * 1e6
         rows.append(
-            _row(
+            row(
                 [
                     name,
                     f"{each:.1f}",
@@ -95,7 +95,7 @@ def _small(cases: Results, kept: list[bool]) -> list[str]:
         "requests/s",
         "CPU to floor",
     ]
-    return [*_heading("Small produce requests", columns), *rows] if rows else []
+    return [*heading("Small produce requests", columns), *rows] if rows else []
 
 
 def _latency(cases: Results, kept: list[bool]) -> list[str]:
@@ -108,9 +108,9 @@ def _latency(cases: Results, kept: list[bool]) -> list[str]:
             # The floor is here for orientation: only the broker is held to the limit.
             judged = kept if name == "ottla" else []
             ratios = [_ratio(one[key], mock and mock[key], LATENCY_LIMIT, judged) for key in ("p50_ms", "p99_ms")]
-        rows.append(_row([name, *(f"{one[key]:.3f}" for key in ("p50_ms", "p99_ms", "p999_ms")), *ratios]))
+        rows.append(row([name, *(f"{one[key]:.3f}" for key in ("p50_ms", "p99_ms", "p999_ms")), *ratios]))
     columns = ["1,000/s, linger 0, acks 1", "p50 ms", "p99 ms", "p99.9 ms", "p50 to mock", "p99 to mock"]
-    return [*_heading("Produce latency (call to delivery report)", columns), *rows] if rows else []
+    return [*heading("Produce latency (call to delivery report)", columns), *rows] if rows else []
 
 
 def _start(cases: Results, kept: list[bool]) -> list[str]:
@@ -122,7 +122,7 @@ def _start(cases: Results, kept: list[bool]) -> list[str]:
             kept.append(one["cpu_s"] <= START_CPU_LIMIT_S)
             kept.append(rss <= IDLE_RSS_LIMIT_MB)
         idle = one["idle_cpu_per_s"] * 1000
-        rows.append(_row([name, f"{one['cpu_s']:.2f}", f"{one['seconds']:.2f}", f"{rss:.0f}", f"{idle:.1f}"]))
+        rows.append(row([name, f"{one['cpu_s']:.2f}", f"{one['seconds']:.2f}", f"{rss:.0f}", f"{idle:.1f}"]))
     limits = [
         f"CPU s (≤ {START_CPU_LIMIT_S})",
         "wall s",
@@ -130,4 +130,4 @@ def _start(cases: Results, kept: list[bool]) -> list[str]:
         "idle CPU ms/s",
     ]
     columns = ["start to first acknowledged message", *limits]
-    return [*_heading("Start and idle", columns), *rows] if rows else []
+    return [*heading("Start and idle", columns), *rows] if rows else []

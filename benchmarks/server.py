@@ -62,6 +62,11 @@ class Server:
         raise NotImplementedError
 
     def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the process; returns when it listens."""
         log = (self.directory / "output").open("wb")
         self.started_at = time.monotonic()
         self.process = subprocess.Popen(self.command(), cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
@@ -73,9 +78,13 @@ class Server:
                 self.__exit__()
                 raise SystemExit(f"benchmarks: {self.name} did not start:\n{text[-2000:]}")
             time.sleep(0.002)
-        return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def stop(self) -> None:
+        """End the process as a user does; what it has written stays."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
@@ -83,7 +92,6 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _listens(self) -> bool:
         try:
