@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from registry.embedded_tree import require
 from registry.errors import (
     ConnectionLossError,
-    DataTooLargeError,
     NodeExistsError,
     NoNodeError,
     RegistryClosedError,
@@ -23,7 +22,6 @@ from registry.errors import (
 )
 from registry.interface import (
     ANY_VERSION,
-    MAX_REQUEST_BYTES,
     Acl,
     ConnectionState,
     Create,
@@ -33,7 +31,9 @@ from registry.interface import (
     Set,
     Stat,
 )
+from registry.listeners import StateListener, StateListeners
 from registry.paths import parent_of, validate_path
+from registry.request import validate_ops
 from registry.watches import WatchHandle, WatchTable
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class EmbeddedRegistry:
         self._expiry: asyncio.TimerHandle | None = None  # runs while disconnected
         self._waiting: list[asyncio.Future[None]] = []  # calls made while suspended
         self._under_way: set[asyncio.Future[Any]] = set()  # writes that the store has not answered
-        self._listeners: list[_Listener] = []
+        self._listeners = StateListeners()
         self._watches = WatchTable()
 
     @property
@@ -100,9 +100,9 @@ class EmbeddedRegistry:
                 await self._store.end_session(self._session_id)
         self._session_id = 0
 
-    def listen(self, callback: Callable[[ConnectionState], None]) -> _Listener:
+    def listen(self, callback: Callable[[ConnectionState], None]) -> StateListener:
         """Call back on the event loop with every change of state."""
-        return _Listener(callback, self._listeners)
+        return self._listeners.add(callback)
 
     async def create(
         self,
@@ -116,7 +116,7 @@ class EmbeddedRegistry:
     ) -> str:
         """Create a node and return its path; errors as the interface says."""
         op = Create(path, data, ephemeral, sequence, acl)
-        _validate([op])
+        validate_ops([op])
         try:
             return await self._write(lambda draft, owner: draft.create(op, owner))
         except NoNodeError:
@@ -137,13 +137,13 @@ class EmbeddedRegistry:
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
         """Replace the data."""
         op = Set(path, data, version)
-        _validate([op])
+        validate_ops([op])
         return await self._write(lambda draft, _owner: draft.set(op))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Delete a node."""
         op = Delete(path, version)
-        _validate([op])
+        validate_ops([op])
         await self._write(lambda draft, _owner: draft.delete(op))
 
     async def exists(self, path: str) -> Stat | None:
@@ -179,7 +179,7 @@ class EmbeddedRegistry:
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """Apply all operations or none, in order; their results in order."""
-        _validate(ops)
+        validate_ops(ops)
         return await self._write(lambda draft, owner: draft.multi(ops, owner))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> WatchHandle:
@@ -271,50 +271,13 @@ class EmbeddedRegistry:
 
     def _set_state(self, state: ConnectionState) -> None:
         self._state = state
-        for listener in tuple(self._listeners):
-            asyncio.get_running_loop().call_soon(listener.call, state)
+        self._listeners.tell(state)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-
-
-class _Listener:
-    """One registration for changes of state (the interface's Watch)."""
-
-    __slots__ = ("_callback", "_group")
-
-    def __init__(self, callback: Callable[[ConnectionState], None], group: list[_Listener]) -> None:
-        self._callback: Callable[[ConnectionState], None] | None = callback
-        self._group = group
-        group.append(self)
-
-    def cancel(self) -> None:
-        """Call the callback no more. Idempotent."""
-        self._callback = None
-        if self in self._group:
-            self._group.remove(self)
-
-    def call(self, state: ConnectionState) -> None:
-        """Tell the callback, unless it was cancelled meanwhile."""
-        if self._callback is not None:
-            self._callback(state)
-
-
-def _validate(ops: Sequence[Op]) -> None:
-    """Raise BadArgumentsError or DataTooLargeError before anything is sent."""
-    size = 0
-    for op in ops:
-        validate_path(op.path, sequence=isinstance(op, Create) and op.sequence)
-        data = op.data if isinstance(op, (Create, Set)) else None
-        if data is not None and not isinstance(data, bytes):
-            raise TypeError(f"{op.path}: data must be bytes or None, not {type(data).__name__}")
-        size += 64 + len(op.path) + len(data or b"")  # 64: an operation's fixed fields and ACL, generously
-    if size > MAX_REQUEST_BYTES:
-        rule = f"the request has {size} bytes, ZooKeeper takes {MAX_REQUEST_BYTES} (jute.maxbuffer)"
-        raise DataTooLargeError(rule, ops[0].path)
 
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ and real ZooKeeper. Whatever differs between them is left open here on purpose:
 
 * **Watches are level-triggered.** A watch is a lasting registration that calls back with nothing: something
   changed here, read again. Calls may come late, be merged, come in any order among watches, and come without
-  a change. What is promised: after a change has become visible, each watch on it is called at least once. So
-  register first, then read. All watches are called once when a connection comes back or a session starts.
+  a change. So register first, then read, and read again after each call. What is promised: a change that such a
+  read (the last that was made after registering, or after a call) did not show is called for. All watches are
+  called when a connection comes back or a session starts.
 * **Connection states.** SUSPENDED is not EXPIRED: the ephemeral nodes are still there, keep serving. Calls
-  made while suspended wait for the connection to come back or the session to expire; calls under way when it
-  was lost raise ConnectionLossError, and may have been applied.
+  made while suspended wait for the connection to come back or the session to expire. Writes under way when it
+  was lost raise ConnectionLossError, and may have been applied; reads under way may raise it too.
 * **Expiry is explicit.** After EXPIRED every call raises SessionExpiredError until `start()` has opened a new
   session. No call that was meant for the old session can slip into the new one.
 * `children` come in no particular order.

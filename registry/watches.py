@@ -65,6 +65,22 @@ class WatchTable:
         """Fire the watches on a node's children."""
         self._fire(self._children, path)
 
+    def data_paths(self) -> list[str]:
+        """Paths whose data somebody watches."""
+        return [path for path, group in self._data.items() if group]
+
+    def children_paths(self) -> list[str]:
+        """Paths whose children somebody watches."""
+        return [path for path, group in self._children.items() if group]
+
+    def watches_data(self, path: str) -> bool:
+        """Whether somebody watches the node's data."""
+        return bool(self._data.get(path))
+
+    def watches_children(self, path: str) -> bool:
+        """Whether somebody watches the node's children."""
+        return bool(self._children.get(path))
+
     def fire_all(self) -> None:
         """Fire every watch, in order of registration per path: anything may have been missed."""
         for handle in self._all():

@@ -1,7 +1,6 @@
 """What the registry's contract tests run against.
 
-A backend makes sessions on one shared tree and can break them. The tests know nothing else of it, so that
-real ZooKeeper can be put in as another parameter of `registry_backend`.
+A backend makes sessions on one shared tree and can break them. The tests know nothing else of it.
 """
 
 import asyncio
@@ -11,6 +10,12 @@ import pytest
 
 from registry.embedded import EmbeddedStore
 from registry.embedded_file import RegistryFile
+from registry.interface import ConnectionState
+from registry.zookeeper import ZooKeeperRegistry
+from registry.zookeeper_address import ZooKeeperAddress
+from registry.zookeeper_session import end_session
+from support.tcp_proxy import TcpProxy
+from support.zookeeper import new_chroot, shared_zookeeper
 
 
 class EmbeddedBackend:
@@ -20,7 +25,7 @@ class EmbeddedBackend:
         self.store = store
         self.registries = []
 
-    def session(self, timeout_ms=18_000):
+    async def session(self, timeout_ms=18_000):
         """Return a registry that has not been started."""
         registry = self.store.session(timeout_ms)
         self.registries.append(registry)
@@ -28,7 +33,7 @@ class EmbeddedBackend:
 
     async def connect(self, timeout_ms=18_000):
         """Return a started registry."""
-        registry = self.session(timeout_ms)
+        registry = await self.session(timeout_ms)
         await registry.start()
         return registry
 
@@ -36,24 +41,84 @@ class EmbeddedBackend:
         """End a registry's session from the outside; the registry is told."""
         await registry.expire()
 
-    def disconnect(self, registry):
+    async def disconnect(self, registry):
         registry.disconnect()
 
-    def reconnect(self, registry):
+    async def reconnect(self, registry):
         registry.reconnect()
 
     async def close(self):
+        assert self.store._failure is None
         for registry in self.registries:
             await registry.close()
         await self.store.close()
 
 
-@pytest.fixture(params=["embedded-file", "embedded-memory"])
+class ZooKeeperBackend:
+    """Sessions on a real ZooKeeper, each through a proxy of its own, all in one chroot."""
+
+    def __init__(self, ensemble, chroot=None):
+        self.ensemble = ensemble
+        self.chroot = new_chroot() if chroot is None else chroot
+        self.proxies = {}
+
+    async def session(self, timeout_ms=18_000, **options):
+        server = self.ensemble.servers[0]
+        proxy = await TcpProxy("127.0.0.1", server.port).start()
+        address = ZooKeeperAddress.parse(f"127.0.0.1:{proxy.port}{self.chroot}")
+        registry = ZooKeeperRegistry(address, max(timeout_ms, 1_000), connection_timeout_ms=30_000, **options)
+        self.proxies[registry] = proxy
+        return registry
+
+    async def connect(self, timeout_ms=18_000, **options):
+        registry = await self.session(timeout_ms, **options)
+        await registry.start()
+        return registry
+
+    async def expire(self, registry):
+        address = ZooKeeperAddress.parse(self.ensemble.connect)
+        assert await end_session(address, registry.credentials, 10_000)
+        await self.state(registry, ConnectionState.EXPIRED)
+
+    async def disconnect(self, registry):
+        self.proxies[registry].cut()
+        await self.state(registry, ConnectionState.SUSPENDED)
+
+    async def reconnect(self, registry):
+        await self.proxies[registry].heal()
+
+    async def state(self, registry, state):
+        """Wait for a state."""
+        reached = asyncio.Event()
+        listener = registry.listen(lambda now: reached.set() if now is state else None)
+        async with asyncio.timeout(30):
+            while registry.state is not state:
+                await reached.wait()
+                reached.clear()
+        listener.cancel()
+
+    async def close(self):
+        for registry, proxy in self.proxies.items():
+            await registry.close()
+            await proxy.close()
+
+
+@pytest.fixture(params=["embedded-file", "embedded-memory", "zookeeper"])
 async def registry_backend(request, tmp_path):
-    path = tmp_path / "registry.sqlite" if request.param == "embedded-file" else None
-    backend = EmbeddedBackend(await EmbeddedStore.open(path))
+    if request.param == "zookeeper":
+        backend = ZooKeeperBackend(shared_zookeeper())
+    else:
+        path = tmp_path / "registry.sqlite" if request.param == "embedded-file" else None
+        backend = EmbeddedBackend(await EmbeddedStore.open(path))
     yield backend
-    assert backend.store._failure is None
+    await backend.close()
+
+
+@pytest.fixture
+async def zookeeper_backend():
+    """For tests of what only ZooKeeper does."""
+    backend = ZooKeeperBackend(shared_zookeeper())
+    yield backend
     await backend.close()
 
 
