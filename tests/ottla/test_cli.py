@@ -29,6 +29,7 @@ COMMANDS = [
     ("configs", "describe"),
     ("configs", "alter"),
     ("dump-log",),
+    ("verify-log",),
     ("perf",),
     ("perf", "produce"),
     ("perf", "consume"),

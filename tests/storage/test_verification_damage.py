@@ -10,7 +10,15 @@ from storage.file_system import FileSystem
 from storage.verification import verify, verify_directory
 from storage.verification_repair import Repair
 from storage.verification_report import Severity, VerificationReport
-from support.log_dirs import LOG_DIRS, RECORDED_NOW_MS, copy_directory, copy_log_directory, open_log, read_records
+from support.log_dirs import (
+    LOG_DIRS,
+    RECORDED_NOW_MS,
+    bring,
+    copy_directory,
+    copy_log_directory,
+    open_log,
+    read_records,
+)
 
 LOG = "0" * 20 + ".log"
 INDEX = "0" * 20 + ".index"
@@ -18,10 +26,13 @@ TIME_INDEX = "0" * 20 + ".timeindex"
 TXN_INDEX = "0" * 20 + ".txnindex"
 
 
+PARTITIONS = ("codec-zstd-0", "compacted-0", "grp-0", "grp-1", "grp-3", "idempotent-0", "start-offset-0")
+
+
 @pytest.fixture
 def data(tmp_path):
-    """A copy of the recorded log directory."""
-    return copy_log_directory("broker-0", tmp_path / "data")
+    """A copy of the recorded log directory, with some of its partitions; `damage` brings another."""
+    return copy_log_directory("broker-0", tmp_path / "data", *PARTITIONS)
 
 
 def errors(path):
@@ -192,6 +203,8 @@ UNREPAIRABLE = {
 def damage(data, name):
     partition, file, change, clue = DAMAGES[name]
     path = data / partition / file
+    if not path.exists():
+        bring(LOG_DIRS / "broker-0" / partition, data)
     path.write_bytes(change(path.read_bytes()))
     return path, clue
 
@@ -236,6 +249,7 @@ def repair(directory, *, accept_loss=False):
 
 class TestRepair:
     def test_records_that_were_synced_are_not_cut_off(self, data):
+        bring(LOG_DIRS / "broker-0" / "multi-segment-0", data)
         before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
         path, _ = damage(data, "bit in a record")
         before[path] = path.read_bytes()

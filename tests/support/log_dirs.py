@@ -48,20 +48,28 @@ def recorded_directory(name: str) -> Path:
 def copy_directory(name: str, target: Path) -> Path:
     """A writable copy of a recorded partition."""
     source = recorded_directory(name)
-    directory = target / source.name
-    directory.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
+    bring(source, target)
+    return target / source.name
+
+
+def copy_log_directory(name: str, target: Path, *partitions: str) -> Path:
+    """A writable copy of a recorded log directory (`broker-0`, `epochs/broker-1`, …) with these partitions, or all."""
+    source = LOG_DIRS / name
+    target.mkdir()
     for file in source.iterdir():
-        shutil.copyfile(file, directory / file.name)
-    return directory
-
-
-def copy_log_directory(name: str, target: Path) -> Path:
-    """A writable copy of a recorded log directory: `broker-0`, `epochs/broker-1`, …"""
-    shutil.copytree(LOG_DIRS / name, target, copy_function=shutil.copyfile)
-    for path in (target, *target.iterdir()):
-        if path.is_dir():
-            path.chmod(0o755)
+        if file.is_file():
+            shutil.copyfile(file, target / file.name)
+        elif not partitions or file.name in partitions:
+            bring(file, target)
     return target
+
+
+def bring(source: Path, log_directory: Path) -> None:
+    """Copy one partition into a log directory."""
+    (log_directory / source.name).mkdir()
+    for file in source.iterdir():
+        shutil.copyfile(file, log_directory / source.name / file.name)
 
 
 def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_MS, **settings: Any) -> Log:
