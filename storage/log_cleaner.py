@@ -30,7 +30,13 @@ from storage.cleaned_segment import remove_all_cleaned
 from storage.compaction import CleanedGroup, CompactionResult
 from storage.compaction_run import CompactionRun
 from storage.compactor import CompactionProcessError, Compactor
-from storage.errors import CompactionAbortedError, CorruptFileError, LogDirIOError, UncleanableLogError
+from storage.errors import (
+    CompactionAbortedError,
+    CorruptFileError,
+    LogDirIOError,
+    StorageError,
+    UncleanableLogError,
+)
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_directories import LogDirectories
@@ -276,13 +282,19 @@ class LogCleaner:
             self._write_soon(log)
         return dirty
 
+    def uncleanable_partitions(self, path: Path) -> int:
+        """How many logs of a log directory cannot be compacted."""
+        logs = (self._logs.get(key) for key in self.uncleanable)
+        return sum(log is not None and log.directory.parent == path for log in logs)
+
     def uncleanable_bytes(self, path: Path) -> int:
         """Bytes of a log directory that would be compacted if that were possible."""
         total = 0
         for key in self.uncleanable:
             log = self._logs.get(key)
             if log is not None and log.directory.parent == path:
-                total += cleanable_range(log, self.checkpoints.get(key), self._now_ms()).cleanable_bytes
+                with contextlib.suppress(OSError, StorageError, CorruptRecordError):
+                    total += cleanable_range(log, self.checkpoints.get(key), self._now_ms()).cleanable_bytes
         return total
 
     # -- one run -----------------------------------------------------------------------------------

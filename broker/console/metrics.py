@@ -7,12 +7,14 @@ docs/console.md to them). Reading is plain integer work on the event loop; the t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from broker.metrics import ApiMetrics
 from broker.network.acceptor import Acceptor
 from broker.services import Services
 from storage.log import Log
+from storage.log_cleaner import LogCleaner
 
 COUNTER = "counter"
 GAUGE = "gauge"
@@ -54,6 +56,24 @@ def _by_topic(read: Callable[[Services], Mapping[str, int]]) -> Callable[[Source
 
 def _by_log(read: Callable[[Log], int]) -> Callable[[Source], Readings]:
     return lambda source: [((log.topic, str(log.partition)), read(log)) for log in _logs(source.services)]
+
+
+def _by_cleaner(read: Callable[[LogCleaner], float]) -> Callable[[Source], Readings]:
+    def readings(source: Source) -> Readings:
+        cleaner = source.services.logs.cleaner
+        return [] if cleaner is None else [((), read(cleaner))]
+
+    return readings
+
+
+def _uncleanable(read: Callable[[LogCleaner, Path], int]) -> Callable[[Source], Readings]:
+    def readings(source: Source) -> Readings:
+        logs = source.services.logs
+        if logs.cleaner is None:
+            return []
+        return [((str(directory.path),), read(logs.cleaner, directory.path)) for directory in logs.dirs.online]
+
+    return readings
 
 
 def used_apis(source: Source) -> Iterator[ApiMetrics]:
@@ -143,6 +163,27 @@ METRICS: tuple[Metric, ...] = (
            _single(lambda source: len(source.services.fetch_sessions))),
     Metric("ottla_delayed_requests", GAUGE, ("kind",), "Fetches that wait for bytes, produces that wait for replicas.",
            _delayed),
+    Metric("ottla_cleaner_runs", COUNTER, (), "Compactions that have come to their end.",
+           _by_cleaner(lambda cleaner: cleaner.totals.runs)),
+    Metric("ottla_cleaner_read_bytes", COUNTER, (), "Bytes of record batches that compaction has read.",
+           _by_cleaner(lambda cleaner: cleaner.totals.bytes_read)),
+    Metric("ottla_cleaner_written_bytes", COUNTER, (), "Bytes of record batches that compaction has kept.",
+           _by_cleaner(lambda cleaner: cleaner.totals.bytes_written)),
+    Metric("ottla_cleaner_removed_records", COUNTER, (), "Records that compaction has removed.",
+           _by_cleaner(lambda cleaner: cleaner.totals.records_read - cleaner.totals.records_written)),
+    Metric("ottla_cleaner_seconds", COUNTER, (), "Time that compactions have taken, of all workers together.",
+           _by_cleaner(lambda cleaner: cleaner.totals.seconds)),
+    Metric("ottla_cleaner_max_dirty_ratio", GAUGE, (),
+           "Share of bytes not compacted yet in the dirtiest log, when it was last looked at: 0 to 1.",
+           _by_cleaner(lambda cleaner: cleaner.max_dirty_ratio)),
+    Metric("ottla_cleaner_last_run_timestamp_seconds", GAUGE, (), "When a log to compact was last looked for.",
+           _by_cleaner(lambda cleaner: cleaner.last_run_ms / 1000)),
+    Metric("ottla_cleaner_uncleanable_partitions", GAUGE, ("directory",),
+           "Partitions of a log directory that cannot be compacted: the broker's log says why.",
+           _uncleanable(lambda cleaner, path: cleaner.uncleanable_partitions(path))),
+    Metric("ottla_cleaner_uncleanable_bytes", GAUGE, ("directory",),
+           "Bytes that would be compacted in those partitions.",
+           _uncleanable(lambda cleaner, path: cleaner.uncleanable_bytes(path))),
     Metric("ottla_build_info", GAUGE, ("version", "broker_id", "cluster_id"), "Always 1: what runs here.",
            lambda source: [((source.version, str(source.services.broker_id), source.services.cluster_id), 1.0)]),
 )

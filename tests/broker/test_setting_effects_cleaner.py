@@ -13,7 +13,7 @@ POLICY = {"cleanup_policy": "compact", "segment_bytes": "300", "min_cleanable_di
 
 
 class Watched(InlineCompactor):
-    """Notes its jobs and rates; while `hold` is set no job ends."""
+    """Notes its jobs and rates; while `hold` is set no job goes on before there were two at a time."""
 
     def __init__(self, watch):
         super().__init__(FileSystem())
@@ -23,8 +23,10 @@ class Watched(InlineCompactor):
         self.watch.jobs.append(job)
         self.watch.running += 1
         self.watch.most_running = max(self.watch.most_running, self.watch.running)
-        while self.watch.hold and self.watch.running < 2:
-            await asyncio.sleep(0.001)
+        if self.watch.running > 1:
+            self.watch.both.set()
+        if self.watch.hold:
+            await self.watch.both.wait()
         try:
             return await super().run(job, on_group)
         finally:
@@ -40,6 +42,7 @@ class Watch:
         self.rates = []
         self.running = self.most_running = 0
         self.hold = False
+        self.both = asyncio.Event()
 
     def __call__(self):
         return Watched(self)
