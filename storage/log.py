@@ -84,6 +84,7 @@ class Log:
         self.log_end_offset = 0
         self.high_watermark = 0
         self.recovery_point = 0
+        self.truncations = 0  # how many there were: what was being synced meanwhile may be gone
         self.last_flush_ms = now_ms()
         self.producers = ProducerState(fs, str(directory))
         self.leader_epochs = LeaderEpochCache(fs, str(directory))
@@ -266,9 +267,9 @@ class Log:
                     )  # fmt: skip
         if self.closed:
             raise LogClosedError(f"{self.topic}-{self.partition} is closed")
+        segment = self.segment_for(size, first_offset, last_offset, max_timestamp)
         if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
             self.leader_epochs.assign(leader_epoch, first_offset)
-        segment = self.segment_for(size, first_offset, last_offset, max_timestamp)
         _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
         segment.append(records, size, last_offset, max_timestamp, last_offset)
         next_offset = last_offset + 1

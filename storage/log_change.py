@@ -172,8 +172,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     log.leader_epochs.truncate_from_end(offset)
     log.log_start_offset = min(log.log_start_offset, offset)
     rebuild_producer_state(log, offset)
-    if log.high_watermark >= offset:
-        log.update_high_watermark(offset)
+    log.update_high_watermark(log.high_watermark)  # it cannot stay above the end, and the replay does not know it
     if log.on_truncate is not None:
         log.on_truncate(log)
     return True
@@ -196,6 +195,7 @@ def truncate_fully_and_start_at(log: Log, offset: int) -> None:
 
 def _set_log_end_offset(log: Log, offset: int) -> None:
     log.log_end_offset = offset
+    log.truncations += 1
     log.recovery_point = min(log.recovery_point, offset)
 
 

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class Flush:
     """One sync of a log up to `offset`. `run` blocks and touches only descriptors and paths it owns."""
 
-    __slots__ = ("_directory", "_files", "_log", "_parent", "_paths", "offset")
+    __slots__ = ("_directory", "_files", "_log", "_parent", "_paths", "_truncations", "offset")
 
     def __init__(self, log: Log, offset: int, files: list[OpenFile], paths: list[str], directory: bool) -> None:
         self._log = log
+        self._truncations = log.truncations
         self.offset = offset
         self._files = files
         self._paths = paths
@@ -54,8 +55,9 @@ class Flush:
         log = self._log
         if self._parent is not None:
             log.directory_unsynced = False
-        # The log may have been truncated meanwhile.
-        log.recovery_point = max(log.recovery_point, min(self.offset, log.log_end_offset))
+        # After a truncation other records may stand where those stood that were synced.
+        if log.truncations == self._truncations:
+            log.recovery_point = max(log.recovery_point, self.offset)
         log.last_flush_ms = log.now_ms()
 
     def failed(self) -> None:

@@ -33,12 +33,12 @@ def append(log: Log, records: memoryview) -> LogAppendInfo:
         raise UnexpectedAppendOffsetError(first_offset, last_offset, log.log_end_offset)
     if log.closed:
         raise LogClosedError(f"{log.topic}-{log.partition} is closed")
+    size = batches[-1].position + batches[-1].size_bytes
+    segment = log.segment_for(size, first_offset, last_offset, max_timestamp)
     epochs = log.leader_epochs
     for batch in batches:
         if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
             epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-    size = batches[-1].position + batches[-1].size_bytes
-    segment = log.segment_for(size, first_offset, last_offset, max_timestamp)
     segment.append(records[:size], size, last_offset, max_timestamp, offset_of_max)
     log.log_end_offset = last_offset + 1
     for batch in batches:

@@ -122,7 +122,10 @@ def test_size_limits(tmp_path):
         log.append_as_leader(batch("x" * 200), 0)
     assert (too_large.value.size, too_large.value.limit) == (len(batch("x" * 200)), 200)
     with pytest.raises(RecordBatchTooLargeError):
-        log.append_as_leader(batch("x" * 100), 0)
+        log.append_as_leader(batch("x" * 100), 5)
+    with pytest.raises(RecordBatchTooLargeError):
+        log.append_as_follower(batch("x" * 100, leader_epoch=5))
+    assert log.leader_epochs.entries == []
     log.append_as_leader(batch("x"), 0)
     log.append_as_follower(batch("x", base_offset=1))
 

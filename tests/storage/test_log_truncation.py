@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
+from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
 from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
+from storage.log_append import AppendOrigin
 from support.log_dirs import BASE_TIME_MS, batch, open_log, read_records
 
 SIZE = len(batch("v00"))
@@ -59,6 +61,20 @@ def test_truncation_below_the_start(log):
     assert log.truncate_to(3)
     assert (log.log_start_offset, log.log_end_offset, values(log)) == (3, 3, [])
     assert log.append_as_leader(batch("new"), 9).first_offset == 3
+
+
+def test_a_decided_transaction_stays_decided(tmp_path):
+    """A truncation above the high watermark replays transactions: those that ended below it hold nothing back."""
+    log = open_log(tmp_path / "t-0")
+    log.append_as_leader(batch("a", producer=(1, 0, 0), transactional=True), 0)
+    marker = EndTransactionMarker(ControlRecordType.COMMIT, 0)
+    end = end_marker_batch(marker, producer_id=1, producer_epoch=0, timestamp=BASE_TIME_MS)
+    log.append_as_leader(end, 0, origin=AppendOrigin.COORDINATOR)
+    log.update_high_watermark(2)
+    log.append_as_leader(batch("b", "c"), 0)
+    log.append_as_leader(batch("d"), 0)
+    assert log.truncate_to(4)
+    assert log.last_stable_offset == log.high_watermark == 2
 
 
 def test_negative_offsets(log):
@@ -292,10 +308,14 @@ class TestFlush:
 
     def test_truncated_meanwhile(self, log):
         flush = log.prepare_flush()
-        log.truncate_to(7)
         flush.run()
+        log.truncate_to(7)
+        for number in range(3):
+            log.append_as_leader(batch(f"new{number}"), 3)
         flush.done()
-        assert log.recovery_point == 7
+        assert log.recovery_point == 0  # other records stand where those stood that were synced
+        log.flush()
+        assert log.recovery_point == 10
 
     def test_flush_messages(self, tmp_path):
         log = open_log(tmp_path / "t-0", flush_messages=3)

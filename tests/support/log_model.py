@@ -1,0 +1,324 @@
+"""A model of a log that is obviously right: a list of batches with what they say, and the numbers that follow.
+
+`batches` are those that must stand on disk, byte by byte; `history` all that were ever appended and not truncated,
+for a log may know of producers whose records are gone. Everything that can be worked out from them is worked out
+from them, from the beginning, each time: producers, transactions, what a reader may see.
+
+Where a start or a truncation may forget (it may, below the log start offset), the model is told what the log still
+knows, refuses what no such forgetting explains, and forgets the same (`adopt`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.control_records import EndTransactionMarker
+from storage.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from storage.transaction_index import AbortedTransaction
+
+SEQUENCE_LIMIT = 1 << 31
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch as it stands on disk; records as (offset, timestamp, key, value)."""
+
+    data: bytes
+    base: int
+    last: int
+    epoch: int
+    records: list[tuple[int, int, bytes | None, bytes | None]]
+    producer: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+    transactional: bool = False
+    marker: EndTransactionMarker | None = None
+    max_timestamp: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        return (self.sequence + self.last - self.base) % SEQUENCE_LIMIT
+
+
+@dataclass(slots=True)
+class Producer:
+    """What is known of a producer id: its last five batches of its newest epoch, oldest first."""
+
+    epoch: int = -1
+    coordinator_epoch: int = -1
+    open_from: int = -1
+    timestamp: int = -1
+    batches: list[Batch] = field(default_factory=list)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    def same_as(self, entry: Any) -> bool:
+        """Whether a ProducerEntry of the log says the same; of the last five batches it may know fewer."""
+        known = [(each.first_sequence, each.last_sequence, each.first_offset) for each in entry.batches]
+        mine = iter([(each.sequence, each.last_sequence, each.base) for each in self.batches])
+        return (
+            (entry.producer_epoch, entry.coordinator_epoch, entry.current_txn_first_offset, entry.last_timestamp)
+            == (self.epoch, self.coordinator_epoch, self.open_from, self.timestamp)
+            and entry.last_sequence == self.last_sequence
+            and all(each in mine for each in known)
+        )
+
+
+class Model:
+    """What a log must be. Every method is what one operation does to it."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.history: list[Batch] = []
+        self.start = self.end = self.high_watermark = self.recovery_point = 0
+        self.epochs: list[tuple[int, int]] = []
+        self.floors: dict[int, int] = {}  # producer id → what it wrote below is forgotten
+        self.hidden: set[int] = set()  # base offsets of batches that are no longer known as possible duplicates
+        self.unreplicated: dict[int, int] = {}  # first offset → marker of transactions that ended above the HW
+        self.aborted: list[AbortedTransaction] = []  # as the indexes of this log tell it
+
+    # -- what follows from the batches -------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The newest one. Who leads later never writes a lower one behind it."""
+        return max(self.epochs[-1][0] if self.epochs else 0, self.batches[-1].epoch if self.batches else 0)
+
+    def producers(self) -> dict[int, Producer]:
+        found: dict[int, Producer] = {}
+        for each in self.history:
+            if each.producer >= 0 and each.base >= self.floors.get(each.producer, 0):
+                self._note(found, each)
+        return found
+
+    def _note(self, found: dict[int, Producer], each: Batch) -> None:
+        producer = found.setdefault(each.producer, Producer())
+        if each.producer_epoch != producer.epoch:
+            producer.epoch = each.producer_epoch
+            producer.batches = []
+        producer.timestamp = each.max_timestamp
+        if each.marker is not None:
+            producer.coordinator_epoch = each.marker.coordinator_epoch
+            producer.open_from = -1
+            return
+        if each.base not in self.hidden:
+            producer.batches = [*producer.batches, each][-5:]
+        if each.transactional and producer.open_from < 0:
+            producer.open_from = each.base
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = [each.open_from for each in self.producers().values() if each.open_from >= 0]
+        first = min([*unstable, *self.unreplicated], default=self.high_watermark)
+        return min(self.high_watermark, max(first, self.start))
+
+    def verdict(self, batch: Batch, *, client: bool = True) -> Batch | type[Exception] | None:
+        """What a leader makes of a producer's batch: the one that it repeats, the error, or None: append it."""
+        known = self.producers().get(batch.producer)
+        if known is None:
+            return None
+        if batch.marker is not None:
+            if batch.producer_epoch < known.epoch:
+                return InvalidProducerEpochError
+            fenced = known.coordinator_epoch > batch.marker.coordinator_epoch
+            return TransactionCoordinatorFencedError if fenced else None
+        if client and batch.producer_epoch == known.epoch:
+            for each in known.batches:
+                if (each.sequence, each.last_sequence) == (batch.sequence, batch.last_sequence):
+                    return each
+        if batch.producer_epoch < known.epoch:
+            return InvalidProducerEpochError
+        expected = (known.last_sequence + 1) % SEQUENCE_LIMIT if batch.producer_epoch == known.epoch else 0
+        if client and batch.sequence != expected:
+            return OutOfOrderSequenceError
+        return InvalidTxnStateError if known.open_from >= 0 and not batch.transactional else None
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch: (largest known epoch not above, where it ended)."""
+        if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
+            return -1, -1
+        if epoch == self.epochs[-1][0]:
+            return epoch, self.end
+        below = [known for known, _ in self.epochs if known <= epoch]
+        return (below[-1] if below else epoch), next(start for known, start in self.epochs if known > epoch)
+
+    def at_timestamp(self, wanted: int) -> tuple[int, int, int] | None:
+        """The first record not older than `wanted`: (timestamp, offset, leader epoch)."""
+        for each in self.batches:
+            for offset, timestamp, _, _ in each.records:
+                if timestamp >= wanted and offset >= self.start:
+                    return timestamp, offset, each.epoch
+        return None
+
+    def of_max_timestamp(self) -> tuple[int, int, int] | None:
+        best = max([each.max_timestamp for each in self.batches], default=-1)
+        for each in self.batches:
+            for offset, timestamp, _, _ in each.records:
+                if timestamp == best >= 0:
+                    return timestamp, offset, each.epoch
+        return None
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> None:
+        self.assign_epoch(batch.epoch, batch.base)
+        if batch.marker is not None:
+            producers = self.producers()
+            first = producers[batch.producer].open_from if batch.producer in producers else -1
+            if first >= 0:
+                self.unreplicated[first] = batch.base
+                if not batch.marker.committed:
+                    others = [each.open_from for key, each in producers.items() if key != batch.producer]
+                    stable = min([each for each in others if each >= 0], default=batch.base + 1)
+                    self.aborted.append(AbortedTransaction(batch.producer, first, batch.base, stable))
+        self.batches.append(batch)
+        self.history.append(batch)
+        self.end = batch.last + 1
+
+    def assign_epoch(self, epoch: int, offset: int) -> None:
+        if not self.epochs or epoch > self.epochs[-1][0]:
+            self.epochs = [entry for entry in self.epochs if entry[1] < offset] + [(epoch, offset)]
+
+    def move_high_watermark(self, offset: int) -> None:
+        self.high_watermark = min(max(offset, self.start), self.end)
+        self.unreplicated = {k: last for k, last in self.unreplicated.items() if last >= self.high_watermark}
+
+    def move_start(self, offset: int) -> None:
+        if offset > self.start:
+            self.start = offset
+            self.recovery_point = max(self.recovery_point, offset)
+            self.forget_epochs_below(offset)
+
+    def forget_epochs_below(self, offset: int) -> None:
+        below = [entry for entry in self.epochs if entry[1] <= offset]
+        if below:
+            self.epochs = [(below[-1][0], offset), *self.epochs[len(below) :]]
+
+    def forget_epochs_from(self, offset: int) -> None:
+        self.epochs = [entry for entry in self.epochs if entry[1] < offset]
+
+    def delete_below(self, offset: int) -> None:
+        """Segments below `offset` went."""
+        self.batches = [each for each in self.batches if each.last >= offset]
+
+    def truncate(self, offset: int) -> None:
+        """Offsets from `offset` on are gone, and with them the batch that has `offset` in its middle."""
+        self.batches = [each for each in self.batches if each.last < offset]
+        self.history = [each for each in self.history if each.last < offset]
+        self.aborted = [each for each in self.aborted if each.last_offset < offset]
+        self.floors = {producer_id: min(floor, offset) for producer_id, floor in self.floors.items()}
+        self.forget_epochs_from(offset)
+        self.end = offset
+        self.start = min(self.start, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+
+    def start_anew(self, offset: int) -> None:
+        """No record is left; the next one gets `offset`."""
+        self.truncate(0)
+        self.epochs, self.floors, self.hidden, self.unreplicated = [], {}, set(), {}
+        self.start = self.end = self.high_watermark = offset
+
+    # -- what a start or a truncation may forget ---------------------------------------------------
+
+    def adopt(self, log: Any, *, gaps: bool = False) -> None:
+        """Compare with what the log knows after it was loaded or truncated, and forget what it forgot.
+
+        gaps: compaction has removed batches, so that those known of a producer need not be its last ones in a row.
+        """
+        self.hidden = set()
+        entries = dict(log.producers.producers)
+        for producer_id in {each.producer for each in self.history if each.producer >= 0}:
+            entry = entries.pop(producer_id, None)
+            assert self._forget(producer_id, entry), f"producer {producer_id}: {self.producers()}, in the log {entry}"
+            if entry is not None:
+                known = {each.first_offset for each in entry.batches}
+                mine = [each.base for each in self.history if each.producer == producer_id and each.marker is None]
+                assert gaps or not known or {each for each in mine if each >= min(known)} == known
+                self.hidden |= set(mine) - known
+        assert not entries, f"producers in the log that never wrote: {entries}"
+        ended = {each.base for each in self.history if each.marker is not None and each.base >= self.high_watermark}
+        assert set(log.producers.unreplicated.values()) <= ended
+        self.unreplicated = dict(log.producers.unreplicated)
+        self._adopt_aborted([entry for segment in log.segments for entry in segment.txn_index.entries])
+
+    def _forget(self, producer_id: int, entry: Any) -> bool:
+        """Forget as little as explains what the log knows of the producer; False if nothing explains it.
+
+        What was forgotten may be known again: a crash takes the log start offset back to its checkpoint.
+        """
+        mine = [each for each in self.history if each.producer == producer_id]
+        for floor in [0, *(each.last + 1 for each in mine if each.last < self.start)]:
+            self.floors[producer_id] = floor
+            known = self.producers().get(producer_id)
+            if known is None or entry is None:
+                if known is entry:
+                    return True
+            elif known.same_as(entry):
+                return True
+        return False
+
+    def _adopt_aborted(self, found: list[AbortedTransaction]) -> None:
+        """The indexes name each aborted transaction of which a reader meets records, and no other."""
+        by_marker = {each.last_offset: each for each in found}
+        assert len(by_marker) == len(found)
+        inside = {each.base for each in self.batches}
+        for marker in self.history:
+            if marker.marker is None or marker.marker.committed or marker.base not in inside:
+                continue
+            entry = by_marker.pop(marker.base, None)
+            own = self._transaction(marker)
+            visible = [each.base for each in own if each.base in inside and each.last >= self.start]
+            if entry is None:
+                assert not visible, f"the transaction that ends at {marker.base} is in no index"
+                continue
+            assert (entry.producer_id, entry.first_offset <= min(visible, default=marker.base)) == (
+                marker.producer,
+                True,
+            )
+            assert entry.first_offset in [each.base for each in own]
+            at_least, at_most = self._open_at(marker, 0), self._open_at(marker, self.start)
+            assert at_least <= entry.last_stable_offset <= at_most, f"{entry}: {at_least}..{at_most}"
+        assert not by_marker, f"in the transaction index, and never aborted: {by_marker}"
+        self.aborted = found
+
+    def _transaction(self, marker: Batch) -> list[Batch]:
+        """The batches of the transaction that a marker ends."""
+        found: list[Batch] = []
+        for each in self.history:
+            if each is marker:
+                break
+            if each.producer == marker.producer:
+                found = [] if each.marker is not None else [*found, each] if each.transactional else found
+        return found
+
+    def _open_at(self, marker: Batch, start: int) -> int:
+        """Where the first other transaction that is open at a marker begins, of what is left from `start` on."""
+        began: dict[int, int] = {}
+        for each in self.history:
+            if each is marker:
+                break
+            if each.marker is not None:
+                began.pop(each.producer, None)
+            elif each.transactional and each.last >= start:
+                began.setdefault(each.producer, each.base)
+        began.pop(marker.producer, None)
+        return min(began.values(), default=marker.base + 1)
+
+    def shows(self, transaction: AbortedTransaction) -> bool:
+        """Whether a reader meets records of an aborted transaction."""
+        return any(
+            each.producer == transaction.producer_id
+            and each.marker is None
+            and each.last >= self.start
+            and transaction.first_offset <= each.base < transaction.last_offset
+            for each in self.batches
+        )
