@@ -7,11 +7,13 @@ with warnings.catch_warnings():
     from kafka import codec
     from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
     from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
+    from kafka.record.memory_records import MemoryRecords
 
 __all__ = [
     "DefaultRecordBatch",
     "DefaultRecordBatchBuilder",
     "LegacyRecordBatch",
     "LegacyRecordBatchBuilder",
+    "MemoryRecords",
     "codec",
 ]

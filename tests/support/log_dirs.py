@@ -72,6 +72,16 @@ def bring(source: Path, log_directory: Path) -> None:
         shutil.copyfile(file, log_directory / source.name / file.name)
 
 
+def recorded_config(name: str) -> dict[str, Any]:
+    """The settings, other than the defaults, of the topic that a partition was recorded of (snake case)."""
+    return {
+        "multi-segment-0": {"segment_bytes": 16384, "index_interval_bytes": 512},
+        "multi-segment-batched-0": {"segment_bytes": 8192, "index_interval_bytes": 1024},
+        "transactional-0": {"segment_bytes": 4096, "index_interval_bytes": 512},
+        "start-offset-0": {"segment_bytes": 2000},
+    }.get(name, {})
+
+
 def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_MS, **settings: Any) -> Log:
     """Open with Kafka's defaults, `settings` of LogConfig (snake case) and of `Log.open` (named below) aside."""
     of_open = {
