@@ -21,7 +21,7 @@ from replication.errors import (
 from replication.in_sync_replicas import InSyncReplicas
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
-from storage.log_append import LogAppendInfo, LogReadInfo
+from storage.log_append import AppendOrigin, LogAppendInfo, LogReadInfo
 
 NO_EPOCH = -1
 NO_LEADER = -1
@@ -185,8 +185,10 @@ class Partition:
             raise FencedLeaderEpochError(f"leader epoch {current_leader_epoch} is older than {self.leader_epoch}")
         raise UnknownLeaderEpochError(f"leader epoch {current_leader_epoch} is newer than {self.leader_epoch}")
 
-    def append_as_leader(self, records: memoryview, required_acks: int) -> LogAppendInfo:
-        """Append client records (patched in place) and advance the high watermark where nobody else must have them.
+    def append_as_leader(
+        self, records: memoryview, required_acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> LogAppendInfo:
+        """Append records (patched in place) and advance the high watermark where nobody else must have them.
 
         Raises what `Log.append_as_leader` and `leader_log` raise, and NotEnoughReplicasError for acks=all.
         """
@@ -199,7 +201,7 @@ class Partition:
                 f"{self.topic}-{self.partition} has {len(self.isr)} replicas in sync, "
                 f"min.insync.replicas is {log.config.min_insync_replicas}"
             )
-        info = log.append_as_leader(records, self.leader_epoch)
+        info = log.append_as_leader(records, self.leader_epoch, origin=origin)
         if not info.duplicate:
             self.produced_bytes += info.size_bytes
             self.produced_records += info.last_offset - info.first_offset + 1

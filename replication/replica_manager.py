@@ -32,7 +32,7 @@ from replication.partition import NO_EPOCH, NO_LEADER, Partition
 from replication.purgatory import Purgatory
 from storage.errors import LogDirIOError, StorageError
 from storage.log import Log
-from storage.log_append import LogAppendInfo
+from storage.log_append import AppendOrigin, LogAppendInfo
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
@@ -63,7 +63,15 @@ class ReplicaManager:
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
         self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
         self._without_room: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
+        self._observers: dict[str, Callable[[int, bool], None]] = {}
         logs.dirs.on_room = self._begin_logs
+
+    def observe(self, topic: str, changed: Callable[[int, bool], None]) -> None:
+        """Call `changed(partition, is leader)` whenever this broker's role in a partition of `topic` may have changed.
+
+        Before anything that waits for the partition hears of it. One observer a topic.
+        """
+        self._observers[topic] = changed
 
     # -- clients ---------------------------------------------------------------------------------------------------
 
@@ -84,8 +92,15 @@ class ReplicaManager:
             )
         return found
 
-    def append(self, topic: str, partition: int, records: memoryview, required_acks: int) -> LogAppendInfo:
-        """Append client records to one partition, and wake what waits for it.
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        records: memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> LogAppendInfo:
+        """Append records of a client (or of a coordinator here) to one partition, and wake what waits for it.
 
         Raises ReplicationError, StorageError, ProtocolError.
         """
@@ -93,7 +108,7 @@ class ReplicaManager:
         found = self.partitions.get(key)
         if found is None:
             found = self.partition(topic, partition)  # says why not
-        info = found.append_as_leader(records, required_acks)
+        info = found.append_as_leader(records, required_acks, origin)
         if key in self.fetches:
             self.fetches.check(key)
         return info
@@ -174,7 +189,7 @@ class ReplicaManager:
             except (ReplicationError, StorageError) as error:
                 logger.warning("%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
                 outcomes[key] = error
-            self._check(key)
+            self._role_changed(key)
         return outcomes
 
     def _apply_state(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> None:
@@ -266,7 +281,7 @@ class ReplicaManager:
                 self._assume_role(partition, state, self._log_of(partition, state, topic_id))
             except (ReplicationError, StorageError) as error:
                 logger.warning("%s-%d still has no log: %s", *key, error)
-            self._check(key)
+            self._role_changed(key)
 
     def log_directory_failed(self, keys: Iterable[TopicPartition]) -> None:
         """Stop serving partitions whose logs are in a directory that has failed; who waits for them hears of it."""
@@ -274,7 +289,7 @@ class ReplicaManager:
             partition = self.partitions.get(key)
             if partition is not None:
                 partition.go_offline()
-                self._check(key)
+                self._role_changed(key)
 
     async def stop_replica(self, topic: str, partition: int, leader_epoch: int, *, delete: bool) -> None:
         """Stop serving a replica, and delete its log where the controller says so.
@@ -304,7 +319,7 @@ class ReplicaManager:
             )
         if delete:
             self.partitions.pop(key, None)
-        self._check(key)
+        self._role_changed(key)
         if delete and self.logs.get(topic, partition) is not None:
             try:
                 await self.logs.delete(topic, partition)
@@ -329,6 +344,14 @@ class ReplicaManager:
         """Apply changed defaults to every log."""
         for topic in {topic for topic, _ in self.partitions}:
             self.topic_config_changed(topic)
+
+    def _role_changed(self, key: TopicPartition) -> None:
+        """Tell who observes the topic, and everything that waits for the partition."""
+        observer = self._observers.get(key[0])
+        if observer is not None:
+            partition = self.partitions.get(key)
+            observer(key[1], partition is not None and partition.is_leader)
+        self._check(key)
 
     def _check(self, key: TopicPartition) -> None:
         self.fetches.check(key)

@@ -1,0 +1,221 @@
+"""The log of a coordinator: one internal topic, whose partition's leader coordinates the keys that hash to it.
+
+One `CoordinatorLog` for `__consumer_offsets` and one for `__transaction_state`. The contract for the coordinators:
+
+- **A term** is the time from being elected leader of a partition until resigning from it; it is named by the leader
+  epoch with which it began. `listen` gives two callbacks: `elected(partition, term)`, then as often as there is a new
+  term, and `resigned(partition)`. A newer leader epoch during a term changes nothing. Both are called at once, in the
+  event loop, from LeaderAndIsr or StopReplica or where a log directory fails: they must not block or raise. Resigning
+  comes before the appends that wait in that partition fail.
+- **`load`** gives everything in a partition's log from its start to its end, batch by batch, control batches included,
+  and ends as soon as the term does. Its end is the log end offset, not the high watermark: a leader's log is what will
+  be committed. Reads leave the event loop, and it yields to the loop after each.
+- **`append`** writes one batch at once, so that the order of calls is the order in the log, and returns a future of an
+  `Appended`, which is done when the batch is committed (its high watermark passed, acks=all) or failed: nothing is to
+  be answered OK before. The future never raises and is often done already. After a failure other than by the term's
+  end the batch may be in the log all the same: what a coordinator believes then must fit both.
+- **`find`** names the broker that coordinates a key, `ensure_exists` makes the topic where there is none.
+
+Source: KIP-98 (both coordinators use their log the same way), GroupMetadataManager and TransactionStateManager of 3.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from broker.errors import RequestError, code_of
+from broker.metadata_cache import MetadataCache, Node
+from broker.topics import Topics
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.message_set import LegacyMessage, iter_mixed
+from protocol.record_batch import RecordBatch
+from registry.java_order import java_hash
+from replication.errors import ReplicationError
+from replication.partition import ACKS_ALL, Isolation
+from replication.replica_manager import ReplicaManager
+from storage.errors import StorageError
+from storage.log_append import AppendOrigin
+
+NO_OFFSET = -1
+CREATION_WAIT_S = 1.0
+"""How long `ensure_exists` waits for the leaders of a topic that it has made; usually tens of milliseconds."""
+
+COMMON_CODES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What clients of either coordinator are told of a failed append; other codes are for the coordinator to translate."""
+
+
+class Appended(NamedTuple):
+    """The outcome of an append: NONE once it is committed, and where its first record lies (-1: not in the log)."""
+
+    error: ErrorCode
+    base_offset: int
+
+
+Elected = Callable[[int, int], None]
+Resigned = Callable[[int], None]
+
+
+class CoordinatorLog:
+    """One internal topic as the log of a coordinator. See the module's text."""
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        default_partitions: int,
+        load_buffer_bytes: int,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        topics: Topics,
+    ) -> None:
+        """default_partitions: how many there are taken to be while the topic does not exist."""
+        self.topic = topic
+        self._default_partitions = default_partitions
+        self._load_buffer_bytes = load_buffer_bytes
+        self._replicas = replicas
+        self._metadata = metadata
+        self._topics = topics
+        self._terms: dict[int, int] = {}
+        self._elected: Elected | None = None
+        self._resigned: Resigned | None = None
+
+    # -- which partition, and who leads it ---------------------------------------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        """The partitions of the topic, or those it would be created with."""
+        topic = self._metadata.snapshot.topics.get(self.topic)
+        return self._default_partitions if topic is None else len(topic.partitions)
+
+    def partition_for(self, key: str) -> int:
+        """The partition that holds what is said about a group or a transactional id."""
+        return (java_hash(key) & 0x7FFFFFFF) % self.partition_count
+
+    def term_of(self, partition: int) -> int | None:
+        """The current term in a partition; None where this broker does not lead it."""
+        return self._terms.get(partition)
+
+    async def ensure_exists(self) -> None:
+        """Create the topic where there is none, and wait a moment for its leaders. Raises RequestError."""
+        if self.topic in self._metadata.snapshot.topics:
+            return
+        try:
+            await self._topics.create_default(self.topic)
+        except RequestError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        await self._topics.wait_until_led(self.topic, self._default_partitions, CREATION_WAIT_S)
+
+    def find(self, key: str, listener_name: str) -> Node | None:
+        """The coordinator of a key, as clients of a listener reach it; None while there is none."""
+        snapshot = self._metadata.snapshot
+        state = snapshot.partition(self.topic, self.partition_for(key))
+        return None if state is None else snapshot.node(state.leader, listener_name)
+
+    # -- terms -------------------------------------------------------------------------------------------------------
+
+    def listen(self, elected: Elected, resigned: Resigned) -> None:
+        """Tell these of every term; at once of those that have begun."""
+        self._elected, self._resigned = elected, resigned
+        self._replicas.observe(self.topic, self._role_changed)
+        for topic, partition in list(self._replicas.partitions):
+            if topic == self.topic:
+                self._role_changed(partition, self._replicas.partitions[(topic, partition)].is_leader)
+
+    def _role_changed(self, partition: int, is_leader: bool) -> None:
+        assert self._elected is not None
+        assert self._resigned is not None
+        if is_leader and partition not in self._terms:
+            term = self._replicas.partitions[(self.topic, partition)].leader_epoch
+            self._terms[partition] = term
+            self._elected(partition, term)
+        elif not is_leader and partition in self._terms:
+            del self._terms[partition]
+            self._resigned(partition)
+
+    # -- reading and writing -----------------------------------------------------------------------------------------
+
+    async def load(self, partition: int, term: int) -> AsyncIterator[RecordBatch | LegacyMessage]:
+        """Every batch of a partition's log, in order; see the module's text.
+
+        Of old logs messages of magic 0 and 1, which have `records()` too. Raises ReplicationError, StorageError,
+        OSError, ProtocolError for a log that cannot be read.
+        """
+        found = self._replicas.partitions.get((self.topic, partition))
+        if found is None or found.log is None:
+            return
+        offset = found.log.log_start_offset
+        while self._terms.get(partition) == term and offset < found.leader_log().log_end_offset:
+            info = found.read(offset, self._load_buffer_bytes, isolation=Isolation.LOG_END, min_one_message=True)
+            if info.records is None:
+                return
+            data = await info.records.read_later(0, len(info.records))
+            before = offset
+            for batch in iter_mixed(data, partial=True):
+                if self._terms.get(partition) != term:
+                    return
+                if batch.last_offset >= offset:
+                    yield batch
+                    offset = batch.next_offset
+            if offset == before:
+                return
+            await asyncio.sleep(0)
+
+    def append(
+        self, partition: int, term: int, batch: bytearray, timeout_ms: int, required_acks: int = ACKS_ALL
+    ) -> asyncio.Future[Appended]:
+        """Append one batch (of a `RecordBatchBuilder`, or a marker) in this term; see the module's text."""
+        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        if self._terms.get(partition) != term:
+            done.set_result(Appended(ErrorCode.NOT_COORDINATOR, NO_OFFSET))
+            return done
+        try:
+            info = self._replicas.append(
+                self.topic, partition, memoryview(batch), required_acks, AppendOrigin.COORDINATOR
+            )
+        except (ReplicationError, StorageError, ProtocolError, OSError) as error:
+            done.set_result(Appended(_code(error), NO_OFFSET))
+            return done
+        key = (self.topic, partition)
+        committed = None
+        if required_acks == ACKS_ALL:
+            committed = self._replicas.wait_for_commit({key: info.last_offset + 1}, timeout_ms / 1000)
+        if committed is None:
+            done.set_result(Appended(ErrorCode.NONE, info.first_offset))
+            return done
+
+        def finish(waited: asyncio.Future[dict[tuple[str, int], Exception | None]]) -> None:
+            if done.done():
+                return
+            error: BaseException | None = None
+            if waited.cancelled() or (error := waited.exception()) is not None:
+                done.set_result(Appended(_code(error), info.first_offset))
+                return
+            failure = waited.result()[key]
+            if failure is not None:
+                done.set_result(Appended(_code(failure), info.first_offset))
+            elif self._terms.get(partition) != term:
+                done.set_result(Appended(ErrorCode.NOT_COORDINATOR, info.first_offset))
+            else:
+                done.set_result(Appended(ErrorCode.NONE, info.first_offset))
+
+        committed.add_done_callback(finish)
+        return done
+
+
+def _code(error: BaseException | None) -> ErrorCode:
+    if error is None:
+        return ErrorCode.NOT_COORDINATOR
+    with suppress(KeyError):
+        return COMMON_CODES[code_of(error)]
+    return code_of(error)
