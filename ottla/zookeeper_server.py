@@ -194,7 +194,7 @@ class ZooKeeperEnsemble:
                     await self.wait()
                 except CommandError as error:
                     self._stop()
-                    if self._first_port or attempt == _ATTEMPTS or "in use" not in str(error):
+                    if attempt == _ATTEMPTS or "in use" not in str(error):
                         raise
                 else:
                     return
@@ -235,7 +235,10 @@ class ZooKeeperEnsemble:
     def _configure(self) -> None:
         ports = _free_ports(3 * self._count)
         if self._first_port:
-            ports[0 : 3 * self._count : 3] = range(self._first_port, self._first_port + self._count)
+            wanted = range(self._first_port, self._first_port + self._count)
+            for port in wanted:
+                _require_free(port)
+            ports[0 : 3 * self._count : 3] = wanted
         folders = [self.data_dir / f"node-{number}" for number in range(1, self._count + 1)]
         self.servers = [
             ZooKeeperServer(folder, ports[index * 3 : index * 3 + 3]) for index, folder in enumerate(folders)
@@ -287,6 +290,14 @@ async def _ready(server: ZooKeeperServer) -> None:
         else:
             await session.close()
             return
+
+
+def _require_free(port: int) -> None:
+    """Raise CommandError where somebody listens on the port: it might be a ZooKeeper, and answer in ours' place."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except (OSError, OverflowError) as error:
+        raise CommandError(f"cannot listen on {HOST}:{port}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _free_ports(count: int) -> list[int]:

@@ -15,7 +15,7 @@ from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from support.tcp_proxy import TcpProxy
-from support.zookeeper import new_chroot, shared_zookeeper
+from support.zookeeper import heard, new_chroot, shared_zookeeper
 
 
 class EmbeddedBackend:
@@ -77,25 +77,15 @@ class ZooKeeperBackend:
 
     async def expire(self, registry):
         address = ZooKeeperAddress.parse(self.ensemble.connect)
-        assert await end_session(address, registry.credentials, 10_000)
-        await self.state(registry, ConnectionState.EXPIRED)
+        async with heard(registry, ConnectionState.EXPIRED):
+            assert await end_session(address, registry.credentials, 10_000)
 
     async def disconnect(self, registry):
-        self.proxies[registry].cut()
-        await self.state(registry, ConnectionState.SUSPENDED)
+        async with heard(registry, ConnectionState.SUSPENDED):
+            self.proxies[registry].cut()
 
     async def reconnect(self, registry):
         await self.proxies[registry].heal()
-
-    async def state(self, registry, state):
-        """Wait for a state."""
-        reached = asyncio.Event()
-        listener = registry.listen(lambda now: reached.set() if now is state else None)
-        async with asyncio.timeout(30):
-            while registry.state is not state:
-                await reached.wait()
-                reached.clear()
-        listener.cancel()
 
     async def close(self):
         for registry, proxy in self.proxies.items():

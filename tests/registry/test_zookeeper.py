@@ -19,8 +19,9 @@ from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from support.tcp_proxy import TcpProxy
+from support.zookeeper import heard
 
-CONNECTED, SUSPENDED, EXPIRED = ConnectionState.CONNECTED, ConnectionState.SUSPENDED, ConnectionState.EXPIRED
+CONNECTED, SUSPENDED = ConnectionState.CONNECTED, ConnectionState.SUSPENDED
 DEADLINE_S = 30
 
 
@@ -109,9 +110,8 @@ async def test_names_are_looked_up_at_every_connection(backend, opened, monkeypa
         await registry.start()
         session = registry.session_id
         addresses["zookeeper.test"] = "127.0.0.2"
-        old.cut()
-        await backend.state(registry, SUSPENDED)
-        await backend.state(registry, CONNECTED)
+        async with heard(registry, CONNECTED), heard(registry, SUSPENDED):
+            old.cut()
         assert (registry.session_id, new.accepted) == (session, 1)
     finally:
         await registry.close()
@@ -241,10 +241,10 @@ async def test_a_silent_server_is_noticed(backend):
     """The connection stays, the server says nothing: the registry is suspended before its session can expire."""
     registry = await backend.connect(timeout_ms=3_000)
     await registry.create("/e", ephemeral=True)
-    backend.proxies[registry].stall()
-    await backend.state(registry, SUSPENDED)
-    backend.proxies[registry].drop()
-    await backend.state(registry, CONNECTED)
+    async with heard(registry, SUSPENDED):
+        backend.proxies[registry].stall()
+    async with heard(registry, CONNECTED):
+        backend.proxies[registry].drop()
     assert (await registry.exists("/e")).ephemeral_owner == registry.session_id
 
 

@@ -5,6 +5,7 @@ A test gets a chroot of its own on it, and breaks connections with a proxy; who 
 
 import asyncio
 import atexit
+import contextlib
 import functools
 import itertools
 import os
@@ -23,6 +24,19 @@ def shared_zookeeper():
     with ThreadPoolExecutor(1) as thread:  # the caller may be in an event loop
         thread.submit(asyncio.run, ensemble.start()).result()
     return ensemble
+
+
+@contextlib.asynccontextmanager
+async def heard(registry, state):
+    """Wait at the end of the block until the registry has told of a state, counted from its beginning."""
+    event = asyncio.Event()
+    listener = registry.listen(lambda now: event.set() if now is state else None)
+    try:
+        yield
+        async with asyncio.timeout(60):
+            await event.wait()
+    finally:
+        listener.cancel()
 
 
 def new_chroot():
