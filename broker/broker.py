@@ -411,6 +411,8 @@ class Broker:
             return answered
         self._request_tasks.add(task)
         task.add_done_callback(self._request_tasks.discard)
+        if asyncio.iscoroutine(work):
+            task.add_done_callback(lambda _: work.close())  # cancelled before its first step it was never awaited
         return answered
 
 

@@ -187,7 +187,9 @@ class ReplicaManager:
                 self._apply_state(topic, topic_id, state)
                 outcomes[key] = None
             except (ReplicationError, StorageError) as error:
-                logger.warning("%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
+                # A controller that asks what has become of the replicas sends states that are known.
+                level = logging.INFO if isinstance(error, StaleControllerEpochError) else logging.WARNING
+                logger.log(level, "%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
                 outcomes[key] = error
             self._role_changed(key)
         return outcomes

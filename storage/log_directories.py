@@ -145,15 +145,17 @@ class LogDirectories:
     def fail(self, directory: LogDirectory, failure: LogDirIOError) -> None:
         """Take a directory offline, whatever the failure is."""
         if directory.is_online:
-            logger.error("log directory %s has failed and is offline until the next start: %s", directory.path, failure)
             directory.go_offline(failure)
+            logger.error(
+                "log directory %s has failed, it is offline until the next start: %s", directory.path, directory.failure
+            )
             self._on_offline(directory)
             self._on_change()
 
     def check_left(self) -> None:
         """Raise AllLogDirsFailedError where no directory is left."""
         if not self.online:
-            reasons = "; ".join(str(directory.failure) for directory in self.all)
+            reasons = "; ".join(directory.failure for directory in self.all if directory.failure is not None)
             which = "the log directory has failed" if len(self.all) == 1 else "all log directories have failed"
             raise AllLogDirsFailedError(f"{which}: {reasons}")
 

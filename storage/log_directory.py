@@ -52,8 +52,8 @@ class LogDirectory:
         self.cleaner_offsets = OffsetCheckpoint(fs, f"{path}/{CLEANER_CHECKPOINT}")
         self.clean = False  # how the last process that used it had stopped
         self.clean_broker_epoch = UNKNOWN_BROKER_EPOCH
-        self.failure: LogDirIOError | None = None
-        """Why it is offline; None while it is online."""
+        self.failure: str | None = None
+        """Why it is offline, with the path that failed; None while it is online."""
         self._refused: tuple[int, int] | None = None  # position and size of a write that found no room
         self._lock: OpenFile | None = None
 
@@ -97,7 +97,7 @@ class LogDirectory:
 
     def go_offline(self, failure: LogDirIOError) -> None:
         """The directory has failed: let go of it."""
-        self.failure = failure
+        self.failure = str(failure)  # the error itself would keep what its traceback holds, descriptors for one
         self._refused = None
         self.unlock()
 

@@ -1,4 +1,7 @@
-"""DescribeLogDirs: what each log directory holds, and how much room its volume has (KIP-113, KIP-827)."""
+"""DescribeLogDirs: what each log directory holds, and how much room its volume has (KIP-113, KIP-827).
+
+A directory that is offline is answered KAFKA_STORAGE_ERROR and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from storage.log_directory import LogDirectory
 
 
 class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResponse]):
@@ -34,17 +38,20 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
             else {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
         )
         return DescribeLogDirsResponse(
-            results=[self._describe(str(directory), asked) for directory in self._services.config.log_dirs]
+            results=[self._describe(directory, asked) for directory in self._services.logs.dirs.all]
         )
 
-    def _describe(self, directory: str, asked: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+    def _describe(self, directory: LogDirectory, asked: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+        log_dir = str(directory.path)
         try:
-            usage = shutil.disk_usage(directory)
+            usage = shutil.disk_usage(directory.path) if directory.is_online else None
         except OSError:
-            return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory)
+            usage = None
+        if usage is None:
+            return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir)
         topics: dict[str, DescribeLogDirsTopic] = {}
         for log in self._services.logs.logs.values():
-            if str(log.directory.parent) != directory:
+            if log.directory.parent != directory.path:
                 continue
             if asked is not None and (log.topic, log.partition) not in asked:
                 continue
@@ -59,7 +66,7 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
                 )
             )
         return DescribeLogDirsResult(
-            log_dir=directory, topics=list(topics.values()), total_bytes=usage.total, usable_bytes=usage.free
+            log_dir=log_dir, topics=list(topics.values()), total_bytes=usage.total, usable_bytes=usage.free
         )
 
     def failed(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:

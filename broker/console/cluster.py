@@ -40,6 +40,7 @@ def describe_cluster(services: Services, broker: Broker, *, version: str, uptime
         },
         "connections": sum(len(acceptor.connections) for acceptor in broker.acceptors.values()),
         "counters": _counters(services),
+        "log_dirs": _log_dirs(services),
         "brokers": _brokers(snapshot),
         "topics": [_topic(services, snapshot, topic) for _, topic in sorted(snapshot.topics.items())],
     }
@@ -53,6 +54,17 @@ def _counters(services: Services) -> dict[str, int]:
         "produced_bytes": sum(services.replicas.produced_bytes().values()),
         "fetched_bytes": sum(metrics.fetched_bytes.values()),
     }
+
+
+def _log_dirs(services: Services) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": str(directory.path),
+            "is_full": directory.is_full,
+            "failure": directory.failure,
+        }
+        for directory in services.logs.dirs.all
+    ]
 
 
 def _brokers(snapshot: Snapshot) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from broker.network.acceptor import Acceptor
 from broker.services import Services
 from storage.log import Log
 from storage.log_cleaner import LogCleaner
+from storage.log_directory import LogDirectory
 
 COUNTER = "counter"
 GAUGE = "gauge"
@@ -109,6 +110,10 @@ def _offline(source: Source) -> int:
     )
 
 
+def _by_log_dir(read: Callable[[LogDirectory], bool]) -> Callable[[Source], Readings]:
+    return lambda source: [((str(one.path),), float(read(one))) for one in source.services.logs.dirs.all]
+
+
 def _delayed(source: Source) -> Readings:
     replicas = source.services.replicas
     return [(("fetch",), replicas.fetches.size), (("produce",), replicas.produces.size)]
@@ -119,6 +124,7 @@ def _connections(source: Source) -> Readings:
 
 
 _API = ("api",)
+_LOG_DIR = ("log_dir",)
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")
 
@@ -155,6 +161,10 @@ METRICS: tuple[Metric, ...] = (
            _by_log(lambda log: log.log_end_offset)),
     Metric("ottla_high_watermark", GAUGE, _PARTITION, "Offset below which records are committed.",
            _by_log(lambda log: log.high_watermark)),
+    Metric("ottla_log_dir_online", GAUGE, _LOG_DIR, "1 while the log directory is in use, 0 from its failure on.",
+           _by_log_dir(lambda directory: directory.is_online)),
+    Metric("ottla_log_dir_full", GAUGE, _LOG_DIR, "1 from a write that found no room until there is some, else 0.",
+           _by_log_dir(lambda directory: directory.is_full)),
     Metric("ottla_controller_active", GAUGE, (), "1 on the broker that is the controller, else 0.",
            _single(lambda source: float(source.services.is_controller()))),
     Metric("ottla_controller_epoch", GAUGE, (), "Epoch of the controller that this broker heard of last.",

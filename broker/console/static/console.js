@@ -291,7 +291,14 @@ function update(cluster) {
   show($("content"), true);
   previous = cluster;
   if (cluster.not_ready) setState("waiting", "Not ready", `Not ready: ${cluster.not_ready}.`);
-  else setState("ready", "Ready", "");
+  else setState("ready", "Ready", storageNotice(cluster.log_dirs));
+}
+
+function storageNotice(directories) {
+  return directories
+    .filter((one) => one.failure !== null || one.is_full)
+    .map((one) => (one.failure === null ? `Log directory ${one.path} is full.` : `Log directory failed: ${one.failure}.`))
+    .join(" ");
 }
 
 function setState(state, label, notice) {
