@@ -58,6 +58,10 @@ class OffsetCheckpoint:
         self._fs = fs
         self.path = path
 
+    def is_written(self) -> bool:
+        """Whether there is a file with something in it."""
+        return self._fs.exists(self.path) and self._fs.size(self.path) > 0
+
     def read(self) -> dict[TopicPartition, int]:
         """What the file says; empty if there is no file, or an empty one. Raises CorruptFileError.
 

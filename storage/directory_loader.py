@@ -33,7 +33,7 @@ class LogInDirectory(NamedTuple):
 
     path: Path
     key: TopicPartition
-    recovery_point: int
+    recovery_point: int | None
     log_start_offset: int
     clean: bool
 
@@ -53,15 +53,16 @@ def list_contents(directory: LogDirectory, elsewhere: Container[TopicPartition])
     """
     clean = directory.take_clean_shutdown()
     recovery_points = _read(directory.recovery_points)
-    log_start_offsets = _read(directory.log_start_offsets)
-    contents = DirectoryContents([], [], _read(directory.high_watermarks))
+    log_start_offsets = _read(directory.log_start_offsets) or {}
+    contents = DirectoryContents([], [], _read(directory.high_watermarks) or {})
     for path in directory.partition_directories():
         try:
             key = parse_directory_name(path.name)
         except InvalidLogDirectoryNameError as error:
             logger.warning("%s", error)
             continue
-        found = LogInDirectory(path, key, recovery_points.get(key, 0), log_start_offsets.get(key, 0), clean)
+        recovery_point = None if recovery_points is None else recovery_points.get(key, 0)
+        found = LogInDirectory(path, key, recovery_point, log_start_offsets.get(key, 0), clean)
         if path.name.endswith(DELETE_DIRECTORY_SUFFIX):
             contents.deleted.append(found)
         elif path.name.endswith((FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)):
@@ -70,16 +71,21 @@ def list_contents(directory: LogDirectory, elsewhere: Container[TopicPartition])
             logger.error("%s is in two log directories: %s is ignored", path.name, path)
         else:
             contents.logs.append(found)
+    if recovery_points is None and not contents.logs:
+        directory.recovery_points.write({})  # from now on it is known of every log
     return contents
 
 
-def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
-    """What a checkpoint says; nothing where it is damaged: then more is recovered, as in Kafka. Raises OSError."""
+def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
+    """What a checkpoint says; None where it is damaged, empty or missing: then more is recovered, as in Kafka.
+
+    Raises OSError.
+    """
     try:
-        return checkpoint.read()
+        return checkpoint.read() if checkpoint.is_written() else None
     except CorruptFileError as error:
         logger.warning("%s: nothing in it is believed", error)
-        return {}
+        return None
 
 
 async def open_logs(

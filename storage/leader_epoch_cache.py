@@ -45,6 +45,8 @@ class LeaderEpochCache:
             text = self._fs.read_file(self.path).decode(errors="replace")
         except FileNotFoundError:
             return
+        if not text.endswith("\n"):
+            raise CorruptFileError(self.path, "the last line is cut off")
         entries = []
         for words in parse_checkpoint(text, self.path):
             try:
@@ -98,6 +100,13 @@ class LeaderEpochCache:
         self._replace(entries)
         return True
 
+    def correct(self, epoch: int, offset: int) -> None:
+        """A batch in the log says that `offset` is of `epoch`: forget what contradicts that."""
+        if self.epoch_for_offset(offset) != epoch:
+            self.truncate_from_end(offset)
+            if epoch > self.latest_epoch:
+                self.assign(epoch, offset)
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch not above `epoch` and where
         it ended.
@@ -134,6 +143,11 @@ class LeaderEpochCache:
         slot = bisect_right(self._starts, start_offset)
         if slot > 1 or (slot == 1 and self._starts[0] != start_offset):
             self._replace([(self._epochs[slot - 1], start_offset), *self.entries[slot:]])
+
+    def put_before(self, entries: list[tuple[int, int]]) -> None:
+        """Add epochs that began before all that are known (or the beginning of the first of those)."""
+        if entries:
+            self._replace([*entries, *(entry for entry in self.entries if entry[0] > entries[-1][0])])
 
     def clear(self) -> None:
         """Forget everything."""

@@ -96,6 +96,9 @@ class Log:
         self.closed = False
         self.compaction: CompactionRun | None = None  # the one that is under way
         self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
+        # How often files in the directory were made, renamed or removed, and how much of that is synced.
+        self.name_changes = 0
+        self.synced_name_changes = 0
         # Set by the log manager: files to remove after a delay in ms; a segment was rolled.
         self.schedule_removal: Callable[[list[str], int], None] | None = None
         self.on_roll: Callable[[Log], None] | None = None
@@ -110,7 +113,7 @@ class Log:
         *,
         fs: FileSystem,
         now_ms: Callable[[], int],
-        recovery_point: int = 0,
+        recovery_point: int | None = None,
         log_start_offset: int = 0,
         clean_shutdown: bool = False,
         topic_id: bytes | None = None,
@@ -120,7 +123,8 @@ class Log:
     ) -> Log:
         """Load the log in `directory` (`<topic>-<partition>`), or begin one.
 
-        recovery_point, log_start_offset: what the checkpoints say. clean_shutdown: no segment needs recovery.
+        recovery_point, log_start_offset: what the checkpoints say (None: nothing is known of what was synced).
+        clean_shutdown: no segment needs recovery.
         topic_id: given for a new log, or to be held against `partition.metadata`. full_validation: look into
         every batch as Kafka does. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError,
         CorruptFileError, LogDirIOError.
@@ -150,6 +154,11 @@ class Log:
         self.flush_messages = config.flush_messages
 
     # -- offsets -----------------------------------------------------------------------------------
+
+    @property
+    def names_unsynced(self) -> bool:
+        """Whether a power cut could undo the making, renaming or removal of files in the directory."""
+        return self.name_changes != self.synced_name_changes
 
     @property
     def active_segment(self) -> LogSegment:
@@ -362,7 +371,13 @@ class Log:
         if completed is not None:
             aborted = self.producers.complete(completed)
             if aborted is not None:
-                self.segments[-1].txn_index.append(aborted)
+                self.note_aborted(self.segments[-1], aborted)
+
+    def note_aborted(self, segment: LogSegment, transaction: AbortedTransaction) -> None:
+        """Add to a segment's transaction index: the first entry makes the file."""
+        if not segment.txn_index.entries:
+            self.name_changes += 1
+        segment.txn_index.append(transaction)
 
     # -- read --------------------------------------------------------------------------------------
 

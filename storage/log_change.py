@@ -70,6 +70,7 @@ def new_segment(log: Log, base_offset: int) -> LogSegment:
     """Make the files of an empty segment. Raises LogDirIOError."""
     config = log.config
     directory = str(log.directory)
+    log.name_changes += 1
     jitter = log.random.randint(0, min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     try:
         for suffix in SEGMENT_SUFFIXES:
@@ -123,8 +124,11 @@ def roll(log: Log, expected_offset: int) -> LogSegment:
 def remove_segments(log: Log, segments: tuple[LogSegment, ...]) -> None:
     """Rename the files of segments that are no longer in the list, with their snapshots; they are removed
     later.
+
+    In the order given: a power cut may keep the last ones, so that order is such that no gap can come of it.
     """
     paths: list[str] = []
+    log.name_changes += 1
     try:
         for segment in segments:
             paths += segment.rename_deleted()
@@ -163,7 +167,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     keep = tuple(segment for segment in log.segments if segment.base_offset <= offset)
     gone = log.segments[len(keep) :]
     log.set_segments(keep)
-    remove_segments(log, gone)
+    remove_segments(log, gone[::-1])
     try:
         keep[-1].truncate_to(offset)
     except OSError as error:
@@ -182,7 +186,7 @@ def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     """Remove every record; the log is empty and begins at `offset`."""
     log.abort_compaction("it is truncated")
     gone = log.segments
-    remove_segments(log, gone)
+    remove_segments(log, gone[::-1])
     log.set_segments((new_segment(log, offset),))
     _set_log_end_offset(log, offset)
     log.leader_epochs.clear()

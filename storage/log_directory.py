@@ -15,6 +15,7 @@ file of its own. So neither a few free bytes, nor a limit on the size of files, 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -49,6 +50,7 @@ class LogDirectory:
         self.recovery_points = OffsetCheckpoint(fs, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         self.high_watermarks = OffsetCheckpoint(fs, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
         self.log_start_offsets = OffsetCheckpoint(fs, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
+        self.checkpointing = asyncio.Lock()  # held by whoever writes one of them
         self.cleaner_offsets = OffsetCheckpoint(fs, f"{path}/{CLEANER_CHECKPOINT}")
         self.clean = False  # how the last process that used it had stopped
         self.clean_broker_epoch = UNKNOWN_BROKER_EPOCH
@@ -108,7 +110,7 @@ class LogDirectory:
         in one process exclude each other as well.
         """
         try:
-            self.fs.make_directory(str(self.path))
+            self._make()
             lock = self.fs.open(f"{self.path}/{LOCK_FILE}", create=True)
         except OSError as error:
             raise LogDirIOError(self.path, error) from error
@@ -118,6 +120,13 @@ class LogDirectory:
         except OSError as error:
             raise LogDirLockedError(self.path) from error
         self._lock = lock
+
+    def _make(self) -> None:
+        """Make the directory, durably: what is synced in it would be lost with it."""
+        missing = [path for path in (self.path, *self.path.parents) if not self.fs.exists(str(path))]
+        self.fs.make_directory(str(self.path))
+        for path in missing:
+            self.fs.sync_directory(str(path.parent))
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -148,6 +157,9 @@ class LogDirectory:
             self.clean_broker_epoch = int(json.loads(content).get("brokerEpoch", UNKNOWN_BROKER_EPOCH))
         self.clean = True
         self.fs.remove(path)
+        self.fs.sync_directory(
+            str(self.path)
+        )  # should the file come back after a power cut, nothing would be recovered
         return True
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Flush:
     """One sync of a log up to `offset`. `run` blocks and touches only descriptors and paths it owns."""
 
-    __slots__ = ("_directory", "_files", "_log", "_parent", "_paths", "_truncations", "offset")
+    __slots__ = ("_directory", "_files", "_log", "_name_changes", "_parent", "_paths", "_truncations", "offset")
 
     def __init__(self, log: Log, offset: int, files: list[OpenFile], paths: list[str], directory: bool) -> None:
         self._log = log
@@ -29,6 +29,7 @@ class Flush:
         self._files = files
         self._paths = paths
         self._directory = str(log.directory) if directory else None
+        self._name_changes = log.name_changes
         self._parent = str(log.directory.parent) if log.directory_unsynced else None
 
     def run(self) -> None:
@@ -53,6 +54,8 @@ class Flush:
     def done(self) -> None:
         """Move the recovery point: to be called in the log's thread after `run` succeeded."""
         log = self._log
+        if self._directory is not None:
+            log.synced_name_changes = self._name_changes
         if self._parent is not None:
             log.directory_unsynced = False
         # After a truncation other records may stand where those stood that were synced.
@@ -77,20 +80,20 @@ def prepare(log: Log, offset: int) -> Flush | None:
     """
     epochs: LeaderEpochCache = log.leader_epochs
     start = log.recovery_point
-    if offset <= start and not epochs.dirty and not log.producers.unsynced_snapshots and not log.directory_unsynced:
+    small_files = epochs.dirty or log.producers.unsynced_snapshots
+    if offset <= start and not small_files and not log.directory_unsynced and not log.names_unsynced:
         return None
     if epochs.unwritten:
         epochs.write()
     files: list[OpenFile] = []
-    new_names = log.directory_unsynced
     segments = log.segments
     try:
         for number, segment in enumerate(segments):
-            following = segments[number + 1].base_offset if number + 1 < len(segments) else log.log_end_offset + 1
-            if following <= start or segment.base_offset >= offset:
-                continue
+            is_active = number + 1 == len(segments)
+            following = log.log_end_offset + 1 if is_active else segments[number + 1].base_offset
+            if following <= start or (segment.base_offset >= offset and not (is_active and offset >= following - 1)):
+                continue  # an active segment that a truncation has emptied counts
             files += segment.files_to_sync()
-            new_names |= segment.base_offset >= start
     except OSError as error:
         raise log.fs.failed(log.directory, error) from error
     paths = log.producers.unsynced_snapshots
@@ -98,7 +101,6 @@ def prepare(log: Log, offset: int) -> Flush | None:
     if epochs.dirty:
         paths = [*paths, epochs.path]
         epochs.dirty = False
-        new_names = True
     if log.directory_unsynced:
         paths = [*paths, f"{log.directory}/{PARTITION_METADATA}"]
-    return Flush(log, offset, files, paths, new_names or bool(paths))
+    return Flush(log, offset, files, paths, log.names_unsynced or bool(paths))

@@ -44,7 +44,7 @@ def append(log: Log, records: memoryview) -> LogAppendInfo:
     for batch in batches:
         aborted = log.producers.replay(batch)
         if aborted is not None:
-            segment.txn_index.append(aborted)
+            log.note_aborted(segment, aborted)
     flush_required = log.log_end_offset - log.recovery_point >= log.flush_messages
     return LogAppendInfo(
         first_offset, last_offset, max_timestamp, -1, log.log_start_offset, size, False, flush_required

@@ -16,6 +16,7 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
+from protocol.errors import CorruptRecordError
 from storage import log_recovery, partition_metadata
 from storage.batch_scan import iter_headers
 from storage.errors import (
@@ -62,15 +63,21 @@ def parse_directory_name(name: str) -> tuple[str, int]:
     return topic, int(partition)
 
 
-def load(log: Log, recovery_point: int, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None) -> None:
+def load(
+    log: Log, recovery_point: int | None, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None
+) -> None:
     """Fill a `Log` from its directory. Raises what `Log.open` raises."""
     try:
         _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id)
+    except CorruptRecordError as error:  # below the recovery point: what was synced is not as it was
+        raise CorruptFileError(log.directory, str(error)) from error
     except OSError as error:
         raise LogDirIOError(log.directory, error) from error
 
 
-def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: bool, topic_id: bytes | None) -> None:
+def _load(
+    log: Log, recovery_point: int | None, log_start_offset: int, clean_shutdown: bool, topic_id: bytes | None
+) -> None:
     from storage import log_change
 
     directory = str(log.directory)
@@ -82,8 +89,9 @@ def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: 
     log.producers.list_snapshots()
     segments = _open_segments(log, files)
     damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
-    first_suspect = None if clean_shutdown else recovery_point
-    segments = log_recovery.recover(log, segments, first_suspect, damaged)
+    recovery = log_recovery.Recovery(log, segments, damaged)
+    recovery.run(recovery_point, clean_shutdown=clean_shutdown)
+    segments = recovery.segments
     if segments:
         end_offset = segments[-1].next_offset()
         if end_offset < log_start_offset:
@@ -91,7 +99,7 @@ def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: 
                 "%s: log end offset %d is below log start offset %d: all segments are removed",
                 directory, end_offset, log_start_offset,
             )  # fmt: skip
-            log_change.remove_segments(log, tuple(segments))
+            log_change.remove_segments(log, tuple(segments[::-1]))
             log.leader_epochs.clear()
             segments = []
     if not segments:
@@ -99,12 +107,14 @@ def _load(log: Log, recovery_point: int, log_start_offset: int, clean_shutdown: 
         end_offset = log_start_offset
     log.set_segments(tuple(segments))
     log.log_end_offset = end_offset
-    log.recovery_point = end_offset if clean_shutdown else min(recovery_point, end_offset)
+    log.recovery_point = end_offset if clean_shutdown else min(recovery_point or 0, end_offset)
     if epochs_lost:
         log_recovery.rebuild_leader_epochs(log)
     log.leader_epochs.truncate_from_end(end_offset)
     log.log_start_offset = max(log_start_offset, segments[0].base_offset)
     log.leader_epochs.truncate_from_start(log_start_offset)
+    if not clean_shutdown:
+        log_recovery.complete_leader_epochs(log)
     log.producers.list_snapshots()
     log.producers.remove_stray_snapshots({segment.base_offset for segment in segments})
     log.producers.end_offset = -1  # nothing loaded yet

@@ -13,7 +13,9 @@ marked clean by `shutdown`: what could not be written is found out by recovery.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -257,6 +259,33 @@ class LogManager:
             if self.cleaner is not None:
                 await self.cleaner.deleted(directory, (topic, partition))
 
+    async def truncate_to(self, log: Log, offset: int) -> bool:
+        """Remove a log's records from `offset` on; on return they cannot come back. False if there are none.
+
+        The recovery point is lowered on disk before, lest a power cut in the midst of it leaves what is not looked at;
+        and all is synced afterwards, lest what is removed is mixed with what is appended. Raises LogDirIOError,
+        LogClosedError.
+        """
+        if offset >= log.log_end_offset:
+            return log.truncate_to(offset)
+        await self._lower_recovery_point(log, offset)
+        changed = log.truncate_to(offset)
+        await self.flush(log)
+        return changed
+
+    async def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
+        """Remove every record, durably; the next one gets `offset`. Raises LogDirIOError, LogClosedError."""
+        await self._lower_recovery_point(log, log.segments[0].base_offset)
+        log.truncate_fully_and_start_at(offset)
+        await self.flush(log)
+
+    async def _lower_recovery_point(self, log: Log, offset: int) -> None:
+        directory = self.dirs.of(str(log.directory.parent))
+        while log.recovery_point > offset:  # a sync that is under way may raise it again
+            log.recovery_point = offset
+            if directory is not None and not await self._write_recovery_points(directory):
+                raise LogDirIOError(directory.recovery_points.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
     def _sync(self, path: Path) -> None:
         try:
             self.fs.sync_directory(str(path))
@@ -271,45 +300,58 @@ class LogManager:
     async def checkpoint_recovery_points(self) -> None:
         """Write how far every log is synced."""
         for directory in self.dirs.online:
-            offsets = {key: log.recovery_point for key, log in self._logs_in(directory)}
-            await self._write(directory.recovery_points, offsets)
+            await self._write_recovery_points(directory)
+
+    async def _write_recovery_points(self, directory: LogDirectory) -> bool:
+        """Write how far logs are synced; before it where they start, which may be what moved that.
+
+        What lies below the start of a log was perhaps never synced: no start must find itself below it.
+        """
+        if not await self._write_log_start_offsets(directory):
+            return False
+        return await self._write(directory, directory.recovery_points, lambda log: log.recovery_point)
 
     async def checkpoint_log_start_offsets(self) -> None:
         """Write where logs start, of those that start within a segment."""
         for directory in self.dirs.online:
-            await self._write(directory.log_start_offsets, self._log_start_offsets(directory))
+            await self._write_log_start_offsets(directory)
 
-    def _log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        return {
-            key: log.log_start_offset
-            for key, log in self._logs_in(directory)
-            if log.log_start_offset > log.segments[0].base_offset
-        }
+    async def _write_log_start_offsets(self, directory: LogDirectory) -> bool:
+        def within_a_segment(log: Log) -> int | None:
+            # Segments that were removed may come back after a power cut until that is synced.
+            is_within = log.log_start_offset > log.segments[0].base_offset or log.names_unsynced
+            return log.log_start_offset if is_within else None
+
+        return await self._write(directory, directory.log_start_offsets, within_a_segment)
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write every log's high watermark."""
         for directory in self.dirs.online:
-            offsets = {key: log.high_watermark for key, log in self._logs_in(directory)}
-            await self._write(directory.high_watermarks, offsets)
+            await self._write_high_watermarks(directory)
+
+    async def _write_high_watermarks(self, directory: LogDirectory) -> bool:
+        return await self._write(directory, directory.high_watermarks, lambda log: log.high_watermark)
 
     async def _write_checkpoints(self, directory: LogDirectory) -> bool:
         """Write all three. False if one could not be written."""
-        logs = self._logs_in(directory)
-        written = [
-            await self._write(directory.recovery_points, {key: log.recovery_point for key, log in logs}),
-            await self._write(directory.log_start_offsets, self._log_start_offsets(directory)),
-            await self._write(directory.high_watermarks, {key: log.high_watermark for key, log in logs}),
-        ]
+        written = [await self._write_recovery_points(directory), await self._write_high_watermarks(directory)]
         return all(written)
 
-    async def _write(self, checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]) -> bool:
-        """Replace a checkpoint. On a full disk the old one stays until the next time: then False."""
-        try:
-            await self.fs.run_blocking(lambda: checkpoint.write(offsets))
-        except LogDirIOError as error:
-            logger.debug("%s is not written: %s", checkpoint.path, error)  # who has met it has been told of already
-            return False
-        return True
+    async def _write(
+        self, directory: LogDirectory, checkpoint: OffsetCheckpoint, offset_of: Callable[[Log], int | None]
+    ) -> bool:
+        """Replace a checkpoint, one at a time: the last one written is the newest.
+
+        `offset_of`: None leaves a log out. On a full disk the old one stays until the next time: then False.
+        """
+        async with directory.checkpointing:
+            offsets = {key: offset for key, log in self._logs_in(directory) if (offset := offset_of(log)) is not None}
+            try:
+                await self.fs.run_blocking(lambda: checkpoint.write(offsets))
+            except LogDirIOError as error:
+                logger.debug("%s is not written: %s", checkpoint.path, error)  # who has met it has been told of already
+                return False
+            return True
 
     # -- work from time to time --------------------------------------------------------------------
 

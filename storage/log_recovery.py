@@ -25,40 +25,110 @@ logger = logging.getLogger(__name__)
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
-def recover(log: Log, segments: list[LogSegment], recovery_point: int | None, damaged: set[int]) -> list[LogSegment]:
-    """Recover the segments from `recovery_point` on (None: none) and those with damaged indexes.
+class Recovery:
+    """The recovery of one log: which segments remain is in `segments` when `run` is done."""
 
-    Returns the segments that remain: behind one that had to be cut nothing does.
-    """
-    from storage import log_change
+    def __init__(self, log: Log, segments: list[LogSegment], damaged: set[int]) -> None:
+        """damaged: base offsets of segments whose indexes are of no use."""
+        self.segments = segments
+        self._log = log
+        self._damaged = damaged
+        self._state: ProducerState | None = None  # of the producers, at the end of the segment before
+        self._snapshots: set[int] = set()  # offsets of snapshots that are to be made anew
+        self._recovered = 0
+        self._bytes_read = 0
+        self._bytes_cut = 0
 
-    recovered = 0
-    cut = 0
-    state: ProducerState | None = None
-    for number, segment in enumerate(segments):
-        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        suspect = recovery_point is not None and (following is None or following > recovery_point)
-        if not suspect and segment.base_offset not in damaged:
-            state = None
-            continue
-        if state is None:
-            state = _state_before(log, segments[:number], segment.base_offset)
-        removed = recover_segment(log, segment, state)
-        recovered += 1
-        cut += removed
-        if removed and suspect:
-            rest = segments[number + 1 :]
-            if rest:
-                logger.warning("%s: %d segments behind the cut are removed", log.directory, len(rest))
-                log_change.remove_segments(log, tuple(rest))
-            segments = segments[: number + 1]
-            break
-    if recovered:
-        logger.info(
-            "%s: recovered %d of %d segments, cut %d bytes, log ends at offset %d",
-            log.directory, recovered, len(segments), cut, segments[-1].next_offset(),
-        )  # fmt: skip
-    return segments
+    def run(self, recovery_point: int | None, *, clean_shutdown: bool) -> None:
+        """Recover the segments from the recovery point on (not after a clean stop), and those that are damaged.
+
+        recovery_point: None where it is not known: everything is read then. Raises OSError.
+        """
+        log = self._log
+        first = None if clean_shutdown else self._first_suspect(recovery_point or 0)
+        for number in self._damaged_below(first):
+            self._recover(number)
+            for file in self.segments[number].files_to_sync():  # no flush will: it lies below the recovery point
+                log.fs.fsync(file.fd)
+        if first is not None:
+            trusted = max(recovery_point or 0, self.segments[0].base_offset)
+            self._snapshots = log.producers.remove_snapshots_above(trusted)
+            self._recover_from(first, may_have_gaps=recovery_point is None or log.config.compacts)
+        if self._recovered:
+            log.name_changes += 1
+            logger.info(
+                "%s: recovered %d of %d segments (%d bytes), cut %d bytes, log ends at offset %d",
+                log.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut,
+                self.segments[-1].next_offset(),
+            )  # fmt: skip
+
+    def _first_suspect(self, recovery_point: int) -> int | None:
+        """Number of the first segment with offsets from the recovery point on; the last one always may have some."""
+        for number, following in enumerate(self.segments[1:]):
+            if following.base_offset > recovery_point:
+                return number
+        return len(self.segments) - 1 if self.segments else None
+
+    def _damaged_below(self, first: int | None) -> list[int]:
+        below = enumerate(self.segments[:first])
+        return [number for number, segment in below if segment.base_offset in self._damaged]
+
+    def _recover_from(self, first: int, *, may_have_gaps: bool) -> None:
+        """Recover segment after segment, to the first that is cut or does not follow the one before.
+
+        One that begins below the end of the one before is of before a truncation. One that begins above it tells that
+        the one before has lost its end, of which nobody would ever know, replicas least of all; unless the log has been
+        compacted: then there are gaps. Kafka leaves gaps as they are.
+        """
+        number = first
+        while number < len(self.segments):
+            removed = self._recover(number)
+            if removed:
+                self._drop_behind(number, "the cut")
+            elif number + 1 < len(self.segments):
+                end, following = self.segments[number].next_offset(), self.segments[number + 1].base_offset
+                if following < end:
+                    self._drop_behind(number, f"offset {end}, where another one begins at {following},")
+                elif following > end and not may_have_gaps:
+                    self._drop_behind(number, f"the gap [{end}, {following})")
+            self._note_producers(number)
+            number += 1
+
+    def _recover(self, number: int) -> int:
+        segment = self.segments[number]
+        if self._state is None or self._state.end_offset != segment.base_offset:
+            self._state = _state_before(self._log, self.segments[:number], segment.base_offset)
+        self._bytes_read += segment.size
+        removed = recover_segment(self._log, segment, self._state)
+        self._recovered += 1
+        self._bytes_cut += removed
+        return removed
+
+    def _note_producers(self, number: int) -> None:
+        """Snapshots where there were some, at the last two segments, and at the end: no start reads for them again."""
+        state = self._state
+        assert state is not None
+        following = number + 1
+        if following < len(self.segments):
+            state.end_offset = self.segments[following].base_offset
+        if following >= len(self.segments) - 2 or state.end_offset in self._snapshots:
+            state.take_snapshot()
+        self._log.producers.unsynced_snapshots += state.unsynced_snapshots
+        state.unsynced_snapshots = []
+
+    def _drop_behind(self, number: int, reason: str) -> None:
+        """The log ends with this segment. Durably, lest what is dropped comes back behind what is appended now."""
+        from storage import log_change
+
+        log = self._log
+        rest = self.segments[number + 1 :]
+        self.segments = self.segments[: number + 1]
+        if rest:
+            logger.warning("%s: %d segments behind %s are removed", log.directory, len(rest), reason)
+            log_change.remove_segments(log, tuple(rest[::-1]))
+        for file in self.segments[-1].files_to_sync():
+            log.fs.fsync(file.fd)
+        log.fs.sync_directory(str(log.directory))
 
 
 def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> ProducerState:
@@ -66,13 +136,14 @@ def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> Produ
     segments.
     """
     state = ProducerState(log.fs, str(log.directory), log.producers.expiration_ms)
-    state.list_snapshots()
+    state.snapshots = [offset for offset in log.producers.snapshots if log.log_start_offset < offset <= base_offset]
     state.end_offset = -1
     state.truncate_and_reload(log.log_start_offset, base_offset, log.now_ms())
     for number, segment in enumerate(before):
         following = before[number + 1].base_offset if number + 1 < len(before) else base_offset
         if following > state.end_offset:
             _replay(segment, state, base_offset)
+    state.end_offset = max(state.end_offset, base_offset)
     return state
 
 
@@ -94,8 +165,8 @@ def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
             if header.magic == 2:
                 # The marker in a control batch is read before the batch counts as valid.
                 aborted = state.replay(RecordBatch(data))
-                if header.leader_epoch > log.leader_epochs.latest_epoch:
-                    log.leader_epochs.assign(header.leader_epoch, header.base_offset)
+                if header.leader_epoch >= 0:
+                    log.leader_epochs.correct(header.leader_epoch, header.base_offset)
             last_offset = header.last_offset
             if header.max_timestamp > segment.max_timestamp:
                 segment.max_timestamp, segment.offset_of_max_timestamp = header.max_timestamp, last_offset
@@ -170,10 +241,40 @@ def rebuild_producer_state(log: Log, end_offset: int) -> None:
     state.take_snapshot()
 
 
+def _segments_in_use(log: Log) -> list[LogSegment]:
+    """Those that have offsets from the log start on. What is below was given up, and perhaps never synced."""
+    following = [*log.base_offsets[1:], None]
+    return [
+        segment
+        for segment, end in zip(log.segments, following, strict=True)
+        if end is None or end > log.log_start_offset
+    ]
+
+
 def rebuild_leader_epochs(log: Log) -> None:
     """Read the epochs in every batch of the log: the file that should say so is unreadable."""
     log.leader_epochs.clear()
-    for segment in log.segments:
+    for segment in _segments_in_use(log):
         for header in iter_headers(segment.file, 0, segment.size):
             if header.leader_epoch > log.leader_epochs.latest_epoch:
                 log.leader_epochs.assign(header.leader_epoch, header.base_offset)
+
+
+def complete_leader_epochs(log: Log) -> None:
+    """Read the epochs of the log's first batches where the file begins behind them.
+
+    Records were given up, the file said so, and a power cut has brought them back.
+    """
+    known = log.leader_epochs.entries
+    first_known = known[0][1] if known else log.log_end_offset
+    found: list[tuple[int, int]] = []
+    for segment in _segments_in_use(log):
+        if segment.base_offset >= first_known:
+            break
+        position = segment.translate(log.log_start_offset) if segment.base_offset < log.log_start_offset else (0, 0)
+        for header in iter_headers(segment.file, position[0] if position else segment.size, segment.size):
+            if header.base_offset >= first_known or header.leader_epoch < 0:
+                break
+            if not found or header.leader_epoch > found[-1][0]:
+                found.append((header.leader_epoch, max(header.base_offset, log.log_start_offset)))
+    log.leader_epochs.put_before(found)

@@ -2,9 +2,13 @@
 
 version: 0
 topic_id: FCEBfPnCRh2V5r_ZBfuOsg        (no line end after it)
+
+It is synced with the log's first flush: a power cut before may leave it empty, cut or full of zeros.
 """
 
 from __future__ import annotations
+
+import logging
 
 from protocol.uuid import uuid_from_string, uuid_to_string
 from storage.errors import CorruptFileError
@@ -12,15 +16,22 @@ from storage.file_system import FileSystem
 
 PARTITION_METADATA = "partition.metadata"
 
+_BEGIN = "version: 0\ntopic_id: "
+_SIZE = len(_BEGIN) + 22
+
+logger = logging.getLogger(__name__)
+
 
 def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
-    """The 16-byte topic id, or None: no file, or one that a power cut left empty. Raises CorruptFileError."""
+    """The 16-byte topic id, or None: no file, or one that a power cut left torn. Raises CorruptFileError."""
     path = f"{directory}/{PARTITION_METADATA}"
     try:
         text = fs.read_file(path).decode(errors="replace")
     except FileNotFoundError:
         return None
-    if not text:
+    if (len(text) < _SIZE and text[: len(_BEGIN)] == _BEGIN[: len(text)]) or "\0" in text:
+        if text:
+            logger.warning("%s was not written to its end: the topic id is not known", path)
         return None
     fields: dict[str, str] = {}
     for line in text.splitlines():

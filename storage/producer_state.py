@@ -263,6 +263,13 @@ class ProducerState:
         self.last_snapshot_offset = 0
         self.end_offset = offset
 
+    def remove_snapshots_above(self, offset: int) -> set[int]:
+        """Remove the snapshots behind `offset`: they may be of a log that a power cut has changed since. Which."""
+        above = {snapshot for snapshot in self.snapshots if snapshot > offset}
+        for snapshot in above:
+            self._remove_snapshot(snapshot)
+        return above
+
     def remove_stray_snapshots(self, base_offsets: set[int]) -> None:
         """Keep the snapshots of segments, and the newest one: it is what a clean stop left."""
         newest_segment = max(base_offsets, default=0)
