@@ -14,7 +14,6 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -33,6 +32,7 @@ from broker.network.acceptor import Acceptor
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.registration import ClusterMembership
+from broker.registry_access import open_registry
 from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REGISTRY_FILE = "registry.sqlite"
 T = TypeVar("T")
 
 
@@ -90,7 +89,7 @@ class Broker:
         self._network = network or AsyncioNetwork()
         self._fs = fs or FileSystem()
         self._store = store
-        self._owns_store = store is None
+        self._owns_store = store is None and not config.zookeeper_connect
         self._now_ms = now_ms
         self._random = rng or random.Random()
         self._new_compactor = new_compactor
@@ -164,10 +163,8 @@ class Broker:
 
     async def _run_with_registry(self, logs: LogManager, on_ready: Callable[[Broker], None]) -> None:
         meta = logs.dirs.check_meta(None if self.config.broker_id < 0 else self.config.broker_id)
-        store = self._store
-        if store is None:
-            store = await EmbeddedStore.open(Path(self.config.log_dirs[0]) / REGISTRY_FILE, now_ms=self._now_ms)
-        registry = store.session(self.config.zookeeper_session_timeout_ms)
+        access = await open_registry(self.config, self._store, self._fs, self._now_ms)
+        registry = access.registry
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def state_changed(state: ConnectionState) -> None:
@@ -181,8 +178,12 @@ class Broker:
             membership = ClusterMembership(registry, self.config, self._now_ms, self._random)
             cluster_id = await membership.cluster_id(meta.cluster_id)
             broker_id = await membership.broker_id(meta.broker_id)
-            await membership.check_id_is_free(broker_id)  # before our id is written anywhere
+            directories = [str(directory.path) for directory in logs.dirs.online]
+            await membership.check_id_is_free(  # before our id is written anywhere
+                broker_id, end_own_session=lambda session_id: access.end_own_session(session_id, directories)
+            )
             logs.dirs.write_meta(broker_id, cluster_id)
+            access.remember_session(directories)
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
             self._configs = configs
             await configs.start()
@@ -216,9 +217,7 @@ class Broker:
         finally:
             if lost.done() and not lost.cancelled():
                 lost.exception()
-            await registry.close()
-            if self._owns_store:
-                await store.close()
+            await access.close()
 
     def _make_services(
         self, broker_id: int, cluster_id: str, logs: LogManager, configs: ConfigStore, registry: Any

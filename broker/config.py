@@ -69,6 +69,8 @@ class BrokerConfig:
     reserved_broker_max_id: int
     controller_socket_timeout_ms: int
     zookeeper_connect: str | None
+    zookeeper_connection_timeout_ms: int | None  # None: as long as the session's
+    zookeeper_max_in_flight_requests: int
     zookeeper_session_timeout_ms: int
 
     # listeners, connections, requests

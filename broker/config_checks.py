@@ -45,6 +45,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_listeners(config)
     _check_connections(config)
     _check_internal_topics(config)
+    _check_zookeeper(config)
     values: dict[str, Any] = config.values
     for low, high in ORDERED:
         if values[low] > values[high]:
@@ -144,3 +145,15 @@ def _check_internal_topics(config: BrokerConfig) -> None:
     if "classic" not in values["group.coordinator.rebalance.protocols"]:
         text = ",".join(values["group.coordinator.rebalance.protocols"])
         raise ConfigError("group.coordinator.rebalance.protocols", text, "must have classic in it")
+
+
+def _check_zookeeper(config: BrokerConfig) -> None:
+    if not config.zookeeper_connect:
+        return
+    from registry.errors import BadArgumentsError
+    from registry.zookeeper_address import ZooKeeperAddress
+
+    try:
+        ZooKeeperAddress.parse(config.zookeeper_connect)
+    except BadArgumentsError as error:
+        raise ConfigError("zookeeper.connect", config.zookeeper_connect, str(error)) from None

@@ -20,7 +20,6 @@ _REASONS: Final[dict[str, str]] = {
     "process.roles": "KRaft is not there: Ottla is a broker of the ZooKeeper era",
     "remote.log.storage.system.enable": "tiered storage is not there",
     "security.inter.broker.protocol": "TLS and SASL are not there yet, only PLAINTEXT",
-    "zookeeper.connect": "clusters on ZooKeeper are not there yet: leave it out for the built-in registry",
     "zookeeper.metadata.migration.enable": "KRaft is not there: Ottla is a broker of the ZooKeeper era",
     "zookeeper.set.acl": "ACLs in ZooKeeper are not there yet",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
@@ -58,9 +58,14 @@ class ClusterMembership:
         config.assign_broker_id(broker_id)
         return broker_id
 
-    async def check_id_is_free(self, broker_id: int) -> None:
-        """Raise BrokerStartError where a broker with this id is alive."""
-        if await self._registry.exists(BrokerZnode.path(broker_id)) is not None:
+    async def check_id_is_free(self, broker_id: int, end_own_session: Callable[[int], Awaitable[bool]]) -> None:
+        """Raise BrokerStartError where a broker with this id is alive, or may be.
+
+        A registration that we left behind ourselves goes with its session: `end_own_session` ends that if it can prove
+        that the session was ours. (Kafka's brokers exit then, and come back when it has expired.)
+        """
+        stat = await self._registry.exists(BrokerZnode.path(broker_id))
+        if stat is not None and not await end_own_session(stat.ephemeral_owner):
             raise _taken(broker_id)
 
     async def register(self, broker_id: int, listeners: Sequence[Listener]) -> int:
@@ -89,4 +94,5 @@ class ClusterMembership:
 def _taken(broker_id: int) -> BrokerStartError:
     return BrokerStartError(
         f"a broker with id {broker_id} is registered already: every broker needs a broker.id of its own"
+        " (one that has just died stays registered until its session expires, zookeeper.session.timeout.ms)"
     )

@@ -56,7 +56,7 @@ from registry.request import validate_ops
 from registry.watches import WatchHandle
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_errors import LOST, multi_error, translated
-from registry.zookeeper_session import ZooKeeperSession
+from registry.zookeeper_session import ZooKeeperSession, end_session
 from registry.zookeeper_watches import ZooKeeperWatches
 
 if TYPE_CHECKING:
@@ -194,6 +194,10 @@ class ZooKeeperRegistry:
             await session.close(wait=state is ConnectionState.CONNECTED)
         if self._ending:
             await asyncio.wait(self._ending)
+
+    async def end_session(self, credentials: tuple[int, bytes]) -> bool:
+        """End another session by its id and password; whether it was still there. Raises ConnectionLossError."""
+        return await end_session(self._address, credentials, self._connection_timeout_ms)
 
     def listen(self, callback: Callable[[ConnectionState], None]) -> StateListener:
         """Call back on the event loop with every change of state."""

@@ -39,7 +39,7 @@ CHECKPOINTS = (
 )
 _FILES = re.compile(
     "|".join(re.escape(name) for name in (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN_FILE, LOCK_FILE))
-    + r"|registry\.sqlite(-wal|-shm|-journal)?"  # the broker's embedded registry
+    + r"|registry\.sqlite(-wal|-shm|-journal)?|zookeeper-session"  # the broker's registry, or its session on one
 )
 
 

@@ -39,7 +39,7 @@ SPECIMENS = {
     "queued.max.request.bytes": ("-1", "5"),
     "reserved.broker.max.id": ("5", "-1"),
     "security.inter.broker.protocol": ("PLAINTEXT", "SASL_SSL"),
-    "zookeeper.connect": ("", "localhost:2181"),
+    "zookeeper.connect": ("localhost:2181,other/kafka", "localhost:2181:1"),
 }
 
 
@@ -141,7 +141,6 @@ def test_a_topics_setting_is_refused_with_the_brokers_name():
     ("name", "value"),
     [
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
-        ("zookeeper.connect", "localhost:2181/kafka"),
         ("zookeeper.set.acl", "true"),
         ("zookeeper.ssl.client.enable", "true"),
         ("zookeeper.ssl.keystore.location", "/k"),

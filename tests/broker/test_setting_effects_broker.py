@@ -133,12 +133,6 @@ async def test_the_console_answers_where_it_is_told_to(tmp_path):
 # -- the registry and the controller -------------------------------------------------------------------------------
 
 
-@shows("zookeeper.connect")
-def test_a_zookeeper_is_refused_until_it_can_be_used(tmp_path):
-    with pytest.raises(ConfigError, match=r"zookeeper\.connect.*localhost:2181.*built-in registry"):
-        BrokerConfig.load(None, settings(tmp_path) | {"zookeeper.connect": "localhost:2181"})
-
-
 @shows("zookeeper.session.timeout.ms")
 @pytest.mark.parametrize(("timeout_ms", "ends"), [("60", True), ("60000", False)])
 async def test_a_broker_that_is_cut_off_counts_as_dead_after_the_session_timeout(timeout_ms, ends, tmp_path):

@@ -6,21 +6,10 @@ import pytest
 
 from registry.java_order import immutable_map_order, mutable_map_order, properties_order
 from registry.tree import PERSISTENT_PATHS, znode_class
-from support.reference import REFERENCE
+from support.znodes import FOLDER, recorded_bytes
 
-FOLDER = REFERENCE / "zookeeper"
 DUMPS = sorted(path.name for path in FOLDER.glob("[0-9]*.json"))
 OPS = sorted(path.name for path in FOLDER.glob("ops-*.jsonl"))
-
-
-def recorded_bytes(entry):
-    """The znode's data: `value` is text, or JSON whose compact form is the data."""
-    if "raw" in entry:
-        return entry["raw"].encode()
-    value = entry["value"]
-    if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def check(path, data):

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from broker.broker import REGISTRY_FILE
+from broker.registry_access import REGISTRY_FILE, SESSION_FILE, SESSION_FILE
 from protocol.compression import CompressionType
 from protocol.record_batch import iter_batches
 from storage.errors import LogDirLockedError
@@ -87,8 +87,10 @@ class TestSound:
             assert len(each.segments) > 2
 
     def test_the_registry_belongs_to_a_log_directory(self, data):
+        (data / SESSION_FILE).touch()
         for suffix in ("", "-wal", "-shm"):
             (data / f"{REGISTRY_FILE}{suffix}").touch()
+        (data / SESSION_FILE).touch()
         assert all("not here" in problem.message for problem in verify_directory(data))
 
     def test_a_deleted_start(self, data):

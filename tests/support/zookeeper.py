@@ -12,6 +12,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from ottla.zookeeper_server import ZooKeeperEnsemble
+from registry.zookeeper_address import ZooKeeperAddress
+from support.tcp_proxy import TcpProxy
 
 _numbers = itertools.count(1)
 
@@ -42,3 +44,14 @@ async def heard(registry, state):
 def new_chroot():
     """A path that no other test uses."""
     return f"/test-{os.getpid()}-{next(_numbers)}"
+
+
+@contextlib.asynccontextmanager
+async def proxied(connect):
+    """A way to ZooKeeper that can be cut, and its `zookeeper.connect`."""
+    address = ZooKeeperAddress.parse(connect)
+    proxy = await TcpProxy(*address.servers[0]).start()
+    try:
+        yield proxy, f"127.0.0.1:{proxy.port}{address.chroot}"
+    finally:
+        await proxy.close()
