@@ -5,7 +5,7 @@ A directory is offline from a failure on until the broker is started again. A fu
 stays online, and `has_room` finds out when there is room again by trying the largest write that was refused, in a
 file of its own. So neither a few free bytes, nor a limit on the size of files, count as room.
 
-    .lock                             held by the process that uses the directory
+    .lock                             held by the process that uses the directory, removed by a clean stop
     meta.properties                   broker and cluster that it belongs to
     .kafka_cleanshutdown              there only after a clean stop; with the broker's epoch
     *-offset-checkpoint               see `checkpoints`
@@ -107,19 +107,25 @@ class LogDirectory:
         """Make the directory if need be and take its lock. Raises LogDirLockedError if somebody else has it.
 
         The lock is taken twice: as the JVM does (of the process), and on the open file, so that two brokers
-        in one process exclude each other as well.
+        in one process exclude each other as well. Whoever had it removes the file, as Kafka does: a lock on one
+        that is gone is worth nothing.
         """
-        try:
-            self._make()
-            lock = self.fs.open(f"{self.path}/{LOCK_FILE}", create=True)
-        except OSError as error:
-            raise LogDirIOError(self.path, error) from error
-        try:
-            fcntl.flock(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise LogDirLockedError(self.path) from error
-        self._lock = lock
+        path = f"{self.path}/{LOCK_FILE}"
+        while True:
+            try:
+                self._make()
+                lock = self.fs.open(path, create=True)
+            except OSError as error:
+                raise LogDirIOError(self.path, error) from error
+            try:
+                fcntl.flock(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise LogDirLockedError(self.path) from error
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock.fd), os.stat(path)):  # noqa: PTH116 - paths are strings here
+                    self._lock = lock
+                    return
 
     def _make(self) -> None:
         """Make the directory, durably: what is synced in it would be lost with it."""
@@ -130,6 +136,8 @@ class LogDirectory:
 
     def unlock(self) -> None:
         if self._lock is not None:
+            with contextlib.suppress(OSError):  # the disk has failed
+                self.fs.remove(f"{self.path}/{LOCK_FILE}")
             self._lock.close()
             self._lock = None
 

@@ -17,6 +17,7 @@ from storage.errors import (
 )
 from storage.file_system import FileSystem
 from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 from support.log_dirs import BASE_TIME_MS, EXPECTED, LOG_DIRS, RECORDED_NOW_MS, batch, expected, read_batches
 
@@ -81,6 +82,26 @@ class TestLock:
         assert subprocess.run(command, capture_output=True, check=False).returncode != 0
         logs.dirs.unlock()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def test_the_file_goes_with_the_lock(self, tmp_path):
+        """As in Kafka. Who has opened it just before must not take that for a lock."""
+
+        class Meanwhile(FileSystem):
+            removed = False
+
+            def open(self, path, *, create=False):
+                opened = super().open(path, create=create)
+                if not self.removed:
+                    self.removed = True
+                    self.remove(path)
+                return opened
+
+        first = LogDirectory(Meanwhile(), tmp_path)
+        first.lock()
+        with pytest.raises(LogDirLockedError):
+            LogDirectory(FileSystem(), tmp_path).lock()
+        first.unlock()
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestMeta:
@@ -148,7 +169,7 @@ async def test_a_recorded_log_directory(tmp_path):
     for file in same:
         assert after[file] == before[file], file
     new = {str(file) for file in after if file not in before}
-    assert new == {".lock"}
+    assert new == set()
 
 
 async def test_clean_stop_and_start(tmp_path):
