@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.commands import broker, configs, consume, dump_log, perf, produce, topics, verify_log
+from ottla.commands import adopt_logs, broker, configs, consume, dump_log, perf, produce, topics, verify_log
 
 app = typer.Typer(
     name="ottla",
@@ -46,6 +46,7 @@ consume.register(app)
 configs.register(app)
 dump_log.register(app)
 verify_log.register(app)
+adopt_logs.register(app)
 perf.register(app)
 
 

@@ -1,8 +1,8 @@
 """Whether a log directory is in use, and keeping it unused while somebody reads it.
 
 A broker holds `.lock` exclusively, Kafka's as ours. A shared lock on the same file excludes it without a change
-to the directory; where the file is missing nobody uses the directory (both remove or create it themselves), and
-there is nothing to lock.
+to the directory. Where the file is missing nobody uses the directory: a clean stop has removed it. There is nothing
+to lock then, and nothing keeps a broker from starting.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ COMMANDS = [
     ("configs", "alter"),
     ("dump-log",),
     ("verify-log",),
+    ("adopt-logs",),
     ("perf",),
     ("perf", "produce"),
     ("perf", "consume"),
