@@ -1,0 +1,341 @@
+"""The log cleaner: what it chooses, what it remembers, and what becomes of a run that something gets in the way of."""
+
+import asyncio
+import errno
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from protocol.record_batch_builder import RecordBatchBuilder
+from storage.cleanable import cleanable_range
+from storage.compaction_run import CompactionRun
+from storage.compactor import InlineCompactor, ProcessCompactor
+from storage.file_system import FileSystem
+from storage.log_cleaner import LogCleaner
+from storage.log_directories import LogDirectories
+from support.broker import until
+from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, open_log, read_records
+
+SETTINGS = {"retention_ms": -1, "segment_bytes": 300, "cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.1}
+
+
+def append(log, rounds=8, key=b"k", timestamp=BASE_TIME_MS):
+    for number in range(rounds):
+        builder = RecordBatchBuilder()
+        builder.append(timestamp, key, b"%d" % number * 100)
+        log.append_as_leader(builder.build(), 0)
+    log.commit_all()
+
+
+def values(log):
+    return [(record.offset, record.value[:1]) for record in read_records(log)]
+
+
+class Yard:
+    """A log directory with a cleaner."""
+
+    def __init__(self, root, new_compactor=None, fs=None):
+        self.root = root
+        self.fs = fs or UnsyncedFileSystem()
+        self.now_ms = BASE_TIME_MS
+        self.logs = {}
+        self.dirs = LogDirectories(
+            self.fs, [root], lambda: self.now_ms, on_offline=lambda directory: None, on_change=lambda: None
+        )
+        self.settings = SimpleNamespace(
+            log_cleaner_threads=1,
+            log_cleaner_backoff_ms=1000,
+            log_cleaner_dedupe_buffer_size=1 << 20,
+            log_cleaner_io_buffer_load_factor=0.9,
+            log_cleaner_io_buffer_size=1 << 16,
+            log_cleaner_io_max_bytes_per_second=1e300,
+        )
+        self.cleaner = LogCleaner(
+            self.logs,
+            self.dirs,
+            self.settings,
+            fs=self.fs,
+            now_ms=lambda: self.now_ms,
+            new_compactor=new_compactor or (lambda: InlineCompactor(self.fs)),
+        )
+
+    def log(self, name="t", rounds=8, **settings):
+        log = open_log(self.root / f"{name}-0", fs=self.fs, **(SETTINGS | settings))
+        log.now_ms = lambda: self.now_ms
+        log.on_truncate = self.cleaner.truncated
+        append(log, rounds)
+        self.logs[name, 0] = log
+        return log
+
+    async def clean(self):
+        """What one worker does until nothing is dirty."""
+        await self.cleaner._clean_while_dirty(0)
+
+    def leftovers(self):
+        return [path.name for path in self.root.rglob("*") if path.suffix in (".cleaned", ".swap")]
+
+    def checkpoint(self):
+        return (self.root / "cleaner-offset-checkpoint").read_text()
+
+
+async def test_a_log_is_compacted_and_its_checkpoint_written(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    yard = Yard(tmp_path)
+    log = yard.log()
+    await yard.clean()
+    assert values(log) == [(6, b"6"), (7, b"7")]
+    assert yard.checkpoint() == "0\n1\nt 0 7\n"
+    assert yard.cleaner.max_dirty_ratio == 0
+    assert yard.cleaner.find_filthiest() is None
+    assert "t-0: compacted [0, 7): 7 segments to 7" in caplog.text
+    assert log.compaction is None
+    again = Yard(tmp_path)
+    again.logs["t", 0] = log
+    again.cleaner.load()
+    assert again.cleaner.checkpoints == {("t", 0): 7}
+
+
+async def test_the_filthiest_log_comes_first_and_others_wait_for_their_ratio(tmp_path):
+    yard = Yard(tmp_path)
+    yard.log("clean", cleanup_policy=("delete",))
+    half = yard.log("half")
+    full = yard.log("full")
+    yard.log("tidy", min_cleanable_dirty_ratio=0.9)
+    yard.cleaner.checkpoints.update({("half", 0): 4, ("tidy", 0): 4})
+    assert yard.cleaner.find_filthiest()[0] is full
+    assert yard.cleaner.max_dirty_ratio == 1
+    await yard.clean()
+    assert yard.cleaner.totals.runs == 2
+    assert values(half) == [(6, b"6"), (7, b"7")]
+    assert sorted(yard.cleaner.checkpoints.items()) == [(("full", 0), 7), (("half", 0), 7), (("tidy", 0), 4)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "first", "end"),
+    [
+        ({}, None, 0, 7),
+        ({}, lambda log: setattr(log, "high_watermark", 5), 0, 5),
+        ({}, lambda log: setattr(log.producers, "first_unstable_offset", 3), 0, 3),
+        ({"min_compaction_lag_ms": 1000}, None, 0, 0),
+        ({"min_compaction_lag_ms": 1000}, lambda log: setattr(log, "now_ms", lambda: BASE_TIME_MS + 2000), 0, 7),
+        ({}, lambda log: log.increment_log_start_offset(2), 2, 7),
+    ],
+)
+def test_how_far_a_log_can_be_compacted(settings, change, first, end, tmp_path):
+    log = Yard(tmp_path).log(**settings)
+    if change:
+        change(log)
+    found = cleanable_range(log)
+    assert (found.first_dirty_offset, found.end_offset) == (first, end)
+    log.close()
+
+
+async def test_a_log_that_is_old_enough_is_compacted_whatever_its_ratio(tmp_path):
+    yard = Yard(tmp_path)
+    yard.log(min_cleanable_dirty_ratio=1, max_compaction_lag_ms=1000)
+    assert yard.cleaner.find_filthiest() is None
+    yard.now_ms += 1001
+    assert yard.cleaner.find_filthiest()[1].overdue_ms == 1
+
+
+@pytest.mark.parametrize("offset", [1, 7, 8])
+async def test_a_truncated_log_is_dirty_again_from_its_active_segment_on(offset, tmp_path):
+    yard = Yard(tmp_path)
+    log = yard.log()
+    await yard.clean()
+    assert log.truncate_to(offset) is (offset < 8)
+    assert yard.cleaner.checkpoints["t", 0] == min(log.active_segment.base_offset, 7)
+    append(log)
+    await yard.clean()
+    assert values(log)[-1][1] == b"7"
+    assert len(values(log)) == 2
+
+
+async def test_a_checkpoint_beyond_the_log_means_nothing(tmp_path, caplog):
+    yard = Yard(tmp_path)
+    log = yard.log()
+    yard.cleaner.checkpoints["t", 0] = 1000
+    await yard.clean()
+    assert "compacted up to offset 1000, which is outside of the log (0 to 8)" in caplog.text
+    assert len(values(log)) == 2
+
+
+async def test_a_damaged_checkpoint_is_not_believed(tmp_path, caplog):
+    yard = Yard(tmp_path)
+    yard.log()
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n7\n")
+    yard.cleaner.load()
+    assert yard.cleaner.checkpoints == {}
+    assert "compacted from their start again" in caplog.text
+
+
+async def test_a_deleted_log_leaves_the_checkpoint(tmp_path):
+    yard = Yard(tmp_path)
+    yard.log()
+    await yard.clean()
+    del yard.logs["t", 0]
+    await yard.cleaner.deleted(yard.dirs.all[0], ("t", 0))
+    assert yard.checkpoint() == "0\n0\n"
+
+
+class Interfering(InlineCompactor):
+    """Calls `interfere` when the first group is on disk: before it is swapped in."""
+
+    def __init__(self, fs, interfere):
+        super().__init__(fs)
+        self.interfere = interfere
+
+    async def run(self, job, on_group):
+        async def first(group):
+            interfere, self.interfere = self.interfere, lambda: None
+            interfere()
+            await on_group(group)
+
+        return await super().run(job, first)
+
+
+@pytest.mark.parametrize("what", ["truncate", "truncate fully", "close", "rename", "policy"])
+async def test_a_run_is_given_up(what, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+
+    def interfere():
+        if what == "truncate":
+            log.truncate_to(3)
+        elif what == "truncate fully":
+            log.truncate_fully_and_start_at(2)
+        elif what == "close":
+            log.close()
+        elif what == "rename":
+            log.move_to(tmp_path / "t-0.0123-delete")
+        else:
+            log.config = log.config.with_overrides(cleanup_policy=("delete",))
+
+    yard = Yard(tmp_path, lambda: Interfering(yard.fs, interfere))
+    log = yard.log()
+    await first_run(yard)
+    assert "its compaction was given up" in caplog.text
+    assert log.compaction is None
+    assert yard.cleaner.uncleanable == {}
+    if what != "rename":  # those go with the directory
+        assert yard.leftovers() == []
+    if what == "truncate":
+        assert values(log) == [(0, b"0"), (1, b"1"), (2, b"2")]
+    elif what == "policy":
+        assert len(values(log)) == 8
+
+
+async def first_run(yard):
+    """One run, and no further one."""
+    found, yard.cleaner.find_filthiest = yard.cleaner.find_filthiest(), lambda: None
+    compactor = yard.cleaner._new_compactor()
+    await yard.cleaner._clean(CompactionRun(found[0]), *found, compactor)
+    await compactor.close()
+
+
+async def test_a_truncation_while_the_directory_is_synced_takes_the_staged_files_away(tmp_path):
+    class Slow(UnsyncedFileSystem):
+        async def run_blocking(self, work):
+            if log.compaction is not None and log.compaction._staged is not None:
+                assert list(log.directory.glob("*.swap"))
+                log.truncate_to(4)
+                assert not list(log.directory.glob("*.swap"))
+            return work()
+
+    yard = Yard(tmp_path, fs=Slow())
+    log = yard.log()
+    await first_run(yard)
+    assert [value for value, _ in values(log)] == [0, 1, 2, 3]
+    assert yard.leftovers() == []
+
+
+async def test_damage_makes_a_log_uncleanable_and_no_other(tmp_path, caplog):
+    yard = Yard(tmp_path)
+    bad, good = yard.log("bad"), yard.log("good")
+    path = bad.directory / "00000000000000000003.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    await yard.clean()
+    await yard.clean()
+    assert len(values(good)) == 2
+    assert list(yard.cleaner.uncleanable) == [("bad", 0)]
+    assert caplog.text.count("bad-0 cannot be compacted") == 1
+    assert "stored crc" in caplog.text
+    assert yard.cleaner.uncleanable_partitions(tmp_path) == 1
+    assert yard.cleaner.uncleanable_bytes(tmp_path) == bad.size_bytes - bad.active_segment.size
+    assert yard.leftovers() == []
+    assert "good 0 7" in yard.checkpoint()
+
+
+async def test_a_full_disk_costs_nothing_but_time(tmp_path, caplog):
+    class Full(UnsyncedFileSystem):
+        full = True
+
+        def pwrite(self, fd, data, position):
+            if self.full and len(data) > 150:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return FileSystem.pwrite(fd, data, position)
+
+    yard = Yard(tmp_path, fs=Full())
+    yard.fs.full = False
+    log = yard.log()
+    log.config = log.config.with_overrides(segment_bytes=1 << 20)  # all in one group
+    yard.fs.full = True
+    await yard.clean()
+    assert "t-0: there is no room to compact it" in caplog.text
+    assert len(values(log)) == 8
+    assert yard.leftovers() == []
+    assert yard.cleaner.find_filthiest() is None
+    yard.now_ms += 1000
+    yard.fs.full = False
+    await yard.clean()
+    assert len(values(log)) == 2
+
+
+async def test_readers_in_flight_are_not_disturbed(tmp_path):
+    yard = Yard(tmp_path)
+    log = yard.log()
+    fetched = [log.read(offset, 1 << 20, max_offset=8).records for offset in range(8)]
+    expected = [one.to_bytes() for one in fetched]
+    await yard.clean()
+    assert [one.to_bytes() for one in fetched] == expected
+    assert log.read(0, 1 << 20, max_offset=8).records.to_bytes() == expected[6]
+
+
+async def test_a_process_that_is_killed_is_replaced(tmp_path, caplog):
+    compactors = []
+
+    class Killed(ProcessCompactor):
+        async def run(self, job, on_group):
+            compactors.append(self)
+
+            async def kill_first(group):
+                if len(compactors) == 1:
+                    self.kill()
+                await on_group(group)
+
+            return await super().run(job, kill_first)
+
+    yard = Yard(tmp_path, Killed)
+    log = yard.log(rounds=60)
+    await yard.clean()
+    assert "compaction has failed, and is tried again: the process for compaction has ended with -9" in caplog.text
+    assert values(log)[-1] == (59, b"5")
+    assert yard.leftovers() == []
+    yard.now_ms += 1000
+    await yard.clean()
+    assert [offset for offset, _ in values(log)] == [58, 59]
+    assert len(compactors) == 2
+
+
+async def test_workers_compact_in_the_background_until_they_are_cancelled(tmp_path):
+    yard = Yard(tmp_path, ProcessCompactor)
+    log = yard.log()
+    running = asyncio.create_task(yard.cleaner.run())
+    await until(lambda: yard.cleaner.totals.runs == 1, "the log is compacted")
+    assert len(values(log)) == 2
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert log.compaction is None
