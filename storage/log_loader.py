@@ -193,8 +193,13 @@ def _remove(log: Log, base: int, suffix: str) -> None:
 
 
 def _finish_swap(log: Log, swaps: list[tuple[int, str]]) -> None:
-    """Put finished compacted segments in the place of those that they cover."""
+    """Put finished compacted segments in the place of those that they cover.
+
+    As long as a `.log.swap` is there, this can begin anew after a crash; so it loses its suffix first, when the old
+    segments are gone: the indexes beside it are then taken as they are.
+    """
     first, end = None, 0
+    replaced = set()
     for base, suffix in swaps:
         if suffix == LOG_SUFFIX + SWAP_SUFFIX:
             segment = _segment(log, base, SWAP_SUFFIX)
@@ -202,12 +207,13 @@ def _finish_swap(log: Log, swaps: list[tuple[int, str]]) -> None:
             for header in iter_headers(segment.file, 0, segment.size):
                 last = header.last_offset
             segment.release()
+            replaced.add(base)
             first = base if first is None else min(first, base)
             end = max(end, last + 1)
     for base, suffix in _segment_files(log):
-        if suffix in SEGMENT_SUFFIXES and first is not None and first <= base < end:
+        if suffix in SEGMENT_SUFFIXES and first is not None and (first <= base < end or base in replaced):
             _remove(log, base, suffix)
-    for base, suffix in swaps:
+    for base, suffix in sorted(swaps, key=lambda swap: (swap[0], swap[1] != LOG_SUFFIX + SWAP_SUFFIX)):
         path = f"{log.directory}/{base:020d}{suffix}"
         log.fs.rename(path, path.removesuffix(SWAP_SUFFIX))
     logger.info("%s: finished the replacement of segments [%s, %d)", log.directory, first, end)

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
+from storage.compaction_run import compact_log
 from storage.log_append import AppendOrigin
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
@@ -17,6 +18,7 @@ from support.cut_log import (
     Promises,
     appended,
     check,
+    check_compacted,
     deleted,
     deleting,
     started,
@@ -32,6 +34,7 @@ SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 150, "file_delete_dela
 OF_TOPIC = {
     "sized": {"retention_bytes": 900, "retention_ms": -1},
     "timed": {"retention_ms": 1000},
+    "keyed": {"cleanup_policy": "compact"},
     "large": {"segment_bytes": 2500, "preallocate": True},
 }
 
@@ -73,7 +76,7 @@ class Workload:
         self.say((topic, 0))
         return self.logs.get(topic, 0)
 
-    def append(self, log, *, producer=None, transactional=False, values=2):
+    def append(self, log, *, producer=None, transactional=False, values=2, key=b"k"):
         producer_of_batch = (-1, -1, -1)
         if producer is not None:
             sequence = self.sequences.get((log.topic, producer), 0)
@@ -83,6 +86,7 @@ class Workload:
         data = batch(
             *("x" * self.rng.randint(1, 60) for _ in range(values)),
             timestamp=self.clock[0] + self.rng.choice((0, 0, -25)),
+            key=key,
             producer=producer_of_batch,
             transactional=transactional,
         )
@@ -126,6 +130,9 @@ class Workload:
         promises = self.say((log.topic, 0))
         promises.since(began, truncating(offset))
         promises.now(truncated)
+
+    def compact(self, log):
+        compact_log(log, 0, log.segments[-1].base_offset)
 
     def delete(self, log):
         key = (log.topic, 0)
@@ -223,6 +230,22 @@ def run_workload(root, seed):
     return work
 
 
+def run_compaction(root, seed):
+    """A log whose keys come again and again is compacted twice, the second time with what the first one left."""
+    work = Workload(root, seed)
+    work.start()
+    keyed = work.create("keyed")
+    for times in (12, 10):
+        for number in range(times):
+            work.append(keyed, producer=5 if number % 3 else None, values=1, key=b"%d" % work.rng.randint(0, 4))
+        work.checkpoint()
+        work.compact(keyed)
+    work.append(keyed, key=b"last")
+    work.remove_files()
+    work.runner.close()
+    return work
+
+
 class Restart:
     """A start on what the disk came back with. The power may go again in the midst of it."""
 
@@ -240,7 +263,7 @@ class Restart:
     def check(self, promises, position, runner):
         runner.run(self.logs.load())
         for key, story in promises.items():
-            check(self.logs.logs.get(key), story.at(position))
+            (check_compacted if key[0] == "keyed" else check)(self.logs.logs.get(key), story.at(position))
 
     def cut_again(self, seed, target, promises, position, runner):
         """The power goes while the start is under way; the one after it finds what the first one should have found."""
@@ -294,3 +317,13 @@ def test_a_cut_behind_every_operation(tmp_path, number):
     work = run_workload(tmp_path / "run", number)
     assert len(work.fs.journal) > 700
     cut_everywhere(work, count(1, 4), count(3, 1), tmp_path)
+
+
+@pytest.mark.counted
+@pytest.mark.parametrize("number", range(count(1, 5)))
+def test_a_cut_behind_every_operation_of_a_compaction(tmp_path, number):
+    work = run_compaction(tmp_path / "run", number)
+    words = " ".join(words for words, _ in work.fs.journal)
+    assert ".log.swap to" in words
+    assert ".log.cleaned to" in words
+    cut_everywhere(work, count(1, 10), count(2, 1), tmp_path)
