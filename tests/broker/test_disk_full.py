@@ -1,0 +1,221 @@
+"""A full disk under a broker: nothing acknowledged is lost, nothing dies, and it goes on when there is room again.
+
+On a real disk of a few megabytes where this machine lets us mount one; and with the file system that refuses writes
+everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+
+import pytest
+from confluent_kafka import Producer
+
+from broker.broker import Broker
+from broker.config import BrokerConfig
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.record_batch import iter_batches
+from registry.embedded import EmbeddedStore
+from support.broker import ROOT, settings, until
+from support.faulty_disk import FaultyFileSystem
+from support.full_disk import NOT_MOUNTED, SCENARIOS
+from support.wire import append, batch, create_topic, fetch, wire_client
+
+STORAGE_ERROR = 56
+
+
+# -- a real one --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_real_disk_of_a_few_megabytes(tmp_path, scenario):
+    """The scenario runs in a process that has mounts of its own."""
+    paths = [str(ROOT), str(ROOT / "tests")]
+    code = (
+        f"import sys; sys.path[:0] = {paths!r}; from pathlib import Path; from support.full_disk import main; "
+        f"sys.exit(main({scenario!r}, Path({str(tmp_path / 'disk')!r})))"
+    )
+    said = []
+    for unshare in (["unshare", "-rm"], ["unshare", "-m"]):  # as root of a user namespace, or as root
+        try:
+            done = subprocess.run(
+                [*unshare, sys.executable, "-c", code],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=110,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            said.append(str(error))
+            continue
+        said.append(f"{done.stdout}\n{done.stderr}")
+        if done.returncode == 0:
+            return
+        may_not_unshare = "unshare:" in done.stderr and "Traceback" not in done.stderr
+        if done.returncode != NOT_MOUNTED and not may_not_unshare:
+            pytest.fail(said[-1])
+    pytest.skip(f"no disk can be mounted here, the tests with an injected one have to do: {said}")
+
+
+# -- an injected one ---------------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """A broker whose log directory holds no more than the test lets it, with the registry in memory."""
+
+    def __init__(self, tmp_path, store):
+        self.path = tmp_path / "disk"
+        self.fs = FaultyFileSystem(self.path)
+        self.store = store
+
+    @contextlib.asynccontextmanager
+    async def running(self, **overrides):
+        config = BrokerConfig.load(None, settings(self.path, auto_create_topics_enable="false", **overrides))
+        async with (
+            Broker(config, fs=self.fs, store=self.store) as self.broker,
+            wire_client(self.broker.bootstrap_servers) as self.client,
+        ):
+            yield self
+
+    def fill(self):
+        self.fs.capacity = self.fs.used()
+
+    @property
+    def directory(self):
+        return self.broker.services.logs.dirs.all[0]
+
+    async def values(self, topic, partition=0):
+        answer = await self.client.call(fetch(topic, 0, partition), 12)
+        [data] = answer.responses[0].partitions
+        assert data.error_code == 0
+        return [record.value for one in iter_batches(bytes(data.records)) for record in one.records()]
+
+
+@pytest.fixture
+async def disk(tmp_path):
+    store = await EmbeddedStore.open()
+    yield Disk(tmp_path, store)
+    await store.close()
+
+
+async def test_appends_are_refused_and_readers_go_on(disk, caplog):
+    caplog.set_level("INFO")
+    async with disk.running():
+        await create_topic(disk.client, "t")
+        first = batch(b"a", producer_id=1, producer_epoch=0, sequence=0)
+        second = batch(b"b", producer_id=1, producer_epoch=0, sequence=1)
+        assert (await append(disk.client, "t", first)).error_code == 0
+        disk.fill()
+        for acks in (1, -1, -1):
+            refused = await append(disk.client, "t", second, acks=acks)
+            assert (refused.error_code, refused.base_offset) == (STORAGE_ERROR, -1)
+        await until(lambda: disk.directory.is_full, "the broker knows")
+        assert disk.directory.is_online
+        assert await disk.values("t") == [b"a"]
+        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        assert (await disk.client.call(request, 7)).topics[0].partitions[0].offset == 1
+        disk.fs.capacity = None
+        again = await append(disk.client, "t", second)  # at once, whether or not the broker has noticed
+        assert (again.error_code, again.base_offset) == (0, 1)
+        assert (await append(disk.client, "t", second)).base_offset == 1  # a retry of what was taken
+        assert await disk.values("t") == [b"a", b"b"]
+        await until(lambda: not disk.directory.is_full, "the broker has noticed")
+    assert caplog.text.count("is full") == 1
+    assert caplog.text.count("has room again") == 1
+
+
+async def test_a_partition_without_room_is_begun_when_there_is_some(disk):
+    async with disk.running():
+        disk.fill()
+        await create_topic(disk.client, "t", 2)
+        await until(lambda: disk.broker.metadata.snapshot.partition("t", 1), "the topic is known")
+        for partition in (0, 1):
+            assert (await append(disk.client, "t", batch(b"a"), partition)).error_code == STORAGE_ERROR
+        assert not list(disk.path.glob("t-*"))
+        disk.fs.capacity = None
+        for partition in (0, 1):
+            await until(lambda: disk.broker.services.replicas.partitions["t", partition].is_leader, "led")  # noqa: B023
+            assert (await append(disk.client, "t", batch(b"a"), partition)).error_code == 0
+            assert await disk.values("t", partition) == [b"a"]
+
+
+async def test_a_topic_is_deleted_to_make_room(disk):
+    from protocol.messages.delete_topics import DeleteTopicsRequest
+
+    async with disk.running(log_segment_delete_delay_ms="0"):
+        await create_topic(disk.client, "large")
+        await create_topic(disk.client, "t")
+        assert (await append(disk.client, "large", batch(bytes(200_000)))).error_code == 0
+        disk.fill()
+        assert (await append(disk.client, "t", batch(bytes(1000)))).error_code == STORAGE_ERROR
+        answer = await disk.client.call(DeleteTopicsRequest(topic_names=["large"], timeout_ms=10_000), 3)
+        assert answer.responses[0].error_code == 0
+        await until(lambda: not list(disk.path.glob("large-0*")), "its files are gone")
+        assert (await append(disk.client, "t", batch(bytes(1000)))).error_code == 0
+
+
+async def test_a_producer_through_a_disk_that_is_full_again_and_again(disk):
+    """Room comes a few kilobytes at a time; every record is there once and in order."""
+    count = 600
+    async with disk.running(
+        log_segment_bytes="20000",
+        log_index_interval_bytes="300",
+        log_flush_interval_messages="7",
+        replica_high_watermark_checkpoint_interval_ms="20",
+        log_flush_offset_checkpoint_interval_ms="20",
+    ):
+        await create_topic(disk.client, "t", 2)
+        producer = Producer(
+            {
+                "bootstrap.servers": disk.broker.bootstrap_servers,
+                "enable.idempotence": True,
+                "batch.num.messages": 20,
+                "retry.backoff.ms": 5,
+                "retry.backoff.max.ms": 20,
+            }
+        )
+        failed = []
+        disk.fill()
+
+        def produce():
+            for number in range(count):
+                producer.produce("t", b"%06d" % number + bytes(200), partition=number % 2, on_delivery=on_delivery)
+            producer.flush(100)
+
+        def on_delivery(error, message):
+            if error is not None:
+                failed.append(error)
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        full = 0
+        while thread.is_alive():
+            refused = disk.fs.refused
+            with contextlib.suppress(AssertionError):
+                await until(lambda: disk.fs.refused > refused or not thread.is_alive(), "full", 1.0)  # noqa: B023
+            full += disk.fs.refused > refused
+            disk.fs.capacity += 9_000
+            await asyncio.sleep(0)
+        thread.join()
+        assert not failed
+        assert len(producer) == 0
+        assert full >= 5
+        for partition in (0, 1):
+            expected = [b"%06d" % number + bytes(200) for number in range(partition, count, 2)]
+            log = disk.broker.services.logs.get("t", partition)
+            found = []
+            while len(found) < len(expected):
+                answer = await disk.client.call(fetch("t", len(found), partition), 12)
+                records = bytes(answer.responses[0].partitions[0].records)
+                found += [record.value for one in iter_batches(records) for record in one.records()]
+            assert found == expected
+            assert log.log_end_offset == len(expected)
+            assert len(log.segments) > 2
+        disk.fs.capacity = None
+    assert (disk.path / ".kafka_cleanshutdown").exists()

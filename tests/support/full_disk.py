@@ -1,0 +1,176 @@
+"""A broker on a disk of a few megabytes that fills up: for a process with mounts of its own (`unshare`).
+
+An idempotent producer of confluent-kafka fills the disk, beside a ballast file; the broker refuses what finds no room,
+lives on and serves readers; the ballast goes; the producer gets on by itself. What was acknowledged is then read back:
+each record once, in order.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from support.broker import BrokerProcess
+
+DISK_BYTES = 8 << 20
+BALLAST_BYTES = 5 << 20
+RECORDS = 4000
+DEADLINE_S = 60.0
+NOT_MOUNTED = 77
+
+
+class FilledDisk:
+    """The broker, its producer, and what was acknowledged."""
+
+    def __init__(self, disk: Path) -> None:
+        self.ballast = disk / "ballast"
+        self.ballast.write_bytes(bytes(BALLAST_BYTES))
+        settings = {
+            "ottla.console.listener": "127.0.0.1:0",
+            "log.segment.bytes": "100000",
+            "log.index.interval.bytes": "500",
+            "replica.high.watermark.checkpoint.interval.ms": "50",
+            "log.flush.offset.checkpoint.interval.ms": "50",
+            "log.flush.start.offset.checkpoint.interval.ms": "50",
+            "log.flush.interval.messages": "20",
+            "log.initial.task.delay.ms": "50",
+        }
+        self.broker = BrokerProcess(disk / "data", settings).start()
+        self.acknowledged: dict[int, dict[int, bytes]] = {0: {}, 1: {}}
+        self.failed: list[object] = []
+        self.producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "enable.idempotence": True,
+                "delivery.timeout.ms": 110_000,
+                "batch.size": 8000,
+                "linger.ms": 1,
+            }
+        )
+
+    def produce(self) -> None:
+        def delivered(error: object, message: Message) -> None:
+            if error is not None:
+                self.failed.append(error)
+            else:
+                self.acknowledged[message.partition()][message.offset()] = message.value()
+
+        for number in range(RECORDS):
+            self.producer.produce("t", b"%08d" % number + bytes(800), partition=number % 2, on_delivery=delivered)
+            self.producer.poll(0)
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}\n{self.broker.log_text()[-5000:]}"
+            assert self.broker.process is not None
+            assert self.broker.process.poll() is None, self.broker.log_text()
+            self.producer.poll(0.02)
+
+    def metric(self, name: str) -> float:
+        [url] = {word for word in self.broker.log_text().split() if word.startswith("http://127.0.0.1:")}
+        with urllib.request.urlopen(f"{url}metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        return float(next(line for line in lines if line.startswith(name)).rpartition(" ")[2])
+
+    def read(self, partition: int, count: int) -> list[tuple[int, bytes]]:
+        """(offset, value) of the first `count` records."""
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
+        consumer.assign([TopicPartition("t", partition, 0)])
+        found: list[tuple[int, bytes]] = []
+        deadline = time.monotonic() + DEADLINE_S
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} records"
+            message = consumer.poll(0.1)
+            if message is not None:
+                assert message.error() is None, message.error()
+                found.append((message.offset(), message.value()))
+        consumer.close()
+        return found
+
+
+def fill_and_free(filled: FilledDisk) -> None:
+    """The scenario."""
+    admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
+    filled.produce()
+    filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
+    assert filled.metric("ottla_log_dir_full") == 1
+    assert filled.metric("ottla_log_dir_online") == 1
+    before = sum(map(len, filled.acknowledged.values()))
+    assert 0 < before < RECORDS
+    # The registry is on the same disk: sooner or later it finds no room either, says so, and lives.
+    created, refusal = [], None
+    for number in range(200):
+        name = f"u{number}"
+        try:
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+            created.append(name)
+        except KafkaException as error:
+            refusal = error.args[0]
+            break
+    assert refusal is not None
+    assert refusal.name() == "KAFKA_STORAGE_ERROR", refusal
+    for partition in (0, 1):  # readers go on
+        acknowledged = dict(filled.acknowledged[partition])
+        assert dict(filled.read(partition, len(acknowledged))).items() >= acknowledged.items()
+    filled.ballast.unlink()
+    filled.until(lambda: "has room again" in filled.broker.log_text(), "there is room again")
+    filled.until(lambda: len(filled.producer) == 0, "everything is delivered")
+    assert not filled.failed, filled.failed[:3]
+    assert filled.metric("ottla_log_dir_full") == 0
+    for partition in (0, 1):
+        expected = [b"%08d" % number + bytes(800) for number in range(partition, RECORDS, 2)]
+        assert [filled.acknowledged[partition][offset] for offset in sorted(filled.acknowledged[partition])] == expected
+        assert [value for _, value in filled.read(partition, len(expected))] == expected
+    admin.create_topics([NewTopic("after", 1, 1)])["after"].result(30)
+    for name in [*created[:2], "after"]:  # also what was created while its log could not be
+        filled.producer.produce(name, b"x", partition=0)
+    assert filled.producer.flush(30) == 0
+    assert filled.broker.stop() == 0
+    text = filled.broker.log_text()
+    assert "Traceback" not in text, text
+    assert (filled.broker.log_dir / ".kafka_cleanshutdown").exists()
+
+
+def kill_while_full(filled: FilledDisk) -> None:
+    """The broker is killed on the full disk, and started when there is room: what was acknowledged is there."""
+    admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
+    filled.produce()
+    filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
+    filled.broker.kill()
+    filled.ballast.unlink()
+    filled.broker.start()
+    filled.until(lambda: len(filled.producer) == 0, "everything is delivered")
+    assert not filled.failed, filled.failed[:3]
+    for partition in (0, 1):
+        expected = [b"%08d" % number + bytes(800) for number in range(partition, RECORDS, 2)]
+        assert [value for _, value in filled.read(partition, len(expected))] == expected
+    assert filled.broker.stop() == 0
+
+
+SCENARIOS = {"fill": fill_and_free, "kill": kill_while_full}
+
+
+def main(scenario: str, disk: Path) -> int:
+    """Mount a tmpfs on `disk` and run a scenario there. NOT_MOUNTED where that is not allowed."""
+    disk.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(disk)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stderr)
+        return NOT_MOUNTED
+    filled = FilledDisk(disk)
+    try:
+        SCENARIOS[scenario](filled)
+    finally:
+        if filled.broker.process is not None and filled.broker.process.poll() is None:
+            filled.broker.kill()
+    return 0
