@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.registry_access import REGISTRY_FILE
 from broker.errors import BrokerStartError
+from broker.registry_access import REGISTRY_FILE
 from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from protocol.uuid import random_uuid
 from registry.config_znodes import TopicConfigZnode

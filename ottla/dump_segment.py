@@ -28,9 +28,11 @@ def corrupt(position: int, reason: str) -> Entry:
     return {"type": "corrupt", "position": position, "reason": reason}
 
 
-def dump_segment(path: Path, *, records: bool) -> Iterator[Entry]:
-    """The entries of a segment file. Raises OSError."""
-    topic = path.resolve().parent.name.rpartition("-")[0]
+def dump_segment(path: Path, *, records: bool, topic: str | None = None) -> Iterator[Entry]:
+    """The entries of a segment file. `topic`: decode the records as that one's; by default the directory says which it
+    is. Raises OSError.
+    """
+    topic = topic or path.resolve().parent.name.rpartition("-")[0]
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         position = 0

@@ -42,8 +42,8 @@ def adopt_logs(
                     "partitions": each.topic.partition_count,
                     "empty": each.empty,
                     "new": each.new,
+                    "settings": each.topic.settings,
                 }
-                | {"settings": each.topic.settings}
                 for each in adopted
             ]
         )

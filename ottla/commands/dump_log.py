@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.failure import CommandError
+from ottla.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ottla.dump_segment import Entry
@@ -32,12 +33,21 @@ def dump_log(
         ),
     ],
     records: Annotated[bool, typer.Option("--records", "-r", help="Also the records of every batch.")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="With the records, decoded as those of __consumer_offsets.")
+    ] = False,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="With the records, decoded as those of __transaction_state.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
 ) -> None:
     """Print what is in the files; where one is corrupt, say at which byte and exit with 1."""
+    if offsets and transactions:
+        raise CommandError("--offsets and --transactions: a file holds records of one of them")
+    topic = OFFSETS_TOPIC if offsets else TRANSACTIONS_TOPIC if transactions else None
     broken: list[str] = []
     for path in _expand(paths):
-        dumper = _dumper(path, records)
+        dumper = _dumper(path, records or topic is not None, topic)
         if not as_json:
             typer.echo(f"{path}:")
         for entry in _entries(path, dumper):
@@ -66,14 +76,14 @@ def _expand(paths: list[Path]) -> list[Path]:
     return files
 
 
-def _dumper(path: Path, records: bool) -> "Callable[[Path], Iterator[Entry]]":
-    found = _find_dumper(path, records)
+def _dumper(path: Path, records: bool, topic: str | None) -> "Callable[[Path], Iterator[Entry]]":
+    found = _find_dumper(path, records, topic)
     if found is None:
         raise CommandError(f"{path}: neither .log, .index, .timeindex, .txnindex, .snapshot nor a checkpoint")
     return found
 
 
-def _find_dumper(path: Path, records: bool) -> "Callable[[Path], Iterator[Entry]] | None":
+def _find_dumper(path: Path, records: bool, topic: str | None = None) -> "Callable[[Path], Iterator[Entry]] | None":
     from ottla import dump_indexes
     from ottla.dump_segment import dump_segment
 
@@ -83,7 +93,7 @@ def _find_dumper(path: Path, records: bool) -> "Callable[[Path], Iterator[Entry]
     if name in ("meta.properties", "partition.metadata"):
         return dump_indexes.dump_properties
     by_suffix: dict[str, Callable[[Path], Iterator[Entry]]] = {
-        ".log": lambda file: dump_segment(file, records=records),
+        ".log": lambda file: dump_segment(file, records=records, topic=topic),
         ".index": dump_indexes.dump_offset_index,
         ".timeindex": dump_indexes.dump_time_index,
         ".txnindex": dump_indexes.dump_transaction_index,

@@ -180,6 +180,19 @@ def test_files_of_the_log_dir(ottla):
     assert properties["broker.id"] == "0"
 
 
+@pytest.mark.parametrize(
+    ("option", "name"), [("--offsets", "__consumer_offsets-24"), ("--transactions", "__transaction_state-47")]
+)
+def test_internal_records_in_another_place(ottla, option, name, tmp_path):
+    path = tmp_path / f"{0:020d}.log"
+    shutil.copyfile(BROKER / name / path.name, path)
+    wanted = ottla("dump-log", "--json", "--records", BROKER / name / path.name).lines
+    found = ottla("dump-log", "--json", option, path).lines
+    assert [{**entry, "file": ""} for entry in found] == [{**entry, "file": ""} for entry in wanted]
+    assert any(isinstance(entry.get("key"), dict) and "type" in entry["key"] for entry in found)
+    assert "records of one of them" in ottla("dump-log", "--offsets", "--transactions", path, code=1).err
+
+
 def test_text_for_people(ottla):
     text = ottla("dump-log", "-r", BROKER / "types-0").out
     assert text.count("\n") > 10
