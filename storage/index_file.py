@@ -93,6 +93,11 @@ class IndexFile:
         file.fs.write_all(handle.fd, entry, self.entries * len(entry))
         self.entries += 1
 
+    def _write_many(self, entries: list[bytes]) -> None:
+        file = self.file
+        file.fs.write_all(file.open().fd, b"".join(entries), self.entries * self.ENTRY.size)
+        self.entries += len(entries)
+
     def trim(self) -> None:
         """Cut the file to the entries in use (preallocated zeros, an entry half written on a full disk)."""
         if self.file.fs.size(self.file.path) != self.entries * self.ENTRY.size:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import RecordBatch
-from storage.batch_scan import iter_headers, iter_valid_batches
-from storage.log_segment import MAX_RELATIVE_OFFSET, LogSegment
+from storage.batch_scan import iter_headers
+from storage.log_segment import LogSegment
 from storage.producer_entry import BatchMetadata
 from storage.producer_state import ProducerState
+from storage.segment_recovery import SegmentRecovery
 
 if TYPE_CHECKING:
     from storage.log import Log
@@ -98,8 +98,7 @@ class Recovery:
         segment = self.segments[number]
         if self._state is None or self._state.end_offset != segment.base_offset:
             self._state = _state_before(self._log, self.segments[:number], segment.base_offset)
-        self._bytes_read += segment.size
-        removed = recover_segment(self._log, segment, self._state)
+        removed = SegmentRecovery(self._log, segment, self._state, self._on_read).run()
         self._recovered += 1
         self._bytes_cut += removed
         return removed
@@ -115,6 +114,9 @@ class Recovery:
             state.take_snapshot()
         self._log.producers.unsynced_snapshots += state.unsynced_snapshots
         state.unsynced_snapshots = []
+
+    def _on_read(self, size: int) -> None:
+        self._bytes_read += size
 
     def _drop_behind(self, number: int, reason: str) -> None:
         """The log ends with this segment. Durably, lest what is dropped comes back behind what is appended now."""
@@ -145,48 +147,6 @@ def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> Produ
             _replay(segment, state, base_offset)
     state.end_offset = max(state.end_offset, base_offset)
     return state
-
-
-def recover_segment(log: Log, segment: LogSegment, state: ProducerState) -> int:
-    """Read every batch, build the indexes again, cut what is not whole; how many bytes were cut.
-
-    `state` is that of the producers before the segment and is moved on to its end.
-    """
-    segment.create_indexes()
-    txn_index = segment.txn_index
-    valid = 0
-    last_entry = 0
-    last_offset = segment.base_offset - 1
-    try:
-        for header, data in iter_valid_batches(segment.file, segment.size):
-            if not last_offset < header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
-                raise CorruptRecordError(header.position, f"offset {header.last_offset} follows {last_offset}")
-            aborted = None
-            if header.magic == 2:
-                # The marker in a control batch is read before the batch counts as valid.
-                aborted = state.replay(RecordBatch(data))
-                if header.leader_epoch >= 0:
-                    log.leader_epochs.correct(header.leader_epoch, header.base_offset)
-            last_offset = header.last_offset
-            if header.max_timestamp > segment.max_timestamp:
-                segment.max_timestamp, segment.offset_of_max_timestamp = header.max_timestamp, last_offset
-            if valid - last_entry > segment.index_interval_bytes:
-                segment.offset_index.append(last_offset, valid)
-                segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
-                last_entry = valid
-            if aborted is not None:
-                txn_index.append(aborted)
-            valid += header.size
-    except (CorruptRecordError, InvalidRecordError) as error:
-        logger.warning("%s: the log ends at byte %d: %s", segment.file.path, valid, error)
-    removed = segment.size - valid
-    if removed:
-        segment.fs.ftruncate(segment.file.open().fd, valid)
-        segment.size = valid
-    segment.bytes_since_index_entry = 0
-    segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)
-    segment.seal()
-    return removed
 
 
 def _replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:

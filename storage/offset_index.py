@@ -59,6 +59,12 @@ class OffsetIndex(IndexFile):
             del self._recent_positions[:_KEEP]
             self._recent_start += _KEEP
 
+    def extend(self, entries: list[tuple[int, int]]) -> None:
+        """Add (offset, position) entries that rise, in one write. Raises OSError."""
+        if entries:
+            self._write_many([self.ENTRY.pack(offset - self.base_offset, position) for offset, position in entries])
+            self._forget_recent()
+
     def lookup(self, offset: int) -> int:
         """A position at or before the batch that holds `offset`: of the last entry not above it, else 0."""
         relative = offset - self.base_offset

@@ -50,6 +50,12 @@ class TimeIndex(IndexFile):
             self.last_timestamp = timestamp
             self.last_offset = offset
 
+    def extend(self, entries: list[tuple[int, int]]) -> None:
+        """Add (timestamp, offset) entries that rise in both, in one write. Raises OSError."""
+        if entries:
+            self._write_many([self.ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in entries])
+            self._load_last()
+
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """(timestamp, absolute offset) of the last entry not above `timestamp`; else (-1, base offset)."""
         slot = self._floor_slot(timestamp, 0)
