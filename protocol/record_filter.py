@@ -33,14 +33,13 @@ class ScannedRecords(NamedTuple):
     """The records of one batch as parallel lists, an element a record.
 
     `data`: all of them, decompressed. `ends`: where each ends in it (it begins where the one before ends). `bodies`:
-    where its offset delta stands, behind which nothing depends on the batch's header.
+    where its timestamp delta stands; behind that nothing depends on the batch's header. `offsets` are absolute.
     """
 
     data: bytes
     ends: list[int]
     bodies: list[int]
-    timestamp_deltas: list[int]
-    offset_deltas: list[int]
+    offsets: list[int]
     keys: list[bytes | None]
     tombstones: list[int]
     """Indexes of the records without value, not an element a record."""
@@ -52,15 +51,15 @@ def scan_records(batch: RecordBatch) -> ScannedRecords:
     """
     data = bytes(batch.records_data()) if batch.record_count or len(batch.buffer) > BATCH_HEADER_SIZE else b""
     size = len(data)
+    base_offset = batch.base_offset
     ends: list[int] = []
     bodies: list[int] = []
-    timestamp_deltas: list[int] = []
-    offset_deltas: list[int] = []
+    offsets: list[int] = []
     keys: list[bytes | None] = []
     tombstones: list[int] = []
-    position = 0
-    for index in range(batch.record_count):
-        try:
+    position = index = 0
+    try:
+        for index in range(batch.record_count):
             number, position = data[position], position + 1
             if number > 0x7F:
                 if data[position] < 0x80:
@@ -70,22 +69,17 @@ def scan_records(batch: RecordBatch) -> ScannedRecords:
             end = position + (number >> 1)
             if number & 1 or end > size:
                 raise InvalidRecordError(f"record {index} ends beyond {size} bytes")
-            # One step over the attributes, which have no meaning yet.
+            position += 1  # over the attributes, which have no meaning yet
+            bodies.append(position)
+            while data[position] > 0x7F:
+                position += 1
             number, position = data[position + 1], position + 2
             if number > 0x7F:
                 if data[position] < 0x80:
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
-                    number, position = long_varint(data, position, number, 64)
-            timestamp_deltas.append(number >> 1 ^ -(number & 1))
-            bodies.append(position)
-            number, position = data[position], position + 1
-            if number > 0x7F:
-                if data[position] < 0x80:
-                    number, position = number & 0x7F | data[position] << 7, position + 1
-                else:
                     number, position = long_varint(data, position, number)
-            offset_deltas.append(number >> 1 ^ -(number & 1))
+            offsets.append(base_offset + (number >> 1 ^ -(number & 1)))
             number, position = data[position], position + 1
             if number > 0x7F:
                 if data[position] < 0x80:
@@ -99,15 +93,15 @@ def scan_records(batch: RecordBatch) -> ScannedRecords:
                 keys.append(data[start:position])
             if data[position] & _NULL_BIT:
                 tombstones.append(index)
-        except IndexError:
-            raise InvalidRecordError(f"record {index} runs over the end of {size} bytes") from None
-        if position >= end:
-            raise InvalidRecordError(f"the key of record {index} ends at byte {position}, the record at {end}")
-        ends.append(end)
-        position = end
+            if position >= end:
+                raise InvalidRecordError(f"the key of record {index} ends at byte {position}, the record at {end}")
+            ends.append(end)
+            position = end
+    except IndexError:
+        raise InvalidRecordError(f"record {index} runs over the end of {size} bytes") from None
     if position != size:
         raise InvalidRecordError(f"{size - position} bytes are left after {batch.record_count} records")
-    return ScannedRecords(data, ends, bodies, timestamp_deltas, offset_deltas, keys, tombstones)
+    return ScannedRecords(data, ends, bodies, offsets, keys, tombstones)
 
 
 def retain_records(
@@ -115,17 +109,16 @@ def retain_records(
 ) -> bytearray:
     """The batch with only the records of the indexes in `keep` (ascending, at least one).
 
-    delete_horizon_ms: the base timestamp that the batch gets, in ms, with the flag that says so (KIP-534); None: it has
-    none, and its base timestamp is that of its first record.
+    delete_horizon_ms: the base timestamp that the batch gets, in ms, with the flag that says so (KIP-534); None: it
+    has none, and its base timestamp is that of its first record.
     """
     attributes = batch.attributes
-    deltas = records.timestamp_deltas
+    deltas = [_read_delta(records.data, records.bodies[index]) for index in keep]
     if attributes & LOG_APPEND_TIME_FLAG:
         max_timestamp = batch.max_timestamp
         timestamps = [max_timestamp] * len(keep)
     else:
-        base = batch.base_timestamp
-        timestamps = [base + deltas[index] for index in keep]
+        timestamps = [batch.base_timestamp + delta for delta, _ in deltas]
         if max(timestamps) > INT64_MAX or min(timestamps) < INT64_MIN:
             timestamps = [wrap_int64(timestamp) for timestamp in timestamps]
         max_timestamp = max(timestamps)
@@ -137,7 +130,7 @@ def retain_records(
     if base_timestamp == batch.base_timestamp and not attributes & LOG_APPEND_TIME_FLAG:
         payload = _copy(records, keep)
     else:
-        payload = _move(records, keep, timestamps, base_timestamp)
+        payload = _move(records, keep, [timestamp - base_timestamp for timestamp in timestamps], deltas)
     codec = batch.compression
     if codec:
         payload = compress(codec, payload)
@@ -151,6 +144,14 @@ def retain_records(
     with memoryview(buffer) as view:
         buffer[CRC_OFFSET:ATTRIBUTES_OFFSET] = crc32c(view[ATTRIBUTES_OFFSET:]).to_bytes(4, "big")
     return buffer
+
+
+def _read_delta(data: bytes, position: int) -> tuple[int, int]:
+    """The timestamp delta at `position`, and the position behind it."""
+    number, position = data[position], position + 1
+    if number > 0x7F:
+        number, position = long_varint(data, position, number, 64)
+    return number >> 1 ^ -(number & 1), position
 
 
 def _copy(records: ScannedRecords, keep: list[int]) -> bytes:
@@ -167,13 +168,13 @@ def _copy(records: ScannedRecords, keep: list[int]) -> bytes:
     return b"".join(pieces)
 
 
-def _move(records: ScannedRecords, keep: list[int], timestamps: list[int], base_timestamp: int) -> bytes:
-    """The kept records with their timestamps in relation to another base timestamp."""
-    data, ends, bodies = records.data, records.ends, records.bodies
+def _move(records: ScannedRecords, keep: list[int], moved: list[int], deltas: list[tuple[int, int]]) -> bytes:
+    """The kept records with the timestamp deltas `moved`; `deltas`: those that they have, and where these end."""
+    data, ends = records.data, records.ends
     varints = VARINTS
     pieces: list[bytes] = []
-    for index, timestamp in zip(keep, timestamps, strict=True):
-        delta = varints[timestamp - base_timestamp]
-        body = data[bodies[index] : ends[index]]
+    for index, new, (_, position) in zip(keep, moved, deltas, strict=True):
+        delta = varints[new]
+        body = data[position : ends[index]]
         pieces += (varints[1 + len(delta) + len(body)], b"\x00", delta, body)
     return b"".join(pieces)

@@ -186,8 +186,7 @@ class Compaction:
         if transactions.on_data(batch) or not batch.record_count:
             return True
         scanned = scan_records(batch)
-        base_offset = batch.base_offset
-        return offsets.put_all(scanned.keys, [base_offset + delta for delta in scanned.offset_deltas], start)
+        return offsets.put_all(scanned.keys, scanned.offsets, start)
 
     def _end_of(self, number: int) -> int:
         """The base offset of the segment behind (the active one is not in the list, but the end of the job is)."""

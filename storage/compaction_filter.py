@@ -115,7 +115,7 @@ class CompactionFilter:
                 records = scan_records(batch) if gets_horizon else None
             else:
                 records = scan_records(batch)
-                keep = self._retained(batch.base_offset, records, tombstones_go=is_over)
+                keep = self._retained(records, tombstones_go=is_over)
                 if records.tombstones and horizon is None and keep:
                     gets_horizon = not set(keep).isdisjoint(records.tombstones)
         if not keep:
@@ -130,20 +130,19 @@ class CompactionFilter:
         smaller = retain_records(batch, records, keep, horizon)
         return RetainedBatch(smaller, batch.last_offset, RecordBatch(memoryview(smaller)).max_timestamp)
 
-    def _retained(self, base_offset: int, records: ScannedRecords, *, tombstones_go: bool) -> list[int]:
+    def _retained(self, records: ScannedRecords, *, tombstones_go: bool) -> list[int]:
         """Indexes of the records that stay."""
         found = self._offsets.find_all(records.keys)
-        deltas = records.offset_deltas
+        offsets = records.offsets
         # What is not in the map is -1 there; what lies behind the map's end is later than all that is in it.
-        keep = [index for index, last in enumerate(found) if base_offset + deltas[index] >= last]
+        keep = [index for index, last in enumerate(found) if offsets[index] >= last]
         latest = self._offsets.latest_offset
         if None in records.keys:
-            keyless = {index for index, key in enumerate(records.keys) if key is None}
-            keyless = {index for index in keyless if base_offset + deltas[index] <= latest}
+            keyless = {index for index, key in enumerate(records.keys) if key is None and offsets[index] <= latest}
             self._stats.invalid_records += len(keyless)
             keep = [index for index in keep if index not in keyless]
         if tombstones_go and records.tombstones:
-            gone = {index for index in records.tombstones if base_offset + deltas[index] <= latest}
+            gone = {index for index in records.tombstones if offsets[index] <= latest}
             keep = [index for index in keep if index not in gone]
         return keep
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from typing import Any
 
 DIGEST_BYTES = 16
 BYTES_PER_ENTRY = DIGEST_BYTES + 8
@@ -21,21 +22,23 @@ _BUCKET = 64  # entries
 _BUCKET_BYTES = _BUCKET * DIGEST_BYTES
 
 
-def _digest_of() -> Callable[[bytes], bytes]:
-    """MD5, by CPython's own module where it is there: OpenSSL's takes twice as long for short keys."""
+def _md5() -> Callable[[bytes], Any]:
+    """CPython's own where it is there: OpenSSL's takes twice as long for short keys."""
     try:
         from _md5 import md5  # type: ignore[import-not-found] # CPython's, without stubs
     except ImportError:
         import hashlib
+        from functools import partial
 
-        return lambda key: hashlib.md5(key, usedforsecurity=False).digest()
-    return lambda key: md5(key).digest()
+        return partial(hashlib.md5, usedforsecurity=False)
+    own: Callable[[bytes], Any] = md5
+    return own
 
 
 class OffsetMap:
     """Keys to offsets. `latest_offset` is the last offset that the map accounts for, with or without an entry."""
 
-    __slots__ = ("_buckets", "_digest", "_digests", "_fill", "_offsets", "capacity", "entries", "latest_offset")
+    __slots__ = ("_buckets", "_digests", "_fill", "_md5", "_offsets", "capacity", "entries", "latest_offset")
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, needed: int | None = None) -> None:
         """memory_bytes: the size of the table. load_factor: how full it may get. needed: no more entries than this can
@@ -50,7 +53,7 @@ class OffsetMap:
         self._digests = bytearray(self._buckets * _BUCKET_BYTES)
         self._offsets = array("q", [0]) * (self._buckets * _BUCKET)
         self._fill = bytearray(self._buckets)
-        self._digest = _digest_of()
+        self._md5 = _md5()
         self.entries = 0
         self.latest_offset = -1
 
@@ -65,7 +68,7 @@ class OffsetMap:
 
         `latest_offset` is then that of the last one noted.
         """
-        digest, digests, latest, fill = self._digest, self._digests, self._offsets, self._fill
+        md5, digests, latest, fill = self._md5, self._digests, self._offsets, self._fill
         find, buckets, entries, capacity = digests.find, self._buckets, self.entries, self.capacity
         fits = True
         last = self.latest_offset
@@ -75,17 +78,18 @@ class OffsetMap:
             if entries >= capacity:  # also one that is there already: Kafka stops here, too
                 fits = False
                 break
-            wanted = digest(key)
+            wanted = md5(key).digest()
             bucket = hash(wanted) % buckets
             while True:
                 used = fill[bucket]
                 begin = bucket * _BUCKET_BYTES
                 end = begin + used * DIGEST_BYTES
                 position = find(wanted, begin, end)
-                while position >= 0 and position % DIGEST_BYTES:  # across two digests
-                    position = find(wanted, position + 1, end)
                 if position >= 0:
-                    break
+                    while position % DIGEST_BYTES and position >= 0:  # across two digests
+                        position = find(wanted, position + 1, end)
+                    if position >= 0:
+                        break
                 if used < _BUCKET:
                     position = end
                     digests[end : end + DIGEST_BYTES] = wanted
@@ -100,7 +104,7 @@ class OffsetMap:
 
     def find_all(self, keys: Iterable[bytes | None]) -> list[int]:
         """The offset noted for each key; -1 where there is none, and for None."""
-        digest, offsets, fill = self._digest, self._offsets, self._fill
+        md5, offsets, fill = self._md5, self._offsets, self._fill
         find, buckets = self._digests.find, self._buckets
         found: list[int] = []
         append = found.append
@@ -108,14 +112,14 @@ class OffsetMap:
             if key is None:
                 append(-1)
                 continue
-            wanted = digest(key)
+            wanted = md5(key).digest()
             bucket = hash(wanted) % buckets
             while True:
                 used = fill[bucket]
                 begin = bucket * _BUCKET_BYTES
                 end = begin + used * DIGEST_BYTES
                 position = find(wanted, begin, end)
-                while position >= 0 and position % DIGEST_BYTES:
+                while position % DIGEST_BYTES and position >= 0:
                     position = find(wanted, position + 1, end)
                 if position >= 0:
                     append(offsets[position // DIGEST_BYTES])
