@@ -6,7 +6,19 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.commands import adopt_logs, broker, configs, consume, dump_log, perf, produce, topics, verify_log
+from ottla.commands import (
+    adopt_logs,
+    broker,
+    configs,
+    consume,
+    dump_log,
+    perf,
+    produce,
+    topics,
+    verify_log,
+    zk,
+    zookeeper,
+)
 
 app = typer.Typer(
     name="ottla",
@@ -48,6 +60,8 @@ dump_log.register(app)
 verify_log.register(app)
 adopt_logs.register(app)
 perf.register(app)
+zk.register(app)
+zookeeper.register(app)
 
 
 def run_app(arguments: Sequence[str]) -> int:

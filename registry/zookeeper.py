@@ -116,12 +116,14 @@ class ZooKeeperRegistry:
         *,
         connection_timeout_ms: int | None = None,
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+        make_chroot: bool = True,
     ) -> None:
         """Make a registry; `await registry.start()` connects it, within the session's timeout if no other is given."""
         self._address = address
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
         self._max_in_flight = max_in_flight
+        self._makes_chroot = make_chroot
         self._state = ConnectionState.CLOSED
         self._closed = False  # for good
         self._session: ZooKeeperSession | None = None
@@ -151,7 +153,9 @@ class ZooKeeperRegistry:
     # -- the session -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open a session: the first one, or a new one after the last expired. The chroot is created if missing.
+        """Open a session: the first one, or a new one after the last expired.
+
+        The chroot is created if missing, unless the registry was made without `make_chroot`.
 
         Raises ConnectionLossError naming the servers and the cause where none of them answers in time.
         """
@@ -253,7 +257,7 @@ class ZooKeeperRegistry:
     async def _make_chroot(self, session: ZooKeeperSession) -> None:
         """Create our root and its parents, as Kafka does."""
         chroot = self._address.chroot
-        if not chroot:
+        if not chroot or not self._makes_chroot:
             return
         names = chroot[1:].split("/")
         for depth in range(1, len(names) + 1):

@@ -34,6 +34,9 @@ COMMANDS = [
     ("perf",),
     ("perf", "produce"),
     ("perf", "consume"),
+    ("zk",),
+    *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
+    ("zookeeper",),
 ]
 
 
@@ -45,7 +48,7 @@ def plain(text):
 def test_help_everywhere_with_examples(ottla, words):
     text = plain(ottla(*words, "--help").out)
     assert "Usage: ottla" in text
-    if words and words not in [("topics",), ("configs",), ("perf",)]:
+    if words and words not in [("topics",), ("configs",), ("perf",), ("zk",)]:
         assert "Example" in text
         assert f"ottla {' '.join(words)}" in text
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from support.broker import broker_process
+from support.zookeeper import new_chroot, shared_zookeeper
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "cli.md"
@@ -46,6 +47,7 @@ def test_the_page_tells_the_truth(tmp_path):
             "PATH": f"{shim.parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "OTTLA_BOOTSTRAP_SERVER": broker.bootstrap,
+            "OTTLA_ZOOKEEPER": f"{shared_zookeeper().connect}{new_chroot()}",
             "DATA": str(broker.log_dir),
         }
         for command, shown in ran:

@@ -1,0 +1,417 @@
+"""`ottla zk`: look into the tree of a cluster's ZooKeeper, decoded, and write to it on request.
+
+Works on the embedded registry of a stopped broker too (`--log-dir`): its file has one user at a time.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import AsJson
+from ottla.output import print_json, print_table
+from ottla.session import run
+
+if TYPE_CHECKING:
+    from ottla.znode_format import ShownZnode
+    from registry.interface import Registry
+
+zk = typer.Typer(help="Look into the tree of a cluster's ZooKeeper, and write to it.", no_args_is_help=True)
+
+DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
+_CONNECTION_TIMEOUT_MS = 5_000
+_SESSION_TIMEOUT_MS = 10_000
+_TREE_ROW = 120  # characters of a znode's content in a tree
+
+Address = Annotated[
+    str,
+    typer.Option(
+        "--zookeeper",
+        "-z",
+        envvar="OTTLA_ZOOKEEPER",
+        metavar="HOST:PORT[/CHROOT]",
+        help="As zookeeper.connect has it; several hosts with commas.",
+    ),
+]
+LogDir = Annotated[
+    Path | None,
+    typer.Option("--log-dir", metavar="DIR", help="The embedded registry in this log directory; its broker stopped."),
+]
+NodePath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="PATH")]
+TopPath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="[PATH]")]
+Write = Annotated[bool, typer.Option("--write", help="Needed: a wrong znode can take a cluster down.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Also content that Kafka could not read.")]
+Version = Annotated[int, typer.Option("--version", help="Only if this is the znode's version; -1: any.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(zk, name="zk")
+
+
+@contextlib.asynccontextmanager
+async def _opened(zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False) -> "AsyncIterator[Registry]":
+    """The registry to look into, started."""
+    from registry.errors import NoNodeError
+
+    registry: Registry
+    async with contextlib.AsyncExitStack() as stack:
+        if log_dir is not None:
+            from broker.registry_access import REGISTRY_FILE
+            from registry.embedded import EmbeddedStore
+
+            file = log_dir / REGISTRY_FILE
+            if not file.is_file():
+                raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker has its registry elsewhere")
+            store = await EmbeddedStore.open(file)
+            stack.push_async_callback(store.close)
+            registry = store.session()
+        else:
+            from registry.zookeeper import ZooKeeperRegistry
+            from registry.zookeeper_address import ZooKeeperAddress
+
+            registry = ZooKeeperRegistry(
+                ZooKeeperAddress.parse(zookeeper),
+                _SESSION_TIMEOUT_MS,
+                connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
+                make_chroot=make_chroot,
+            )
+        stack.push_async_callback(registry.close)
+        await registry.start()
+        try:
+            yield registry
+        except NoNodeError as error:
+            raise CommandError(await _missing(registry, error.path or "")) from None
+
+
+async def _missing(registry: "Registry", path: str) -> str:
+    """What to say of a path that is not there: how far the tree goes, and what is near."""
+    from ottla.failure import suggest
+    from registry.errors import NoNodeError
+    from registry.paths import name_of, parent_of
+
+    if path == "/":
+        return "the chroot is not there"
+    parent = parent_of(path)
+    try:
+        near = suggest(name_of(path), await registry.children(parent))
+    except NoNodeError:
+        return await _missing(registry, parent)
+    return f"there is no znode {path}{near}"
+
+
+async def _read(registry: "Registry", path: str) -> "ShownZnode":
+    from ottla.znode_format import ShownZnode
+
+    return ShownZnode(path, *await registry.get(path))
+
+
+def _child(path: str, name: str) -> str:
+    return f"{path.rstrip('/')}/{name}"
+
+
+async def _children(registry: "Registry", path: str) -> "list[ShownZnode]":
+    """The children of a znode by name; one that goes meanwhile is left out."""
+    from registry.errors import NoNodeError
+
+    names = sorted(await registry.children(path))
+    found = await asyncio.gather(*(_read(registry, _child(path, name)) for name in names), return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException) and not isinstance(one, NoNodeError):
+            raise one
+    return [one for one in found if not isinstance(one, BaseException)]
+
+
+@zk.command("ls", epilog="Example:  ottla zk ls /brokers/topics --zookeeper localhost:2181")
+def list_children(
+    path: TopPath = "/", as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
+) -> None:
+    """List the children of a znode."""
+
+    async def main() -> None:
+        async with _opened(zookeeper, log_dir) as registry:
+            names = sorted(await registry.children(path))
+        if as_json:
+            print_json(names)
+        else:
+            print("".join(f"{name}\n" for name in names), end="")
+
+    run(main())
+
+
+@zk.command(epilog="Example:  ottla zk get /brokers/topics/orders")
+def get(
+    path: NodePath, as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
+) -> None:
+    """Show the content of a znode; with --json also what it is, its stat, and the rule that it breaks if it does."""
+
+    async def main() -> None:
+        async with _opened(zookeeper, log_dir) as registry:
+            node = await _read(registry, path)
+        if as_json:
+            print_json(node.document())
+        else:
+            _print_content(node)
+
+    run(main())
+
+
+def _print_content(node: "ShownZnode") -> None:
+    import json
+
+    value = node.value
+    if value is not None:
+        print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
+    if node.fault is not None:
+        print(f"not readable as {node.kind}: {node.fault}", file=sys.stderr)
+
+
+@zk.command(epilog="Example:  ottla zk stat /controller")
+def stat(
+    path: NodePath, as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
+) -> None:
+    """Show what a znode is and its stat: transactions, times, versions, the session that owns it, its ACL."""
+
+    async def main() -> None:
+        from datetime import UTC, datetime
+
+        async with _opened(zookeeper, log_dir) as registry:
+            node = await _read(registry, path)
+            acl, _ = await registry.get_acl(path)
+        entries = [f"{entry.scheme}:{entry.id}:{entry.permissions}" for entry in acl]
+        if as_json:
+            document = node.document()
+            del document["value"]
+            print_json({**document, "acl": entries})
+            return
+        rows: list[tuple[str, object]] = [("path", path), ("kind", node.kind), ("ephemeral owner", node.owner)]
+        for name, value in node.stat._asdict().items():
+            if name in ("ctime", "mtime"):
+                rows.append((name, datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")))
+            elif name != "ephemeral_owner":
+                rows.append((name.replace("_", " "), str(value)))
+        print_table(("", ""), [*rows, ("acl", " ".join(entries))])
+
+    run(main())
+
+
+@zk.command(epilog="Example:  ottla zk tree /brokers --depth 2")
+def tree(
+    path: TopPath = "/",
+    depth: Annotated[int, typer.Option("--depth", min=1, help="How many levels below the path.")] = 64,
+    as_json: AsJson = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+) -> None:
+    """Show a znode and everything below it."""
+
+    async def main() -> None:
+        async with _opened(zookeeper, log_dir) as registry:
+            nodes = [(0, await _read(registry, path))]
+            nodes += await _below(registry, nodes[0][1], depth)
+        if as_json:
+            print_json([node.document() for _, node in nodes])
+        else:
+            _print_tree(nodes)
+
+    run(main())
+
+
+async def _below(registry: "Registry", top: "ShownZnode", depth: int) -> "list[tuple[int, ShownZnode]]":
+    """What lies below a znode, with levels, parents before their children. A whole level is read at a time."""
+    below: dict[str, list[ShownZnode]] = {}
+    level = [top]
+    for _ in range(depth):
+        parents = [node for node in level if node.stat.num_children]
+        below |= zip(
+            (node.path for node in parents),
+            await asyncio.gather(*(_children_of_living(registry, node.path) for node in parents)),
+            strict=True,
+        )
+        level = [child for node in parents for child in below[node.path]]
+
+    def in_order(node: "ShownZnode", indent: int) -> "list[tuple[int, ShownZnode]]":
+        found = []
+        for child in below.get(node.path, ()):
+            found += [(indent, child), *in_order(child, indent + 1)]
+        return found
+
+    return in_order(top, 1)
+
+
+async def _children_of_living(registry: "Registry", path: str) -> "list[ShownZnode]":
+    from registry.errors import NoNodeError
+
+    try:
+        return await _children(registry, path)
+    except NoNodeError:  # gone meanwhile
+        return []
+
+
+def _print_tree(nodes: "list[tuple[int, ShownZnode]]") -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
+    for indent, node in nodes:
+        name = node.path if indent == 0 else node.path.rsplit("/", 1)[1]
+        row = Text("  " * indent).append(name, style="bold" if node.stat.num_children else "")
+        if node.owner is not None:
+            row.append(f" [{node.owner}]", style="cyan")
+        line = node.line
+        if line:
+            shown = line if len(line) <= _TREE_ROW else f"{line[:_TREE_ROW]}…"
+            row.append(f"  {shown}", style="dim")
+        if node.fault is not None:
+            row.append(f"  not readable as {node.kind}: {node.fault}", style="red")
+        console.print(row, soft_wrap=True)
+
+
+@zk.command(epilog="Example:  ottla zk watch /controller")
+def watch(
+    path: NodePath,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many lines.")] = None,
+    as_json: AsJson = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+) -> None:
+    """Show a znode and its children now and after every change, one line each, until Ctrl-C.
+
+    Changes that follow each other closely may share a line.
+    """
+
+    async def main() -> None:
+        async with _opened(zookeeper, log_dir) as registry:
+            changed = asyncio.Event()
+            registry.watch_data(path, changed.set)
+            registry.watch_children(path, changed.set)
+            before, printed = "", 0
+            while count is None or printed < count:
+                line = await _state(registry, path, as_json=as_json)
+                if line != before:
+                    print(line, flush=True)
+                    before, printed = line, printed + 1
+                    continue
+                await changed.wait()
+                changed.clear()
+
+    run(main())
+
+
+async def _state(registry: "Registry", path: str, *, as_json: bool) -> str:
+    import json
+
+    from registry.errors import NoNodeError
+
+    try:
+        node = await _read(registry, path)
+        names = sorted(await registry.children(path))
+    except NoNodeError:
+        return json.dumps({"path": path, "exists": False}) if as_json else f"{path} is not there"
+    if as_json:
+        return json.dumps({**node.document(), "exists": True, "children": names}, ensure_ascii=False)
+    children = f"  children: {' '.join(names)}" if names else ""
+    owner = "" if node.owner is None else f" [{node.owner}]"
+    return f"{path}{owner} version {node.stat.version}  {node.line}{children}".rstrip()
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+@zk.command(epilog="""Example:  ottla zk create --write /admin/delete_topics/orders""")
+def create(
+    path: NodePath,
+    value: Annotated[str | None, typer.Argument(help="Its content; none: no data.", metavar="[VALUE]")] = None,
+    sequence: Annotated[bool, typer.Option("--sequence", help="Append ten digits that count.")] = False,
+    parents: Annotated[bool, typer.Option("--parents", help="Also what is missing above it.")] = False,
+    raw: Raw = False,
+    write: Write = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+) -> None:
+    """Create a znode. Content that Kafka could not read is refused."""
+    data = None if value is None else value.encode("utf-8", "surrogateescape")
+    _check(f"{path}0000000000" if sequence else path, data, write=write, raw=raw)
+
+    async def work(registry: "Registry") -> str:
+        return f"{await registry.create(path, data, sequence=sequence, make_parents=parents)} created"
+
+    _change(work, zookeeper, log_dir, make_chroot=parents)
+
+
+@zk.command("set", epilog="""Example:  ottla zk set --write /controller_epoch 7 --version 6""")
+def set_value(
+    path: NodePath,
+    value: Annotated[str, typer.Argument(help="Its new content.", metavar="VALUE")],
+    version: Version = -1,
+    raw: Raw = False,
+    write: Write = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+) -> None:
+    """Replace the content of a znode. Content that Kafka could not read is refused."""
+    data = value.encode("utf-8", "surrogateescape")
+    _check(path, data, write=write, raw=raw)
+
+    async def work(registry: "Registry") -> str:
+        return f"{path} set, version {(await registry.set(path, data, version)).version}"
+
+    _change(work, zookeeper, log_dir)
+
+
+@zk.command(epilog="Example:  ottla zk delete --write /admin/reassign_partitions")
+def delete(
+    path: NodePath,
+    version: Version = -1,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="With everything below it.")] = False,
+    write: Write = False,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    log_dir: LogDir = None,
+) -> None:
+    """Delete a znode."""
+    _require_write(write)
+    if recursive and path == "/":
+        raise CommandError("the whole tree is not deleted at once")
+
+    async def work(registry: "Registry") -> str:
+        count = 0
+        if recursive:
+            for _, node in reversed(await _below(registry, await _read(registry, path), 1_000)):
+                await registry.delete(node.path)
+                count += 1
+        await registry.delete(path, version)
+        return f"{path} deleted" + (f", and {count} below it" if count else "")
+
+    _change(work, zookeeper, log_dir)
+
+
+def _require_write(write: bool) -> None:
+    if not write:
+        raise CommandError("nothing was changed: say --write to write to the tree")
+
+
+def _check(path: str, data: bytes | None, *, write: bool, raw: bool) -> None:
+    from ottla.znode_format import check_content
+    from registry.errors import ZnodeFormatError
+
+    _require_write(write)
+    try:
+        check_content(path, data)
+    except ZnodeFormatError as error:
+        if not raw:
+            raise CommandError(f"Kafka could not read that: {error} (--raw writes it all the same)") from None
+
+
+def _change(
+    work: "Callable[[Registry], Awaitable[str]]", zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False
+) -> None:
+    async def main() -> None:
+        async with _opened(zookeeper, log_dir, make_chroot=make_chroot) as registry:
+            print(await work(registry))
+
+    run(main())

