@@ -81,6 +81,7 @@ def rows(log):
 
 
 @pytest.mark.counted
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("small_groups", [True, False], ids=["many groups", "one group"])
 def test_cut_off_at_every_change(small_groups, tmp_path):
     fill(tmp_path / "t-0")

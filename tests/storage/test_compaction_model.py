@@ -233,9 +233,10 @@ class Model:
                 assert self.log.fetch_offset_by_timestamp(timestamp)[:2] == (first.timestamp, first.offset)
 
 
+@pytest.mark.timeout(0)
 @given(st.lists(operations, min_size=5, max_size=40))
 @settings(
-    max_examples=count(60, 1500),
+    max_examples=count(60, 1000),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=False,
