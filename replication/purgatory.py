@@ -2,7 +2,8 @@
 
 An operation waits under the keys of what may satisfy it (partitions). Whoever changes such a thing calls
 `check(key)`; the operation then looks again, and is answered when it is satisfied or its time is up, whichever is
-first. Checking a key nobody waits for costs one dictionary lookup, which is what the hot path pays.
+first. What one check satisfies is answered in the order in which it began to wait: coordinators rely on it. Checking a
+key nobody waits for costs one dictionary lookup, which is what the hot path pays.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Purgatory(Generic[R]):
     """Operations of one kind that wait, by key."""
 
     def __init__(self) -> None:
-        self._waiters: dict[Hashable, set[_Waiter[R]]] = {}
+        self._waiters: dict[Hashable, dict[_Waiter[R], None]] = {}  # in the order of waiting
         self.size = 0
 
     def __contains__(self, key: Hashable) -> bool:
@@ -53,7 +54,7 @@ class Purgatory(Generic[R]):
         loop = asyncio.get_running_loop()
         waiter = _Waiter(operation, tuple(keys), loop.create_future())
         for key in waiter.keys:
-            self._waiters.setdefault(key, set()).add(waiter)
+            self._waiters.setdefault(key, {})[waiter] = None
         self.size += 1
         waiter.timer = loop.call_later(timeout_s, self._complete, waiter)
         waiter.future.add_done_callback(lambda _: self._forget(waiter))
@@ -100,7 +101,7 @@ class Purgatory(Generic[R]):
         for key in waiter.keys:
             waiters = self._waiters.get(key)
             if waiters is not None:
-                waiters.discard(waiter)
+                waiters.pop(waiter, None)
                 if not waiters:
                     del self._waiters[key]
         self.size -= 1

@@ -1,0 +1,35 @@
+"""DescribeGroups: classic groups with their members and what these are assigned."""
+
+from __future__ import annotations
+
+from broker.authorized_operations import operations_on
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+
+class DescribeGroupsHandler(Handler[DescribeGroupsRequest, DescribeGroupsResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.DESCRIBE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+        """See the module's text. A group that is not there is described as dead."""
+        groups = [self._services.coordination.groups.describe(group_id) for group_id in request.groups]
+        if request.include_authorized_operations:
+            for group in groups:
+                if not group.error_code:
+                    group.authorized_operations = operations_on(Resource.GROUP)
+        return DescribeGroupsResponse(groups=groups)
+
+    def failed(self, request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+        """No group is described."""
+        return DescribeGroupsResponse(
+            groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.groups]
+        )

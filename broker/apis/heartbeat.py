@@ -1,0 +1,27 @@
+"""Heartbeat: a member of a classic group lives, and hears whether the group rebalances."""
+
+from __future__ import annotations
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class HeartbeatHandler(Handler[HeartbeatRequest, HeartbeatResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.READ)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+        """See the module's text."""
+        return HeartbeatResponse(error_code=self._services.coordination.groups.heartbeat(request))
+
+    def failed(self, request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
+        """Not heard."""
+        return HeartbeatResponse(error_code=code)

@@ -1,0 +1,34 @@
+"""LeaveGroup: members leave, or are removed by an administrator (several at once since KIP-345)."""
+
+from __future__ import annotations
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+FIRST_VERSION_WITH_MEMBERS = 3
+
+
+class LeaveGroupHandler(Handler[LeaveGroupRequest, LeaveGroupResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.READ)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+        """See the module's text. Before version 3 one member leaves, and its error is the answer's."""
+        groups = self._services.coordination.groups
+        if context.api_version >= FIRST_VERSION_WITH_MEMBERS:
+            return groups.leave(request.group_id, request.members)
+        response = groups.leave(request.group_id, [MemberIdentity(member_id=request.member_id)])
+        member_code = response.members[0].error_code if response.members else ErrorCode.NONE
+        return LeaveGroupResponse(error_code=response.error_code or member_code)
+
+    def failed(self, request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
+        """Nobody has left."""
+        return LeaveGroupResponse(error_code=code)

@@ -1,0 +1,28 @@
+"""ListGroups: the groups that this broker coordinates, by state (KIP-518) and type (KIP-848) where asked for."""
+
+from __future__ import annotations
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+class ListGroupsHandler(Handler[ListGroupsRequest, ListGroupsResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+        """See the module's text. While a partition is being loaded the list is not complete, and says so."""
+        code, groups = self._services.coordination.groups.list(request.states_filter, request.types_filter)
+        return ListGroupsResponse(error_code=code, groups=groups)
+
+    def failed(self, request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
+        """No list."""
+        return ListGroupsResponse(error_code=code)

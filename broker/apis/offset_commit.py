@@ -1,0 +1,116 @@
+"""OffsetCommit: a group has handled a partition up to an offset. The answer waits until that is committed.
+
+Version 0 is older than groups: its offsets go into the registry, where the oldest consumers look for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from broker.coordinator.offset_manager import Codes, Committer
+from broker.coordinator.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from broker.errors import unexpected_code
+from broker.handler import Handler, Needs, Operation, Resource, then
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+DEFAULT = -1
+"""Of a commit's timestamp: now. Of its retention time: the broker's."""
+
+
+class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
+    """Asks the group coordinator about partitions that exist."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.READ)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: OffsetCommitRequest, context: RequestContext
+    ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse] | Coroutine[Any, Any, OffsetCommitResponse]:
+        """See the module's text."""
+        known = self._known(request)
+        if context.api_version == 0:
+            return self._commit_to_registry(request, known)
+        if not known:
+            return _response(request, {})
+        now_ms = self._services.now_ms()
+        retention_ms = request.retention_time_ms
+        expire_timestamp = NO_TIMESTAMP if retention_ms == DEFAULT else now_ms + retention_ms
+        offsets = {
+            key: CommittedOffset(
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                partition.committed_metadata or "",
+                now_ms if partition.commit_timestamp == DEFAULT else partition.commit_timestamp,
+                expire_timestamp,
+            )
+            for key, partition in known.items()
+        }
+        committer = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+        codes = self._services.coordination.groups.offsets.commit(request.group_id, committer, offsets)
+        if isinstance(codes, asyncio.Future):
+            return then(codes, lambda outcome: _response(request, outcome))
+        return _response(request, codes)
+
+    def _known(self, request: OffsetCommitRequest) -> dict[TopicPartition, OffsetCommitRequestPartition]:
+        snapshot = self._services.metadata.snapshot
+        return {
+            (topic.name, partition.partition_index): partition
+            for topic in request.topics
+            for partition in topic.partitions
+            if snapshot.partition(topic.name, partition.partition_index) is not None
+        }
+
+    async def _commit_to_registry(
+        self, request: OffsetCommitRequest, known: dict[TopicPartition, OffsetCommitRequestPartition]
+    ) -> OffsetCommitResponse:
+        codes: dict[TopicPartition, ErrorCode] = {}
+        for (topic, index), partition in known.items():
+            if len(partition.committed_metadata or "") > self._services.config.offset_metadata_max_bytes:
+                codes[(topic, index)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            try:
+                await self._services.registry_offsets.set(request.group_id, topic, index, partition.committed_offset)
+                codes[(topic, index)] = ErrorCode.NONE
+            except Exception as error:
+                codes[(topic, index)] = unexpected_code(error, "a commit of an offset to the registry")
+        return _response(request, codes)
+
+    def failed(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+        """Nothing is committed."""
+        keys = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+        return _response(request, dict.fromkeys(keys, code))
+
+
+def _response(request: OffsetCommitRequest, codes: Codes) -> OffsetCommitResponse:
+    """The answer in the order of the request; partitions without a code do not exist."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=codes.get(
+                            (topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,46 @@
+"""SyncGroup: the leader brings the assignment, every member takes its part. The answer waits for the leader."""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_VERSION_WITH_PROTOCOL = 5
+"""From it on members say which protocol they have joined with, and have to."""
+
+
+class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.READ)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: SyncGroupRequest, context: RequestContext
+    ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+        """See the module's text."""
+        if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (
+            request.protocol_type,
+            request.protocol_name,
+        ):
+            return self.failed(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        answered: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
+
+        def answer(response: SyncGroupResponse) -> None:
+            if not answered.done():
+                answered.set_result(response)
+
+        self._services.coordination.groups.sync(request, answer)
+        return answered.result() if answered.done() else answered
+
+    def failed(self, request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
+        """No assignment."""
+        return SyncGroupResponse(error_code=code)

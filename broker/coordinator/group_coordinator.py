@@ -1,0 +1,278 @@
+"""The group coordinator: finds the group of a request, and lets it be joined, synced, described, deleted.
+
+Every operation first looks whether this broker coordinates the group: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE while
+the broker stops, COORDINATOR_LOAD_IN_PROGRESS while the group's partition is being read, NOT_COORDINATOR. What is
+answered is committed: see coordinator_log.py. Offsets are committed and fetched by `OffsetManager`.
+Source: GroupCoordinator and GroupCoordinatorAdapter of 3.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any
+
+from broker.config import BrokerConfig
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.group import Group, GroupState, join_error
+from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
+from broker.coordinator.group_store import GroupStore
+from broker.coordinator.member import OnJoined, OnSynced
+from broker.coordinator.membership import Joining, Membership
+from broker.coordinator.offset_manager import OffsetManager
+from broker.coordinator.rebalance import Rebalance, Stored
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.messages.list_groups import ListedGroup
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+logger = logging.getLogger(__name__)
+
+CLASSIC = "classic"
+"""The type of groups whose members assign their partitions themselves (KIP-848 knows others)."""
+
+FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
+FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+
+
+class GroupCoordinator:
+    """See the module's text. `run` has to run."""
+
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        *,
+        config: BrokerConfig,
+        now_ms: Callable[[], int],
+        rng: random.Random,
+    ) -> None:
+        self.now_ms = now_ms
+        self._config = config
+        self._random = rng
+        self._store = GroupStore(log, config, now_ms)
+        self._rebalance = Rebalance(self)
+        self._membership = Membership(self, self._rebalance)
+        self._partitions = GroupPartitions(
+            log,
+            now_ms=now_ms,
+            start_task=self._start_task,
+            loaded=self._membership.loaded,
+            unload=self._membership.unload,
+        )
+        self.offsets = OffsetManager(self, self._partitions, self._store, self._membership, config, now_ms)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Coordinate until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                self._partitions.listen()
+                tasks.create_task(self.offsets.run())
+        finally:
+            self._is_stopping = True
+            self._partitions.close()
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(work)
+
+    # -- the Host of the groups --------------------------------------------------------------------------------------
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """See `Host`."""
+        return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)
+
+    def new_uuid(self) -> str:
+        """See `Host`."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def store(self, group: Group, assignments: Mapping[str, bytes], done: Stored) -> None:
+        """See `Host`."""
+        self._store.store_group(group, assignments, done)
+
+    @property
+    def initial_delay_ms(self) -> int:
+        """See `Host`."""
+        return self._config.group_initial_rebalance_delay_ms
+
+    @property
+    def max_size(self) -> int:
+        """See `Host`."""
+        return self._config.group_max_size
+
+    # -- which group -------------------------------------------------------------------------------------------------
+
+    def find(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition | ErrorCode:
+        """The partition that holds a group, or why there is nothing to be done with it here.
+
+        may_be_empty: the empty group id is allowed, as it is where old clients commit offsets and in what shows or
+        deletes groups.
+        """
+        if not group_id and not may_be_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        if self._is_stopping:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self._partitions.of(group_id)
+        if partition is None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else partition
+
+    # -- members -----------------------------------------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, version: int, client_id: str, client_host: str, answer: OnJoined) -> None:
+        """JoinGroup. `answer` is called once, now or when the rebalance has waited for everybody."""
+        member_id = request.member_id
+        partition = self.find(request.group_id)
+        if isinstance(partition, ErrorCode):
+            answer(join_error(partition, member_id))
+            return
+        config = self._config
+        timeout_ms = request.session_timeout_ms
+        if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
+            answer(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
+            return
+        group = partition.groups.get(request.group_id)
+        if group is None:
+            if member_id:
+                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+                return
+            group = partition.groups[request.group_id] = Group(request.group_id, self.now_ms())
+        protocols = {protocol.name: bytes(protocol.metadata) for protocol in reversed(request.protocols)}
+        joining = Joining(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=client_id,
+            client_host=client_host,
+            rebalance_timeout_ms=timeout_ms if version == 0 else request.rebalance_timeout_ms,
+            session_timeout_ms=timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple(reversed(protocols.items())),  # of a name that occurs twice the first counts
+            requires_member_id=version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED and request.group_instance_id is None,
+            can_skip_assignment=version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
+            reason=request.reason,
+        )
+        self._membership.join(group, joining, answer)
+
+    def sync(self, request: SyncGroupRequest, answer: OnSynced) -> None:
+        """SyncGroup. `answer` is called once, now or when the assignment is there."""
+        partition = self.find(request.group_id)
+        if isinstance(partition, ErrorCode):
+            # The rebalance is lost with the coordinator: members begin it anew without looking for the coordinator.
+            is_loading = partition is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else partition))
+            return
+        group = partition.groups.get(request.group_id)
+        if group is None:
+            answer(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            return
+        self._rebalance.sync(
+            group,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments={one.member_id: one.assignment for one in request.assignments},
+            answer=answer,
+        )
+
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        """Heartbeat. While a group is loaded its members are told that all is well."""
+        partition = self.find(request.group_id)
+        if isinstance(partition, ErrorCode):
+            return ErrorCode.NONE if partition is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else partition
+        group = partition.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._membership.heartbeat(
+            group,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+        )
+
+    def leave(self, group_id: str, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+        """LeaveGroup of some members."""
+        partition = self.find(group_id)
+        if isinstance(partition, ErrorCode):
+            return LeaveGroupResponse(error_code=partition)
+        group = partition.groups.get(group_id)
+        if group is not None and group.state is GroupState.DEAD:
+            return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return LeaveGroupResponse(
+            members=[
+                MemberResponse(
+                    member_id=identity.member_id,
+                    group_instance_id=identity.group_instance_id,
+                    error_code=(
+                        ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._membership.leave(group, identity)
+                    ),
+                )
+                for identity in identities
+            ]
+        )
+
+    # -- to be seen --------------------------------------------------------------------------------------------------
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """A group with its members; their metadata and assignments while it is stable. What is not there is dead."""
+        partition = self.find(group_id, may_be_empty=True)
+        if isinstance(partition, ErrorCode):
+            return DescribedGroup(group_id=group_id, error_code=partition)
+        group = partition.groups.get(group_id)
+        if group is None:
+            return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        protocol = group.protocol_name if group.state is GroupState.STABLE else None
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=protocol or "",
+            members=[
+                DescribedGroupMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=b"" if protocol is None else member.metadata(protocol),
+                    member_assignment=b"" if protocol is None else member.assignment,
+                )
+                for member in group.members.values()
+            ],
+        )
+
+    def list(self, states: Collection[str], types: Collection[str]) -> tuple[ErrorCode, list[ListedGroup]]:
+        """The groups here in one of these states and of one of these types, whatever their case; none named: all."""
+        if self._is_stopping:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        wanted_states = {state.lower() for state in states}
+        if types and CLASSIC not in {name.lower() for name in types}:
+            groups = []
+        else:
+            groups = [
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=CLASSIC,
+                )
+                for _, group in self._partitions.all_groups()
+                if not wanted_states or group.state.value.lower() in wanted_states
+            ]
+        loading = self._partitions.is_loading
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE, groups
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many groups are in which state, for metrics."""
+        counts = dict.fromkeys((state.value for state in GroupState), 0)
+        for _, group in self._partitions.all_groups():
+            counts[group.state.value] += 1
+        return counts

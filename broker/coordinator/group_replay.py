@@ -1,0 +1,128 @@
+"""What a partition of `__consumer_offsets` says, read from its start to its end: groups with their offsets.
+
+The last record of a key counts. Offsets of a transaction count when its marker says so; where that is still to come
+they stay open. A record that cannot be read is left out, and said so: everything else is worth more than a reason to
+serve no group of the partition at all.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.coordinator.group import Group
+from broker.coordinator.group_records import GROUP_KEY_VERSION, OFFSET_KEY_VERSIONS, read_group, read_offset
+from broker.coordinator.offsets import CommittedOffset, TopicPartition
+from protocol.control_records import read_end_marker
+from protocol.errors import ProtocolError
+from protocol.message_set import LegacyMessage
+from protocol.messages.group_metadata import GroupMetadataKey, OffsetCommitKey
+from protocol.record import Record
+from protocol.record_batch import RecordBatch
+from protocol.versioned import decode_versioned, peek_version
+
+logger = logging.getLogger(__name__)
+
+_GroupPartition = tuple[str, TopicPartition]
+
+
+class GroupReplay:
+    """Takes batches in the order of the log; `groups` is what comes of them."""
+
+    def __init__(self, name: str, now_ms: int) -> None:
+        """name: of the partition, for what is logged."""
+        self._name = name
+        self._now_ms = now_ms
+        self._groups: dict[str, Group] = {}
+        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._open: dict[int, dict[_GroupPartition, CommittedOffset]] = {}
+        self._unknown_versions: set[int] = set()
+
+    def apply(self, batch: RecordBatch | LegacyMessage) -> int:
+        """Take one batch; the number of its records."""
+        try:
+            if isinstance(batch, RecordBatch) and batch.is_control:
+                self._end_transaction(batch)
+                return 1
+            producer_id = batch.producer_id if isinstance(batch, RecordBatch) and batch.is_transactional else None
+            count = 0
+            first_offset = -1
+            for record in batch.records():
+                if count == 0:
+                    first_offset = record.offset
+                count += 1
+                try:
+                    self._take(record, first_offset, producer_id)
+                except ProtocolError as error:
+                    logger.error("%s: the record at offset %d is left out: %s", self._name, record.offset, error)
+        except ProtocolError as error:
+            logger.error("%s: the batch that ends at offset %d is left out: %s", self._name, batch.last_offset, error)
+            return 1
+        return count
+
+    def _take(self, record: Record, first_offset: int, producer_id: int | None) -> None:
+        key = record.key if record.key is not None else b""
+        version = peek_version(key)
+        if version in OFFSET_KEY_VERSIONS:
+            read, _ = decode_versioned(OffsetCommitKey, key)
+            self._take_offset(read.group, (read.topic, read.partition), record.value, first_offset, producer_id)
+        elif version == GROUP_KEY_VERSION:
+            group_id = decode_versioned(GroupMetadataKey, key)[0].group
+            if record.value is None:
+                self._groups.pop(group_id, None)
+            else:
+                self._groups[group_id] = read_group(group_id, record.value, self._now_ms)
+        elif version not in self._unknown_versions:
+            self._unknown_versions.add(version)
+            logger.warning("%s: records with keys of version %d are left out", self._name, version)
+
+    def _take_offset(
+        self,
+        group_id: str,
+        partition: TopicPartition,
+        value: bytes | memoryview | None,
+        first_offset: int,
+        producer_id: int | None,
+    ) -> None:
+        if producer_id is not None:
+            waiting = self._open.setdefault(producer_id, {})
+            if value is None:
+                waiting.pop((group_id, partition), None)
+            else:
+                waiting[(group_id, partition)] = read_offset(value, first_offset)
+        elif value is None:
+            offsets = self._committed.get(group_id, {})
+            offsets.pop(partition, None)
+            if not offsets:
+                self._committed.pop(group_id, None)
+        else:
+            self._committed.setdefault(group_id, {})[partition] = read_offset(value, first_offset)
+
+    def _end_transaction(self, batch: RecordBatch) -> None:
+        marker = read_end_marker(batch)
+        waiting = self._open.pop(batch.producer_id, {})
+        if marker is None or not marker.committed:
+            return
+        for (group_id, partition), offset in waiting.items():
+            offsets = self._committed.setdefault(group_id, {})
+            known = offsets.get(partition)
+            if known is None or known.log_offset < offset.log_offset:
+                offsets[partition] = offset
+
+    def groups(self) -> dict[str, Group]:
+        """The groups by id; one that has nothing but offsets is empty and of no type."""
+        groups = dict(self._groups)
+        for group_id, offsets in self._committed.items():
+            self._group(groups, group_id).offsets.restore(offsets, {})
+        for producer_id, waiting in self._open.items():
+            by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+            for (group_id, partition), offset in waiting.items():
+                by_group.setdefault(group_id, {})[partition] = offset
+            for group_id, transactional in by_group.items():
+                self._group(groups, group_id).offsets.restore({}, {producer_id: transactional})
+        return groups
+
+    def _group(self, groups: dict[str, Group], group_id: str) -> Group:
+        group = groups.get(group_id)
+        if group is None:
+            group = groups[group_id] = Group(group_id, self._now_ms)
+        return group

@@ -1,0 +1,114 @@
+"""Writes of groups and offsets to `__consumer_offsets`, and what clients hear where one fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from broker.config import BrokerConfig
+from broker.coordinator.coordinator_log import NO_OFFSET, Appended, CoordinatorLog
+from broker.coordinator.group import Group
+from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value
+from broker.coordinator.offsets import Offsets, TopicPartition
+from protocol.compression import CompressionType
+from protocol.error_codes import ErrorCode
+from protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from protocol.record_batch_builder import RecordBatchBuilder
+
+TOMBSTONES_BYTES = 256 * 1024
+"""Deletions of many offsets are cut into batches of about this size: one batch may be too large for the log."""
+
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class GroupStore:
+    """Builds the batches, and appends them in the current term."""
+
+    def __init__(self, log: CoordinatorLog, config: BrokerConfig, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._config = config
+        self._now_ms = now_ms
+
+    def _append(self, group_id: str, batch: RecordBatchBuilder) -> asyncio.Future[Appended]:
+        partition = self._log.partition_for(group_id)
+        term = self._log.term_of(partition)
+        if term is None:
+            failed: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+            failed.set_result(Appended(ErrorCode.NOT_COORDINATOR, NO_OFFSET))
+            return failed
+        config = self._config
+        return self._log.append(
+            partition, term, batch.build(), config.offsets_commit_timeout_ms, config.offsets_commit_required_acks
+        )
+
+    def _batch(
+        self,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+    ) -> RecordBatchBuilder:
+        return RecordBatchBuilder(
+            compression=CompressionType(self._config.offsets_topic_compression_codec),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=producer_id != NO_PRODUCER_ID,
+        )
+
+    def store_group(self, group: Group, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]) -> None:
+        """Write a group's generation; `done` is called once it is committed or has failed, never at once."""
+        batch = self._batch()
+        batch.append(self._now_ms(), group_key(group.group_id), group_value(group, assignments))
+        self._append(group.group_id, batch).add_done_callback(lambda appended: done(_group_error(appended.result())))
+
+    def store_offsets(
+        self,
+        group_id: str,
+        offsets: Offsets,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> asyncio.Future[Appended]:
+        """Write offsets; with a producer id as part of its transaction."""
+        batch = self._batch(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0)
+        now_ms = self._now_ms()
+        for partition, offset in offsets.items():
+            batch.append(now_ms, offset_key(group_id, partition), offset_value(offset))
+        return self._append(group_id, batch)
+
+    def store_deletion(
+        self, group: Group, partitions: Iterable[TopicPartition], *, whole_group: bool
+    ) -> asyncio.Future[Appended]:
+        """Write tombstones of offsets, and of the group itself where it has ever had members.
+
+        The future is that of the last batch: an earlier one is committed when it is. A failure ends the writing.
+        """
+        now_ms = self._now_ms()
+        keys = [offset_key(group.group_id, partition) for partition in partitions]
+        if whole_group and group.generation > 0:
+            keys.append(group_key(group.group_id))
+        batch = self._batch()
+        for key in keys:
+            if batch.size_estimate > TOMBSTONES_BYTES:
+                appended = self._append(group.group_id, batch)
+                if appended.done() and appended.result().error:
+                    return appended
+                batch = self._batch()
+            batch.append(now_ms, key, None)
+        if batch.count:
+            return self._append(group.group_id, batch)
+        nothing: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        nothing.set_result(Appended(ErrorCode.NONE, NO_OFFSET))
+        return nothing
+
+
+def _group_error(appended: Appended) -> ErrorCode:
+    """What members hear where their group could not be written."""
+    if appended.error is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.UNKNOWN_SERVER_ERROR if appended.error in TOO_LARGE else appended.error
+
+
+def offset_error(code: ErrorCode) -> ErrorCode:
+    """What a client hears where its offsets could not be written."""
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in TOO_LARGE else code

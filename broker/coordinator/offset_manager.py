@@ -1,0 +1,299 @@
+"""Committed offsets: commit, fetch, delete, and expire.
+
+A commit is checked against the group (only members of the current generation commit to a group with members), written,
+and answered when it is committed. Offsets of a group expire `offsets.retention.minutes` after the group became empty,
+those of a topic that a live group is not subscribed to any longer, or of a group that never had members, after their
+last commit (KIP-211); a group without members and offsets goes with them. Source: GroupMetadataManager of 3.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.config import BrokerConfig
+from broker.coordinator.coordinator_log import Appended
+from broker.coordinator.group import CONSUMER, Group, GroupState
+from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
+from broker.coordinator.group_store import GroupStore, offset_error
+from broker.coordinator.membership import Membership
+from broker.coordinator.offsets import CommittedOffset, Offsets, TopicPartition
+from protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.coordinator.group_coordinator import GroupCoordinator
+
+logger = logging.getLogger(__name__)
+
+MS_PER_MINUTE = 60_000
+NO_GENERATION = -1
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+class Committer(NamedTuple):
+    """Who commits, and what it takes itself for: -1 and "" for one that is no member."""
+
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class OffsetManager:
+    """Offsets of all groups here. `run` has to run for them to expire."""
+
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        partitions: GroupPartitions,
+        store: GroupStore,
+        membership: Membership,
+        config: BrokerConfig,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._coordinator = coordinator
+        self._partitions = partitions
+        self._store = store
+        self._membership = membership
+        self._config = config
+        self._now_ms = now_ms
+
+    # -- commit ------------------------------------------------------------------------------------------------------
+
+    def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes | asyncio.Future[Codes]:
+        """OffsetCommit: what became of each partition, where that is known at once, or a future of it."""
+        partition = self._coordinator.find(group_id, may_be_empty=True)
+        if isinstance(partition, ErrorCode):
+            return dict.fromkeys(offsets, partition)
+        group = partition.groups.get(group_id)
+        if group is None:
+            if committer.generation >= 0:
+                return dict.fromkeys(offsets, ErrorCode.ILLEGAL_GENERATION)
+            group = partition.groups[group_id] = Group(group_id, self._now_ms())
+        error = check_committer(group, committer, is_transactional=False)
+        if error is None and group.state is GroupState.COMPLETING_REBALANCE:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        if error is not None:
+            return dict.fromkeys(offsets, error)
+        if group.state is not GroupState.EMPTY:
+            self._membership.heard_of(group, committer.member_id)
+        accepted = self._accepted(offsets)
+        if not accepted:
+            return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        group.offsets.begin(accepted)
+
+        def finish(appended: Appended) -> Codes:
+            if appended.error:
+                group.offsets.fail(accepted)
+            else:
+                group.offsets.finish(accepted, appended.base_offset)
+            return _codes(offsets, accepted, appended.error)
+
+        return _when_appended(self._store.store_offsets(group_id, accepted), finish)
+
+    def commit_in_transaction(
+        self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
+    ) -> Codes | asyncio.Future[Codes]:
+        """TxnOffsetCommit, verified by the caller: the offsets count once `end_transaction` says so."""
+        partition = self._coordinator.find(group_id)
+        if isinstance(partition, ErrorCode):
+            return dict.fromkeys(offsets, partition)
+        group = partition.groups.get(group_id)
+        if group is None:
+            group = partition.groups[group_id] = Group(group_id, self._now_ms())
+        error = check_committer(group, committer, is_transactional=True)
+        if error is not None:
+            return dict.fromkeys(offsets, error)
+        accepted = self._accepted(offsets)
+        if not accepted:
+            return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        partition.open_groups.setdefault(producer_id, set()).add(group_id)
+        group.offsets.begin_transactional(producer_id, accepted)
+
+        def finish(appended: Appended) -> Codes:
+            if appended.error:
+                group.offsets.fail_transactional(producer_id, accepted)
+            else:
+                group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
+            return _codes(offsets, accepted, appended.error)
+
+        return _when_appended(self._store.store_offsets(group_id, accepted, producer_id, producer_epoch), finish)
+
+    def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
+        """The marker that ends a producer's transaction is committed in these partitions of `__consumer_offsets`."""
+        for partition in self._partitions.by_number(partitions):
+            for group_id in partition.open_groups.pop(producer_id, ()):
+                group = partition.groups.get(group_id)
+                if group is not None:
+                    group.offsets.end_transaction(producer_id, committed=committed)
+
+    def _accepted(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
+        """Those whose metadata is not too long; like Kafka we count UTF-16 units, whatever the setting is called."""
+        limit = self._config.offset_metadata_max_bytes
+        return {
+            key: offset for key, offset in offsets.items() if len(offset.metadata.encode("utf-16-le")) // 2 <= limit
+        }
+
+    # -- fetch -------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self, group_id: str, partitions: Collection[TopicPartition] | None, *, require_stable: bool
+    ) -> ErrorCode | dict[TopicPartition, CommittedOffset | ErrorCode | None]:
+        """OffsetFetch: what is committed of these partitions (None: of all), or why that cannot be said.
+
+        Of a partition: its offset, None where there is none, or UNSTABLE_OFFSET_COMMIT.
+        """
+        partition = self._coordinator.find(group_id, may_be_empty=True)
+        if isinstance(partition, ErrorCode):
+            return partition
+        group = partition.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return dict.fromkeys(partitions or ())
+        offsets = group.offsets
+        found: dict[TopicPartition, CommittedOffset | ErrorCode | None] = {}
+        for key in list(offsets.committed) if partitions is None else partitions:
+            is_unstable = require_stable and offsets.is_unstable(key)
+            found[key] = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else offsets.committed.get(key)
+        return found
+
+    # -- delete ------------------------------------------------------------------------------------------------------
+
+    async def delete_group(self, group_id: str) -> ErrorCode:
+        """Delete a group that has no members, with its offsets."""
+        partition = self._coordinator.find(group_id, may_be_empty=True)
+        if isinstance(partition, ErrorCode):
+            return partition
+        group = partition.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        appended = self._store.store_deletion(group, list(group.offsets.committed), whole_group=True)
+        if appended.done() and appended.result().error:
+            return appended.result().error
+        self._forget(partition, group)
+        return (await appended).error
+
+    async def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> ErrorCode | Codes:
+        """Delete offsets of partitions that no member is subscribed to."""
+        partition = self._coordinator.find(group_id)
+        if isinstance(partition, ErrorCode):
+            return partition
+        group = partition.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        codes = dict.fromkeys(partitions, ErrorCode.NONE)
+        if group.state is not GroupState.EMPTY:
+            if group.protocol_type != CONSUMER:
+                return ErrorCode.NON_EMPTY_GROUP
+            for key in partitions:
+                if group.is_subscribed_to(key[0]):
+                    codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        doomed = [key for key, code in codes.items() if not code]
+        removal = self._remove(partition, group, doomed)
+        error = (await removal).error
+        return dict(codes) if not error else {key: code or error for key, code in codes.items()}
+
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
+        """Topics are gone: so are their offsets in every group."""
+        for partition, group in self._partitions.all_groups():
+            doomed = [key for key in partitions if key in group.offsets.committed or group.offsets.is_unstable(key)]
+            if doomed:
+                self._remove(partition, group, doomed)
+
+    def _remove(
+        self, partition: GroupsPartition, group: Group, doomed: Iterable[TopicPartition]
+    ) -> asyncio.Future[Appended]:
+        """Delete offsets of a group, and the group where nothing is left of it; nothing if that cannot be written."""
+        doomed = list(doomed)
+        committed = [key for key in doomed if key in group.offsets.committed]
+        nothing_left = group.state is GroupState.EMPTY and len(committed) == len(group.offsets.committed)
+        removed = self._store.store_deletion(group, committed, whole_group=False)
+        if removed.done() and removed.result().error:
+            logger.warning("group %s: offsets could not be deleted: %s", group.group_id, removed.result().error.name)
+            return removed
+        group.offsets.remove(doomed)
+        if nothing_left and group.offsets.is_empty:
+            buried = self._store.store_deletion(group, (), whole_group=True)
+            if not (buried.done() and buried.result().error):
+                self._forget(partition, group)
+        return removed
+
+    def _forget(self, partition: GroupsPartition, group: Group) -> None:
+        self._membership.unload(group)
+        if partition.groups.get(group.group_id) is group:
+            del partition.groups[group.group_id]
+        for groups in partition.open_groups.values():
+            groups.discard(group.group_id)
+
+    # -- expiry ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Let offsets and groups expire, every offsets.retention.check.interval.ms."""
+        while True:
+            await asyncio.sleep(self._config.offsets_retention_check_interval_ms / 1000)
+            await self.expire()
+
+    async def expire(self) -> int:
+        """Delete what has expired, a group at a time; how many offsets that were."""
+        now_ms = self._now_ms()
+        count = 0
+        for partition, group in list(self._partitions.all_groups()):
+            if partition.groups.get(group.group_id) is not group:
+                continue
+            gone = self._expired(group, now_ms)
+            if gone or (group.state is GroupState.EMPTY and group.offsets.is_empty):
+                self._remove(partition, group, gone)
+                count += len(gone)
+            await asyncio.sleep(0)
+        if count:
+            logger.info("%d committed offsets have expired", count)
+        return count
+
+    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
+        retention_ms = self._config.offsets_retention_minutes * MS_PER_MINUTE
+        if group.protocol_type is None:
+            return group.offsets.expired(now_ms, retention_ms)
+        if group.state is GroupState.EMPTY:
+            since_ms = group.state_timestamp if group.state_timestamp >= 0 else None
+            return group.offsets.expired(now_ms, retention_ms, since_ms)
+        if group.state is GroupState.STABLE and group.protocol_type == CONSUMER and group.subscribed_topics is not None:
+            return group.offsets.expired(now_ms, retention_ms, in_use=group.subscribed_topics)
+        return []
+
+
+def check_committer(group: Group, committer: Committer, *, is_transactional: bool) -> ErrorCode | None:
+    """Why a commit is refused, if it is."""
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    generation, member_id, instance_id = committer
+    if generation < 0 and group.state is GroupState.EMPTY:  # who manages its partitions by itself, and administrators
+        return None
+    if generation >= 0 or member_id or instance_id is not None:
+        return group.check_generation(member_id, instance_id, generation)
+    # Transactional commits of old producers say nothing of their consumer.
+    return None if is_transactional or group.state is GroupState.EMPTY else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _codes(offsets: Offsets, accepted: Offsets, error: ErrorCode) -> Codes:
+    code = offset_error(error)
+    return {key: code if key in accepted else ErrorCode.OFFSET_METADATA_TOO_LARGE for key in offsets}
+
+
+def _when_appended(
+    appended: asyncio.Future[Appended], finish: Callable[[Appended], Codes]
+) -> Codes | asyncio.Future[Codes]:
+    """Finish now where the append is committed already; else then, whether or not somebody waits for the answer."""
+    if appended.done():
+        return finish(appended.result())
+    answered: asyncio.Future[Codes] = asyncio.get_running_loop().create_future()
+
+    def done(_: asyncio.Future[Appended]) -> None:
+        codes = finish(appended.result())
+        if not answered.done():
+            answered.set_result(codes)
+
+    appended.add_done_callback(done)
+    return answered

@@ -1,0 +1,45 @@
+"""Offsets that consumers keep in the registry, where version 0 of OffsetCommit and OffsetFetch puts and finds them."""
+
+from __future__ import annotations
+
+from broker.errors import RequestError
+from protocol.error_codes import ErrorCode
+from registry.consumer_znodes import ConsumerOffsetZnode
+from registry.errors import NodeExistsError, NoNodeError
+from registry.interface import Registry
+
+
+class RegistryOffsets:
+    """`/consumers/<group>/offsets/<topic>/<partition>`. A group id that is no name of a node raises RequestError."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def get(self, group: str, topic: str, partition: int) -> int | None:
+        """The offset of a partition; None where there is none. Raises RegistryError."""
+        path = _path(group, topic, partition)
+        try:
+            data, _ = await self._registry.get(path)
+        except NoNodeError:
+            return None
+        return ConsumerOffsetZnode.decode(data, path).offset
+
+    async def set(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Keep an offset. Raises RegistryError."""
+        path = _path(group, topic, partition)
+        data = ConsumerOffsetZnode(offset=offset).encode()
+        try:
+            await self._registry.set(path, data, -1)
+            return
+        except NoNodeError:
+            pass
+        try:
+            await self._registry.create(path, data, make_parents=True)
+        except NodeExistsError:  # somebody was faster
+            await self._registry.set(path, data, -1)
+
+
+def _path(group: str, topic: str, partition: int) -> str:
+    if group in ("", ".", "..") or any(character == "/" or character < " " for character in group):
+        raise RequestError(ErrorCode.INVALID_GROUP_ID, f"the registry has no place for a group {group!r}")
+    return ConsumerOffsetZnode.path(group, topic, partition)
