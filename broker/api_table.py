@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from broker.apis.add_offsets_to_txn import AddOffsetsToTxnHandler
+from broker.apis.add_partitions_to_txn import AddPartitionsToTxnHandler
+from broker.apis.allocate_producer_ids import AllocateProducerIdsHandler
 from broker.apis.alter_configs import AlterConfigsHandler
 from broker.apis.api_versions import ApiVersionsHandler
 from broker.apis.create_partitions import CreatePartitionsHandler
@@ -17,18 +20,23 @@ from broker.apis.delete_topics import DeleteTopicsHandler
 from broker.apis.describe_cluster import DescribeClusterHandler
 from broker.apis.describe_configs import DescribeConfigsHandler
 from broker.apis.describe_log_dirs import DescribeLogDirsHandler
+from broker.apis.describe_producers import DescribeProducersHandler
+from broker.apis.describe_transactions import DescribeTransactionsHandler
+from broker.apis.end_txn import EndTxnHandler
 from broker.apis.fetch import FetchHandler
 from broker.apis.find_coordinator import FindCoordinatorHandler
 from broker.apis.incremental_alter_configs import IncrementalAlterConfigsHandler
 from broker.apis.init_producer_id import InitProducerIdHandler
 from broker.apis.leader_and_isr import LeaderAndIsrHandler
 from broker.apis.list_offsets import ListOffsetsHandler
+from broker.apis.list_transactions import ListTransactionsHandler
 from broker.apis.metadata import MetadataHandler
 from broker.apis.offset_fetch import OffsetFetchHandler
 from broker.apis.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from broker.apis.produce import ProduceHandler
 from broker.apis.stop_replica import StopReplicaHandler
 from broker.apis.update_metadata import UpdateMetadataHandler
+from broker.apis.write_txn_markers import WriteTxnMarkersHandler
 from broker.handler import Handler
 from broker.services import Services
 from protocol.api_keys import ApiKey, request_class
@@ -70,10 +78,18 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.DELETE_RECORDS, 0, 2, DeleteRecordsHandler),
     Api(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdHandler),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, OffsetForLeaderEpochHandler),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, AddPartitionsToTxnHandler),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, AddOffsetsToTxnHandler),
+    Api(ApiKey.END_TXN, 0, 4, EndTxnHandler),
+    Api(ApiKey.WRITE_TXN_MARKERS, 0, 1, WriteTxnMarkersHandler),
     Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, DescribeConfigsHandler),
     Api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsHandler),
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, DescribeLogDirsHandler),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsHandler),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, IncrementalAlterConfigsHandler),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 1, DescribeClusterHandler),
+    Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, DescribeProducersHandler),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, DescribeTransactionsHandler),
+    Api(ApiKey.LIST_TRANSACTIONS, 0, 1, ListTransactionsHandler),
+    Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, AllocateProducerIdsHandler),
 )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from broker.api_table import API_TABLE
 from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
+from broker.coordination import Coordination
 from broker.controller.controller import Controller
 from broker.dispatcher import Dispatcher
 from broker.errors import BrokerStartError
@@ -201,6 +202,7 @@ class Broker:
                 now_ms=self._now_ms,
             )
             services.is_controller = lambda: self.controller is not None and self.controller.is_active
+            services.live_broker_epoch = self.controller.live_broker_epoch
             try:
                 await self._bind(services)
                 services.broker_epoch = await membership.register(
@@ -231,6 +233,8 @@ class Broker:
         )
         configs.on_topic_changed = replicas.topic_config_changed
         configs.on_broker_changed = self._settings_changed
+        topics = Topics(config, registry, self.metadata, configs, self._random)
+        producer_ids = ProducerIds(broker_id, registry)
         self.services = Services(
             config=config,
             broker_id=broker_id,
@@ -238,9 +242,18 @@ class Broker:
             metadata=self.metadata,
             replicas=replicas,
             logs=logs,
-            topics=Topics(config, registry, self.metadata, configs, self._random),
+            topics=topics,
             configs=configs,
-            producer_ids=ProducerIds(broker_id, registry),
+            producer_ids=producer_ids,
+            coordination=Coordination(
+                config,
+                network=self._network,
+                replicas=replicas,
+                metadata=self.metadata,
+                topics=topics,
+                producer_ids=producer_ids,
+                now_ms=self._now_ms,
+            ),
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random),
             metrics=self.metrics,
             now_ms=self._now_ms,
@@ -303,6 +316,7 @@ class Broker:
             self.controller.run(),
             configs.run(),
             services.logs.run(),
+            services.coordination.run(),
             self._log_dir_failures.run(),
             _raise_when(lost),
             *(acceptor.run() for acceptor in self.acceptors.values()),

@@ -87,6 +87,7 @@ class BrokerConfig:
     max_connections_per_ip_overrides: dict[str, int]
     max_incremental_fetch_session_cache_slots: int
     queued_max_request_bytes: int
+    request_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
@@ -159,10 +160,15 @@ class BrokerConfig:
     group_max_size: int
     group_min_session_timeout_ms: int
     offset_metadata_max_bytes: int
+    offsets_load_buffer_size: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_state_log_load_buffer_size: int
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int

@@ -30,13 +30,26 @@ class ProducerIds:
         self._next += 1
         return self._next - 1
 
+    async def take_block_for(self, broker_id: int) -> int:
+        """The first of BLOCK_SIZE producer ids that `broker_id` may give out. Raises RegistryError."""
+        while True:
+            start = await self._try_block(broker_id)
+            if start is not None:
+                return start
+
     async def _take_block(self) -> None:
+        start = await self._try_block(self._broker_id)
+        if start is not None:
+            self._next, self._end = start, start + BLOCK_SIZE
+
+    async def _try_block(self, broker_id: int) -> int | None:
+        """None where another broker was faster: look again."""
         path = ProducerIdBlockZnode.path()
         data, stat = await self._registry.get(path)
         start = 0 if data is None else ProducerIdBlockZnode.decode(data, path).block_end + 1
-        block = ProducerIdBlockZnode(broker=self._broker_id, block_start=start, block_end=start + BLOCK_SIZE - 1)
+        block = ProducerIdBlockZnode(broker=broker_id, block_start=start, block_end=start + BLOCK_SIZE - 1)
         try:
             await self._registry.set(path, block.encode(), stat.version)
         except BadVersionError:
-            return  # another broker was faster: look again
-        self._next, self._end = start, start + BLOCK_SIZE
+            return None
+        return start

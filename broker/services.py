@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
+from broker.coordination import Coordination
 from broker.fetch_sessions import FetchSessions
 from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
@@ -31,10 +32,13 @@ class Services:
     topics: Topics
     configs: ConfigStore
     producer_ids: ProducerIds
+    coordination: Coordination
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
     now_ms: Callable[[], int]
     is_controller: Callable[[], bool]
+    live_broker_epoch: Callable[[int], int | None] = lambda broker_id: None
+    """The epoch of a broker's registration, as the controller knows it; None for a broker that is not there."""
     served_apis: Sequence[tuple[int, int, int]] = ()
     """(API key, lowest, highest version), for ApiVersions."""
     broker_epoch: int = -1

@@ -180,6 +180,15 @@ class Topics:
         with suppress(NodeExistsError):  # it is on its way out already
             await self._registry.create(DeleteTopicZnode.path(name))
 
+    async def count_partitions(self, name: str) -> int:
+        """How many partitions the registry has of a topic, 0 where there is none. Raises RegistryError."""
+        path = TopicZnode.path(name)
+        try:
+            data, _ = await self._registry.get(path)
+        except NoNodeError:
+            return 0
+        return len(TopicZnode.decode(data, path).partitions)
+
     # -- waiting for the controller --------------------------------------------------------------------------------
 
     async def wait_until_led(self, name: str, partitions: int, timeout_s: float) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from protocol.buffer import Buffer
+from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
 from protocol.uuid import ZERO_UUID
 from replication.errors import (
     FencedLeaderEpochError,
@@ -19,6 +20,7 @@ from replication.errors import (
     UnknownLeaderEpochError,
 )
 from replication.in_sync_replicas import InSyncReplicas
+from replication.transaction_verification import TransactionVerification, VerificationGuard
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
 from storage.log_append import AppendOrigin, LogAppendInfo, LogReadInfo
@@ -57,6 +59,7 @@ class Partition:
         "sync",
         "topic",
         "topic_id",
+        "verification",
     )
 
     def __init__(self, topic: str, partition: int, topic_id: bytes = ZERO_UUID) -> None:
@@ -76,6 +79,7 @@ class Partition:
         self.sync: InSyncReplicas | None = None
         """Set while this broker leads the partition, else None."""
         self.leader_epoch_start_offset = 0
+        self.verification = TransactionVerification()
         self.produced_bytes = 0  # by clients, since this broker hosts the partition
         self.produced_records = 0
 
@@ -125,6 +129,7 @@ class Partition:
         self._assume(leader_id, leader_epoch, partition_epoch, controller_epoch, replicas, isr)
         self.log = log
         self.sync = None
+        self.verification = TransactionVerification()
 
     def wait_for_room(
         self,
@@ -185,12 +190,29 @@ class Partition:
             raise FencedLeaderEpochError(f"leader epoch {current_leader_epoch} is older than {self.leader_epoch}")
         raise UnknownLeaderEpochError(f"leader epoch {current_leader_epoch} is newer than {self.leader_epoch}")
 
+    def start_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
+    ) -> VerificationGuard | None:
+        """What a batch of a transaction needs to be appended, with the coordinator's word; None where that is open.
+
+        Raises what `leader_log` raises.
+        """
+        producers = self.leader_log().producers
+        if producers.has_ongoing_transaction(producer_id):
+            return None
+        return self.verification.start(producer_id, producer_epoch, sequence, now_ms, producers.expiration_ms)
+
     def append_as_leader(
-        self, records: memoryview, required_acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
         """Append records (patched in place) and advance the high watermark where nobody else must have them.
 
-        Raises what `Log.append_as_leader` and `leader_log` raise, and NotEnoughReplicasError for acks=all.
+        guard: of a batch of a transaction, where those are verified. Raises what `Log.append_as_leader`, `leader_log`
+        and `TransactionVerification.check` raise, and NotEnoughReplicasError for acks=all.
         """
         log, sync = self.log, self.sync
         if log is None or sync is None:
@@ -201,7 +223,13 @@ class Partition:
                 f"{self.topic}-{self.partition} has {len(self.isr)} replicas in sync, "
                 f"min.insync.replicas is {log.config.min_insync_replicas}"
             )
+        verification = self.verification
+        if guard is not None:
+            producer_id, sequence = producer_and_sequence(records)
+            verification.check(guard, producer_id, sequence, is_open=log.producers.has_ongoing_transaction(producer_id))
         info = log.append_as_leader(records, self.leader_epoch, origin=origin)
+        if verification.guards:
+            verification.appended(producer_and_sequence(records)[0])
         if not info.duplicate:
             self.produced_bytes += info.size_bytes
             self.produced_records += info.last_offset - info.first_offset + 1
@@ -280,3 +308,11 @@ class Partition:
             return False
         log.update_high_watermark(advanced)
         return True
+
+
+def producer_and_sequence(records: memoryview) -> tuple[int, int]:
+    """(producer id, base sequence) of a batch; NO_PRODUCER_ID for what is too short or too old to have one."""
+    if len(records) < BATCH_HEADER_SIZE or records[16] != MAGIC_V2:
+        return NO_PRODUCER_ID, NO_SEQUENCE
+    header = HEADER.unpack_from(records)
+    return header[9], header[11]

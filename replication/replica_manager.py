@@ -30,6 +30,7 @@ from replication.errors import (
 from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
 from replication.partition import NO_EPOCH, NO_LEADER, Partition
 from replication.purgatory import Purgatory
+from replication.transaction_verification import VerificationGuard
 from storage.errors import LogDirIOError, StorageError
 from storage.log import Log
 from storage.log_append import AppendOrigin, LogAppendInfo
@@ -99,8 +100,11 @@ class ReplicaManager:
         records: memoryview,
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
         """Append records of a client (or of a coordinator here) to one partition, and wake what waits for it.
+
+        guard: see `Partition.append_as_leader`.
 
         Raises ReplicationError, StorageError, ProtocolError.
         """
@@ -108,7 +112,7 @@ class ReplicaManager:
         found = self.partitions.get(key)
         if found is None:
             found = self.partition(topic, partition)  # says why not
-        info = found.append_as_leader(records, required_acks, origin)
+        info = found.append_as_leader(records, required_acks, origin, guard)
         if key in self.fetches:
             self.fetches.check(key)
         return info

@@ -1,36 +1,53 @@
-"""InitProducerId: a producer id for an idempotent producer (KIP-98, KIP-360).
+"""InitProducerId: a producer id and epoch for an idempotent or a transactional producer (KIP-98, KIP-360).
 
-Ids come from blocks that brokers take from the registry, so no two producers of a cluster share one. Transactional
-ids belong to the transaction coordinator, which this broker does not run.
+Ids come from blocks that brokers take from the registry, so no two producers of a cluster share one. For a
+transactional id its coordinator decides; without one, every request gets a new id.
 """
 
 from __future__ import annotations
 
+from broker.coordinator.transaction import ProducerIdAndEpoch
+from broker.errors import RequestError
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+FIRST_VERSION_WITH_FENCED = 4
+"""Older producers know INVALID_PRODUCER_EPOCH only."""
+NONE = -1
+
 
 class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdResponse]):
-    """Hands out producer ids with epoch 0."""
+    """Begins producers."""
 
     __slots__ = ("_services",)
-    needs = Needs(Resource.CLUSTER, Operation.IDEMPOTENT_WRITE)
+    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def handle(self, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
         """See the module's text."""
-        if request.transactional_id is not None:
-            empty = request.transactional_id == ""
-            return self.failed(request, ErrorCode.INVALID_REQUEST if empty else ErrorCode.NOT_COORDINATOR)
-        if (request.producer_id == -1) != (request.producer_epoch == -1):
+        if (request.producer_id == NONE) != (request.producer_epoch == NONE):
             return self.failed(request, ErrorCode.INVALID_REQUEST)
-        return InitProducerIdResponse(producer_id=await self._services.producer_ids.next(), producer_epoch=0)
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=await self._services.producer_ids.next(), producer_epoch=0)
+        expected = None
+        if request.producer_id != NONE:
+            expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+        try:
+            producer_id, producer_epoch = await self._services.coordination.transactions.init_producer_id(
+                request.transactional_id, request.transaction_timeout_ms, expected
+            )
+        except RequestError as error:
+            code = error.code
+            if code is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            return self.failed(request, code)
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
     def failed(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
         """No id."""
-        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+        return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)

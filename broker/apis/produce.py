@@ -3,6 +3,9 @@
 acks=1 answers when the leader has the records, acks=all when the high watermark has passed them, acks=0 not at all:
 there an error closes the connection, since the client could not hear of it otherwise. Where flush.messages is reached,
 the records are forced to disk before anything is answered.
+
+The first batch of a transaction in a partition is appended only after its coordinator has confirmed that the partition
+belongs to it (KIP-890, replication/transaction_verification.py).
 """
 
 from __future__ import annotations
@@ -30,12 +33,15 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from protocol.record_batch import BATCH_HEADER_SIZE, MAGIC_V2, RecordBatch
 from replication.errors import ReplicationError
 from replication.partition import ACKS_ALL
 from replication.replica_manager import TopicPartition
+from replication.transaction_verification import UNVERIFIED, VerificationGuard
 from storage.errors import InvalidTimestampError, RecordValidationError, StorageError
 
 FIRST_VERSION_WITH_LEADER = 10
+FIRST_VERSION_WITH_ABORTABLE = 11
 INVALID_OFFSET = -1
 VALID_ACKS = frozenset({0, 1, ACKS_ALL})
 INTERNAL_CLIENT_ID = "__admin_client"
@@ -50,6 +56,16 @@ WITHOUT_LOG_START_OFFSET = frozenset(
     }
 )
 """After all other errors Kafka says where the log begins."""
+COULD_NOT_VERIFY = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Producers are told NOT_ENOUGH_REPLICAS: that has every one of them try again, without a look for leaders."""
 
 
 Answer = ProduceResponse | asyncio.Future[ProduceResponse] | None
@@ -69,12 +85,16 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
     ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
         """See the module's text. Raises CloseConnectionError for an error under acks=0."""
         appends = _Appends(self._services, request, context)
-        response = appends.run()
-        if not (appends.required or appends.unflushed or appends.has_failures):
-            return None if request.acks == 0 else response
-        if appends.went_astray and context.api_version >= FIRST_VERSION_WITH_LEADER:
-            appends.add_leaders()
-        return appends.flush_and_finish() if appends.unflushed else appends.finish()
+        if request.transactional_id is not None and self._services.coordination.verifier.is_enabled:
+            try:
+                unverified = appends.start_verification()
+            except RequestError as error:
+                if request.acks == 0:
+                    raise CloseConnectionError(str(error)) from None
+                return self.failed(request, error.code)
+            if unverified:
+                return appends.verify_and_answer(unverified)
+        return appends.answer()
 
     def failed(self, request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
         """Every partition of the request failed."""
@@ -94,9 +114,12 @@ class _Appends:
 
     __slots__ = (
         "_context",
+        "_guards",
+        "_producer",
         "_request",
         "_services",
         "_transactional",
+        "_unverifiable",
         "has_failures",
         "required",
         "response",
@@ -109,6 +132,10 @@ class _Appends:
         self._request = request
         self._context = context
         self._transactional = request.transactional_id is not None
+        self._guards: dict[TopicPartition, VerificationGuard] = {}
+        """Of the batches of transactions, where those are verified."""
+        self._producer = (-1, -1)
+        self._unverifiable: dict[TopicPartition, ErrorCode] = {}
         self.required: dict[TopicPartition, int] = {}
         """What the high watermarks must reach (acks=all)."""
         self.unflushed: dict[TopicPartition, int] = {}
@@ -116,6 +143,58 @@ class _Appends:
         self.has_failures = False
         self.went_astray = False
         """A partition is led by another broker."""
+
+    def start_verification(self) -> list[TopicPartition]:
+        """The partitions about which the coordinator has to be asked. Raises RequestError for several producers."""
+        unverified = []
+        producers = set()
+        services = self._services
+        for topic in self._request.topic_data:
+            for data in topic.partition_data:
+                records = data.records
+                if records is None or len(records) < BATCH_HEADER_SIZE or records[16] != MAGIC_V2:
+                    continue
+                batch = RecordBatch(memoryview(records))
+                if not (batch.is_transactional and batch.has_producer_id):
+                    continue
+                key = (topic.name, data.index)
+                producers.add((batch.producer_id, batch.producer_epoch))
+                self._guards[key] = UNVERIFIED
+                partition = services.replicas.partitions.get(key)
+                if partition is None or not partition.is_leader:
+                    continue  # the append says why it is refused
+                guard = partition.start_verification(
+                    batch.producer_id, batch.producer_epoch, batch.base_sequence, services.now_ms()
+                )
+                if guard is not None:
+                    self._guards[key] = guard
+                    unverified.append(key)
+        if len(producers) > 1:
+            raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers in one transaction")
+        if producers:
+            (self._producer,) = producers
+        return unverified
+
+    async def verify_and_answer(self, unverified: list[TopicPartition]) -> ProduceResponse | None:
+        """Ask the coordinator, then append what belongs to the transaction."""
+        assert self._request.transactional_id is not None
+        self._unverifiable = await self._services.coordination.verifier.verify(
+            self._request.transactional_id,
+            *self._producer,
+            unverified,
+            knows_abortable=self._context.api_version >= FIRST_VERSION_WITH_ABORTABLE,
+        )
+        answer = self.answer()
+        return answer if isinstance(answer, ProduceResponse) or answer is None else await answer
+
+    def answer(self) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+        """Append, and answer as acks and flush.messages have it."""
+        response = self.run()
+        if not (self.required or self.unflushed or self.has_failures):
+            return None if self._request.acks == 0 else response
+        if self.went_astray and self._context.api_version >= FIRST_VERSION_WITH_LEADER:
+            self.add_leaders()
+        return self.flush_and_finish() if self.unflushed else self.finish()
 
     def run(self) -> ProduceResponse:
         """Append to every partition."""
@@ -143,8 +222,12 @@ class _Appends:
             self.has_failures = True
             exists = self._services.metadata.snapshot.partition(topic, index) is not None
             return _failed_partition(index, code_of(error) if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._unverifiable and (topic, index) in self._unverifiable:
+            self.has_failures = True
+            return _unverified_partition(index, self._unverifiable[(topic, index)])
+        guard = self._guards.get((topic, index)) if self._guards else None
         try:
-            info = self._services.replicas.append(topic, index, records, acks)
+            info = self._services.replicas.append(topic, index, records, acks, guard=guard)
         except (ReplicationError, StorageError, ProtocolError, OSError) as error:
             return self._refused(topic, index, error)
         if acks == ACKS_ALL and not self._services.replicas.is_committed(topic, index, info.last_offset):
@@ -242,3 +325,16 @@ class _Appends:
 
 def _failed_partition(index: int, code: ErrorCode) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=INVALID_OFFSET)
+
+
+def _unverified_partition(index: int, code: ErrorCode) -> PartitionProduceResponse:
+    """The answer for a partition about which the coordinator did not say yes."""
+    message = None
+    if code in COULD_NOT_VERIFY:
+        message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
+    elif code is ErrorCode.INVALID_TXN_STATE:
+        message = "Partition was not added to the transaction"
+    response = _failed_partition(index, code)
+    response.error_message = message
+    return response

@@ -90,6 +90,11 @@ class Controller:
         self._channels.on_leader_and_isr = self._log_dirs.heard
         self._deletion = TopicDeletion(registry, self.context, config, self._channels, self._notice_deletions)
 
+    def live_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker's registration; None where it is not there."""
+        broker = self.context.brokers.get(broker_id)
+        return None if broker is None else broker.epoch
+
     # -- the queue -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

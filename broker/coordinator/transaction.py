@@ -258,6 +258,11 @@ class Transaction:
         done = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         return self._pending(done, partitions=frozenset(), update_ms=now_ms)
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether the transaction is to end in a way that is written."""
+        return self.state in _PREPARED
+
     # -- time ------------------------------------------------------------------------------------------------------
 
     def has_timed_out(self, now_ms: int) -> bool:
@@ -338,6 +343,6 @@ class Transaction:
 
     def __repr__(self) -> str:
         return (
-            f"Transaction({self.transactional_id!r}, {self.state.label}, pending={self.pending and self.pending.label}, "
+            f"Transaction({self.transactional_id!r}, {self.state.label}, pending={self.pending}, "
             f"producer={self.producer_id}/{self.producer_epoch}, partitions={sorted(self.partitions)})"
         )

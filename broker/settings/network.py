@@ -79,7 +79,7 @@ NETWORK_SETTINGS: dict[str, Setting] = table((
     Setting("quota.window.size.seconds", INT, "1", AT_LEAST_1,
             LOW, READ_ONLY, "Length of a sample of client quotas."),
     Setting("request.timeout.ms", INT, "30000", None,
-            HIGH, READ_ONLY, "Time that the broker's own requests to other brokers may take."),
+            HIGH, READ_ONLY, "Time that the broker's own requests to other brokers may take.", acts=True),
     Setting("security.inter.broker.protocol", STRING,
             "PLAINTEXT", OneOf(
             "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),

@@ -1,0 +1,45 @@
+"""AddOffsetsToTxn: a transaction is going to commit offsets of a group (KIP-98).
+
+What is added is the group's partition of `__consumer_offsets`, like any other partition of the transaction.
+"""
+
+from __future__ import annotations
+
+from broker.errors import RequestError
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from broker.topics import OFFSETS_TOPIC
+from protocol.error_codes import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+FIRST_VERSION_WITH_FENCED = 2
+"""Older producers know INVALID_PRODUCER_EPOCH only."""
+
+
+class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse]):
+    """Asks the transaction coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+        """See the module's text."""
+        partition = (OFFSETS_TOPIC, self._services.coordination.group_log.partition_for(request.group_id))
+        try:
+            await self._services.coordination.transactions.add_partitions(
+                request.transactional_id, request.producer_id, request.producer_epoch, [partition]
+            )
+        except RequestError as error:
+            code = error.code
+            if code is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            return self.failed(request, code)
+        return AddOffsetsToTxnResponse()
+
+    def failed(self, request: AddOffsetsToTxnRequest, code: ErrorCode) -> AddOffsetsToTxnResponse:
+        """Not added."""
+        return AddOffsetsToTxnResponse(error_code=code)

@@ -1,0 +1,40 @@
+"""AllocateProducerIds: a broker gets a block of producer ids from the controller (KIP-730).
+
+Our brokers take their blocks from the registry themselves; Kafka's ask the controller, from the same znode.
+"""
+
+from __future__ import annotations
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.producer_ids import BLOCK_SIZE
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+
+class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocateProducerIdsResponse]):
+    """Takes blocks for others while this broker is the controller."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: AllocateProducerIdsRequest, context: RequestContext) -> AllocateProducerIdsResponse:
+        """See the module's text."""
+        services = self._services
+        if not services.is_controller():
+            return self.failed(request, ErrorCode.NOT_CONTROLLER)
+        epoch = services.live_broker_epoch(request.broker_id)
+        if epoch is None:
+            return self.failed(request, ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if epoch != request.broker_epoch:
+            return self.failed(request, ErrorCode.STALE_BROKER_EPOCH)
+        start = await services.producer_ids.take_block_for(request.broker_id)
+        return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_SIZE)
+
+    def failed(self, request: AllocateProducerIdsRequest, code: ErrorCode) -> AllocateProducerIdsResponse:
+        """No ids."""
+        return AllocateProducerIdsResponse(error_code=code)

@@ -1,0 +1,43 @@
+"""EndTxn: a producer commits or aborts its transaction (KIP-98).
+
+Answered when the decision is committed to `__transaction_state`; the markers follow.
+"""
+
+from __future__ import annotations
+
+from broker.errors import RequestError
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+FIRST_VERSION_WITH_FENCED = 2
+"""Older producers know INVALID_PRODUCER_EPOCH only."""
+
+
+class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
+    """Asks the transaction coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+        """See the module's text."""
+        try:
+            await self._services.coordination.transactions.end(
+                request.transactional_id, request.producer_id, request.producer_epoch, request.committed
+            )
+        except RequestError as error:
+            code = error.code
+            if code is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            return self.failed(request, code)
+        return EndTxnResponse()
+
+    def failed(self, request: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:
+        """Not decided, or not as asked for."""
+        return EndTxnResponse(error_code=code)

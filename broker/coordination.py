@@ -1,0 +1,78 @@
+"""The coordinators of one broker, and what they share: their logs, and connections to other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from broker.broker_connections import BrokerConnections
+from broker.config import BrokerConfig
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.transaction_coordinator import TransactionCoordinator
+from broker.coordinator.transaction_verifier import TransactionVerifier
+from broker.metadata_cache import MetadataCache
+from broker.producer_ids import ProducerIds
+from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
+from client.network import Network
+from replication.replica_manager import ReplicaManager
+
+
+class Coordination:
+    """See the module's text. `run` has to run."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        network: Network,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        topics: Topics,
+        producer_ids: ProducerIds,
+        now_ms: Callable[[], int],
+    ) -> None:
+        new_log = partial(CoordinatorLog, replicas=replicas, metadata=metadata, topics=topics)
+        self.group_log = new_log(
+            OFFSETS_TOPIC,
+            default_partitions=config.offsets_topic_num_partitions,
+            load_buffer_bytes=config.offsets_load_buffer_size,
+        )
+        self.transaction_log = new_log(
+            TRANSACTIONS_TOPIC,
+            default_partitions=config.transaction_state_log_num_partitions,
+            load_buffer_bytes=config.transaction_state_log_load_buffer_size,
+        )
+        connections = partial(
+            BrokerConnections,
+            metadata,
+            network,
+            listener_name=config.inter_broker_listener_name,
+            request_timeout_s=config.request_timeout_ms / 1000,
+        )
+        self._marker_connections = connections(client_id="transaction-markers")
+        self._verifying_connections = connections(client_id="transaction-verification")
+        self.transactions = TransactionCoordinator(
+            self.transaction_log,
+            brokers=self._marker_connections,
+            metadata=metadata,
+            topics=topics,
+            producer_ids=producer_ids,
+            config=config,
+            now_ms=now_ms,
+        )
+        self.verifier = TransactionVerifier(
+            self.transaction_log,
+            self._verifying_connections,
+            config.inter_broker_listener_name,
+            lambda: config.transaction_partition_verification_enable,
+        )
+        self.complete_group_transaction: Callable[[int, list[int], bool], None] = lambda *_: None
+        """Told when a marker is in partitions of `__consumer_offsets`: producer id, partitions, committed or not."""
+
+    async def run(self) -> None:
+        """Coordinate until cancelled."""
+        try:
+            await self.transactions.run()
+        finally:
+            self._marker_connections.close()
+            self._verifying_connections.close()
