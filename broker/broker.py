@@ -42,6 +42,7 @@ from registry.interface import ConnectionState, Registry
 from registry.tree import ensure_persistent_paths
 from replication.replica_manager import ReplicaManager
 from storage.compactor import Compactor, ProcessCompactor
+from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
 from storage.log_cleaner import LogCleaner
 from storage.log_config import LogConfig
@@ -95,6 +96,7 @@ class Broker:
         self._random = rng or random.Random()
         self._new_compactor = new_compactor
         self._stopping = asyncio.Event()
+        self._logs: LogManager | None = None
         self._ready = asyncio.Event()
         self._request_tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
@@ -131,6 +133,8 @@ class Broker:
     def stop(self) -> None:
         """Begin a clean stop; `run` returns when it is done."""
         self._stopping.set()
+        if self._logs is not None:
+            self._logs.stop_loading()
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -190,7 +194,8 @@ class Broker:
             await configs.start()
             logs.recovery_threads = self.config.num_recovery_threads_per_data_dir
             logs.producer_id_expiration_ms = self.config.producer_id_expiration_ms
-            await logs.load()
+            if not await self._load(logs):
+                return
             services = self._make_services(broker_id, cluster_id, logs, configs, registry)
             self._watch_log_dirs(broker_id, services, registry)
             self.controller = Controller(
@@ -220,6 +225,21 @@ class Broker:
             if lost.done() and not lost.cancelled():
                 lost.exception()
             await access.close()
+
+    async def _load(self, logs: LogManager) -> bool:
+        """Load the logs. False if the broker was told to stop meanwhile: the next start recovers what this one did not.
+
+        Nothing is said to be clean then that was not.
+        """
+        self._logs = logs
+        if self.is_stopping:
+            logs.stop_loading()
+        try:
+            await logs.load()
+        except LoadingStoppedError as stopped:
+            logger.info("%s", stopped)
+            return False
+        return True
 
     def _make_services(
         self, broker_id: int, cluster_id: str, logs: LogManager, configs: ConfigStore, registry: Any

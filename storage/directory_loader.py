@@ -10,8 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from threading import Event
+from typing import NamedTuple, Protocol
 
 from storage.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, StorageError
@@ -24,6 +26,8 @@ from storage.log_loader import (
     STRAY_DIRECTORY_SUFFIX,
     parse_directory_name,
 )
+from storage.log_segment import LOG_SUFFIX
+from storage.recovery_progress import RecoveryProgress, gigabytes
 
 logger = logging.getLogger(__name__)
 
@@ -88,48 +92,90 @@ def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
         return None
 
 
-async def open_logs(
-    directory: LogDirectory,
-    found: Iterable[LogInDirectory],
-    open_log: Callable[[LogInDirectory], Log],
-    fs: FileSystem,
-    recovery_threads: int,
-) -> list[Log]:
-    """Open the logs of a directory, at most `recovery_threads` at a time where they need recovery.
+class Opener(Protocol):
+    """Opens one log; calls `reading` with the size of what its recovery is about to read."""
 
-    Raises what `open_log` raises.
-    """
-    pending = list(found)
-    logs: list[Log] = []
-    if directory.clean:
+    def __call__(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log: ...
+
+
+class DirectoryLoader:
+    """Opens the logs of one directory."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        open_log: Opener,
+        *,
+        fs: FileSystem,
+        now_ms: Callable[[], int],
+        threads: int,
+        stopped: Event,
+    ) -> None:
+        """threads: logs that are recovered at the same time. stopped: set by whoever wants no more of it."""
+        self._directory = directory
+        self._open_log = open_log
+        self._fs = fs
+        self._now_ms = now_ms
+        self._threads = threads
+        self._stopped = stopped
+        self._logs: list[Log] = []
+        self._failures: list[StorageError] = []
+
+    async def run(self, found: list[LogInDirectory]) -> list[Log]:
+        """Open them all. Raises what the opener raises, and LoadingStoppedError; none is open then."""
         try:
-            for one in pending:
-                logs.append(open_log(one))  # noqa: PERF401 - those that were opened are released where one fails
+            if self._directory.clean:
+                await self._open_clean(found)
+            elif found:
+                await self._recover(found)
+            if self._failures:
+                raise self._failures[0]
         except BaseException:
-            _release(logs)
+            _release(self._logs)
             raise
-        return logs
-    if pending:
-        logger.info("%s was not stopped cleanly: recovering %d logs", directory.path, len(pending))
-    workers = min(recovery_threads, len(pending))
-    pending.reverse()
-    failures: list[StorageError] = []
+        return self._logs
 
-    async def work() -> None:
-        while pending and not failures:
-            one = pending.pop()
-            try:
-                logs.append(await fs.run_blocking(partial(open_log, one)))
-            except StorageError as error:
-                failures.append(error)
+    async def _open_clean(self, found: list[LogInDirectory]) -> None:
+        progress = RecoveryProgress(self._directory.path, len(found), 0, self._now_ms, self._stopped)
+        for one in found:
+            progress.reading(0)
+            self._logs.append(self._open_log(one, reading=progress.reading))
+            await asyncio.sleep(0)  # a signal may have come
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(workers):
-            group.create_task(work())
-    if failures:
-        _release(logs)
-        raise failures[0]
-    return logs
+    async def _recover(self, found: list[LogInDirectory]) -> None:
+        path = self._directory.path
+        size = await self._fs.run_blocking(lambda: sum(bytes_to_recover(self._fs, one) for one in found))
+        logger.info("%s was not stopped cleanly: recovering %d logs, %s GB", path, len(found), gigabytes(size))
+        progress = RecoveryProgress(path, len(found), size, self._now_ms, self._stopped)
+        pending = found[::-1]
+
+        async def work() -> None:
+            while pending and not self._failures:
+                open_next = partial(self._open_log, pending.pop(), reading=progress.reading)
+                try:
+                    progress.reading(0)
+                    self._logs.append(await self._fs.run_blocking(open_next))
+                    progress.log_done()
+                except StorageError as error:
+                    self._failures.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._threads, len(found))):
+                group.create_task(work())
+        if not self._failures:
+            progress.finished()
+
+
+def bytes_to_recover(fs: FileSystem, found: LogInDirectory) -> int:
+    """Size of the segments of a log that hold offsets from its recovery point on. Raises OSError."""
+    sizes = {
+        int(entry.name.removesuffix(LOG_SUFFIX)): entry.stat().st_size
+        for entry in fs.list_directory(str(found.path))
+        if entry.name.endswith(LOG_SUFFIX) and entry.name.removesuffix(LOG_SUFFIX).isdigit()
+    }
+    bases = sorted(sizes)
+    recovery_point = found.recovery_point or 0
+    return sum(sizes[base] for base, end in zip_longest(bases, bases[1:]) if end is None or end > recovery_point)
 
 
 def _release(logs: Iterable[Log]) -> None:

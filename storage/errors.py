@@ -91,6 +91,10 @@ _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
+class LoadingStoppedError(StorageError):
+    """Logs were being loaded, and the broker was told to stop: nothing is wrong, and nothing was finished."""
+
+
 class LogClosedError(StorageError):
     """The log was closed or is being deleted."""
 

@@ -120,14 +120,15 @@ class Log:
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         full_validation: bool = False,
         rng: random.Random | None = None,
+        reading: Callable[[int], None] = lambda size: None,
     ) -> Log:
         """Load the log in `directory` (`<topic>-<partition>`), or begin one.
 
         recovery_point, log_start_offset: what the checkpoints say (None: nothing is known of what was synced).
         clean_shutdown: no segment needs recovery.
         topic_id: given for a new log, or to be held against `partition.metadata`. full_validation: look into
-        every batch as Kafka does. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError,
-        CorruptFileError, LogDirIOError.
+        every batch as Kafka does. reading: called with the size of what recovery is about to read; what it raises ends
+        that. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError, CorruptFileError, LogDirIOError.
         """
         topic, partition = log_loader.parse_directory_name(directory.name)
         log = cls(directory, topic, partition, config, fs, now_ms)
@@ -135,7 +136,9 @@ class Log:
         log.full_validation = full_validation
         log.config = config
         log.producers.expiration_ms = producer_id_expiration_ms
-        log_loader.load(log, recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id)
+        log_loader.load(
+            log, recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id, reading=reading
+        )
         return log
 
     @property

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from protocol.errors import CorruptRecordError
@@ -64,11 +65,17 @@ def parse_directory_name(name: str) -> tuple[str, int]:
 
 
 def load(
-    log: Log, recovery_point: int | None, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None
+    log: Log,
+    recovery_point: int | None,
+    log_start_offset: int,
+    *,
+    clean_shutdown: bool,
+    topic_id: bytes | None,
+    reading: Callable[[int], None],
 ) -> None:
     """Fill a `Log` from its directory. Raises what `Log.open` raises."""
     try:
-        _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id)
+        _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id, reading)
     except CorruptRecordError as error:  # below the recovery point: what was synced is not as it was
         raise CorruptFileError(log.directory, str(error)) from error
     except OSError as error:
@@ -76,7 +83,12 @@ def load(
 
 
 def _load(
-    log: Log, recovery_point: int | None, log_start_offset: int, clean_shutdown: bool, topic_id: bytes | None
+    log: Log,
+    recovery_point: int | None,
+    log_start_offset: int,
+    clean_shutdown: bool,
+    topic_id: bytes | None,
+    reading: Callable[[int], None],
 ) -> None:
     from storage import log_change
 
@@ -89,7 +101,7 @@ def _load(
     log.producers.list_snapshots()
     segments = _open_segments(log, files)
     damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
-    recovery = log_recovery.Recovery(log, segments, damaged)
+    recovery = log_recovery.Recovery(log, segments, damaged, reading)
     recovery.run(recovery_point, clean_shutdown=clean_shutdown)
     segments = recovery.segments
     if segments:

@@ -19,10 +19,11 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from storage.checkpoints import OffsetCheckpoint, TopicPartition
-from storage.directory_loader import LogInDirectory, list_contents, open_logs
+from storage.directory_loader import DirectoryLoader, LogInDirectory, list_contents
 from storage.errors import CorruptFileError, LogClosedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
@@ -79,6 +80,7 @@ class LogManager:
         self.recovery_threads = recovery_threads
         self.full_validation = full_validation
         self.producer_id_expiration_ms = producer_id_expiration_ms
+        self._loading_stopped = Event()
         self._rolled: set[Log] = set()
         self._flushing: dict[Log, asyncio.Event] = {}
         delay = initial_task_delay_ms
@@ -104,35 +106,54 @@ class LogManager:
     # -- loading -----------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Load every log. Raises InconsistentTopicIdError, AllLogDirsFailedError.
+        """Load every log. Raises InconsistentTopicIdError, AllLogDirsFailedError, LoadingStoppedError.
 
-        Clean directories are loaded here and now; recovery runs off the event loop, with
+        Clean directories are loaded here and now; recovery runs off the event loop, all directories side by side, with
         num.recovery.threads.per.data.dir logs of a directory at a time. A directory with a log that cannot be loaded
         is offline, as in Kafka.
         """
         self.dirs.listen()
-        for directory in self.dirs.online:
-            try:
-                await self._load(directory)
-            except LogDirIOError as failure:
-                self.dirs.fail(directory, failure)
-            except OSError as error:
-                self.dirs.fail(directory, LogDirIOError(directory.path, error))
-            except CorruptFileError as error:
-                self.dirs.fail(directory, LogDirIOError(error.path, OSError(error.rule)))
+        listed: set[TopicPartition] = set()
+        loads = [self._load_or_fail(directory, listed) for directory in self.dirs.online]
+        for failure in await asyncio.gather(*loads, return_exceptions=True):
+            if failure is not None:
+                raise failure
         self.dirs.check_left()
         if self.cleaner is not None:
             self.cleaner.load()
 
-    async def _load(self, directory: LogDirectory) -> None:
-        contents = list_contents(directory, self.logs)
+    def stop_loading(self) -> None:
+        """`load`, now or later, shall end soon, by LoadingStoppedError. Nothing is marked clean."""
+        self._loading_stopped.set()
+
+    async def _load_or_fail(self, directory: LogDirectory, listed: set[TopicPartition]) -> None:
+        try:
+            await self._load(directory, listed)
+        except LogDirIOError as failure:
+            self.dirs.fail(directory, failure)
+        except OSError as error:
+            self.dirs.fail(directory, LogDirIOError(directory.path, error))
+        except CorruptFileError as error:
+            self.dirs.fail(directory, LogDirIOError(error.path, OSError(error.rule)))
+
+    async def _load(self, directory: LogDirectory, listed: set[TopicPartition]) -> None:
+        contents = list_contents(directory, listed)
+        listed.update(found.key for found in contents.logs)
         for deleted in contents.deleted:
             self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
-        for log in await open_logs(directory, contents.logs, self._open, self.fs, self.recovery_threads):
+        loader = DirectoryLoader(
+            directory,
+            self._open,
+            fs=self.fs,
+            now_ms=self.now_ms,
+            threads=self.recovery_threads,
+            stopped=self._loading_stopped,
+        )
+        for log in await loader.run(contents.logs):
             log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
             self._adopt(log)
 
-    def _open(self, found: LogInDirectory) -> Log:
+    def _open(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
         return Log.open(
             found.path,
             self.config_of(found.key[0]),
@@ -144,6 +165,7 @@ class LogManager:
             producer_id_expiration_ms=self.producer_id_expiration_ms,
             full_validation=self.full_validation,
             rng=self.rng,
+            reading=reading,
         )
 
     def _adopt(self, log: Log) -> None:

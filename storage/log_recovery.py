@@ -8,6 +8,7 @@ and is not read. A segment whose index is missing or cannot be is read, too, whe
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from protocol.record_batch import RecordBatch
@@ -28,8 +29,9 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 class Recovery:
     """The recovery of one log: which segments remain is in `segments` when `run` is done."""
 
-    def __init__(self, log: Log, segments: list[LogSegment], damaged: set[int]) -> None:
-        """damaged: base offsets of segments whose indexes are of no use."""
+    def __init__(self, log: Log, segments: list[LogSegment], damaged: set[int], reading: Callable[[int], None]) -> None:
+        """damaged: base offsets of segments whose indexes are of no use. reading: called with sizes of what is read."""
+        self._reading = reading
         self.segments = segments
         self._log = log
         self._damaged = damaged
@@ -116,6 +118,7 @@ class Recovery:
         state.unsynced_snapshots = []
 
     def _on_read(self, size: int) -> None:
+        self._reading(size)
         self._bytes_read += size
 
     def _drop_behind(self, number: int, reason: str) -> None:

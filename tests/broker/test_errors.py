@@ -18,6 +18,7 @@ NEVER_ANSWERED = {
     storage.errors.StorageError: "a base class",
     storage.errors.CompactionAbortedError: "no request compacts",
     storage.errors.UncleanableLogError: "no request compacts",
+    storage.errors.LoadingStoppedError: "ends the start of a broker that was told to stop",
     storage.errors.LogDirLockedError: "keeps the broker from starting",
     storage.errors.InconsistentBrokerIdError: "keeps the broker from starting",
     storage.errors.InconsistentClusterIdError: "keeps the broker from starting",

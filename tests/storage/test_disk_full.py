@@ -327,7 +327,8 @@ async def test_a_stop_on_a_full_disk_is_not_marked_clean_and_loses_nothing(tmp_p
     logs.dirs.lock()
     await logs.load()
     for partition in range(2):
-        logs.get_or_create("t", partition, TOPIC_ID).append_as_leader(batch("a", producer=(1, 0, 0)), 0)
+        data = batch("a", timestamp=RECORDED_NOW_MS, producer=(1, 0, 0))
+        logs.get_or_create("t", partition, TOPIC_ID).append_as_leader(data, 0)
     fs.capacity = fs.used()
     await logs.shutdown()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
