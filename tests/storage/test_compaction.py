@@ -223,6 +223,17 @@ def test_aborted_data_goes_at_once_and_its_marker_later(tmp_path):
     assert {record.key for record in read_records(log)} == {b"b", b"c", b"z"}
 
 
+def test_the_last_batch_of_the_range_stays_without_records(tmp_path):
+    """It belongs to an aborted transaction of a producer that nobody knows any more: only the range keeps it."""
+    log = log_of(tmp_path, keyed((b"a", b"1")), transactional(0, (b"b", b"1")))
+    log.append_as_leader(marker(committed=False)[0], 0, origin=AppendOrigin.COORDINATOR)
+    log.roll()
+    log.commit_all()
+    log.producers.producers.clear()
+    assert compact_log(log, 0, 2).end_offset == 2
+    assert shape(log) == [(0, 0, [0]), (1, 1, []), (2, 2, [2])]
+
+
 def test_an_open_transaction_stops_compaction(tmp_path):
     log = log_of(tmp_path, keyed((b"a", b"1")), segment_bytes=200)
     log.append_as_leader(transactional(0, (b"a", b"2")), 0)
