@@ -42,14 +42,8 @@ def test_a_real_disk_of_a_few_megabytes(tmp_path, scenario):
     said = []
     for unshare in (["unshare", "-rm"], ["unshare", "-m"]):  # as root of a user namespace, or as root
         try:
-            done = subprocess.run(
-                [*unshare, sys.executable, "-c", code],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                timeout=110,
-                check=False,
-            )
+            command = [*unshare, sys.executable, "-c", code]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
         except FileNotFoundError as error:
             said.append(str(error))
             continue

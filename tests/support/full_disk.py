@@ -10,10 +10,10 @@ from __future__ import annotations
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
@@ -40,6 +40,7 @@ class FilledDisk:
             "log.flush.start.offset.checkpoint.interval.ms": "50",
             "log.flush.interval.messages": "20",
             "log.initial.task.delay.ms": "50",
+            "log.cleaner.backoff.ms": "100",
         }
         self.broker = BrokerProcess(disk / "data", settings).start()
         self.acknowledged: dict[int, dict[int, bytes]] = {0: {}, 1: {}}
@@ -62,7 +63,8 @@ class FilledDisk:
                 self.acknowledged[message.partition()][message.offset()] = message.value()
 
         for number in range(RECORDS):
-            self.producer.produce("t", b"%08d" % number + bytes(800), partition=number % 2, on_delivery=delivered)
+            value = b"%08d" % number + bytes(800)
+            self.producer.produce("t", value, b"%d" % number, partition=number % 2, on_delivery=delivered)
             self.producer.poll(0)
 
     def until(self, condition: Callable[[], object], what: str) -> None:
@@ -81,18 +83,42 @@ class FilledDisk:
 
     def read(self, partition: int, count: int) -> list[tuple[int, bytes]]:
         """(offset, value) of the first `count` records."""
-        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
-        consumer.assign([TopicPartition("t", partition, 0)])
-        found: list[tuple[int, bytes]] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while len(found) < count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} records"
-            message = consumer.poll(0.1)
-            if message is not None:
-                assert message.error() is None, message.error()
-                found.append((message.offset(), message.value()))
-        consumer.close()
+        found = []
+        for message in self._messages(partition):
+            found.append((message.offset(), message.value()))
+            if len(found) == count:
+                break
+        assert len(found) == count, f"{len(found)} of {count} records"
         return found
+
+    def latest(self, partition: int) -> dict[bytes, bytes]:
+        """The last value of every key."""
+        return {message.key(): message.value() for message in self._messages(partition)}
+
+    def _messages(self, partition: int) -> Iterator[Message]:
+        """All that there are, to the end."""
+        settings = {
+            "bootstrap.servers": self.broker.bootstrap,
+            "group.id": "g",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition("t", partition, 0)])
+        deadline = time.monotonic() + DEADLINE_S
+        try:
+            while True:
+                assert time.monotonic() < deadline, "the end of the partition is not reached"
+                message = consumer.poll(0.1)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return
+                assert error is None, error
+                yield message
+        finally:
+            consumer.close()
 
 
 def fill_and_free(filled: FilledDisk) -> None:
@@ -156,7 +182,45 @@ def kill_while_full(filled: FilledDisk) -> None:
     assert filled.broker.stop() == 0
 
 
-SCENARIOS = {"fill": fill_and_free, "kill": kill_while_full}
+def compact_without_room(filled: FilledDisk) -> None:
+    """The log of a compacted topic fills the disk: it is compacted when there is room, and keys keep their values."""
+    admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
+    configs = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "min.compaction.lag.ms": "2000",  # nothing before the disk is full
+    }
+    admin.create_topics([NewTopic("t", 2, 1, config=configs)])["t"].result(30)
+    filled.produce()
+    filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
+    filled.until(lambda: "there is no room to compact it" in filled.broker.log_text(), "the cleaner finds no room")
+    for partition in (0, 1):
+        acknowledged = dict(filled.acknowledged[partition])
+        assert dict(filled.read(partition, len(acknowledged))).items() >= acknowledged.items()
+    filled.ballast.unlink()
+    filled.until(lambda: len(filled.producer) == 0, "everything is delivered")
+    for number in range(0, RECORDS, 3):  # a third of the keys get another value
+        filled.producer.produce("t", b"new", b"%d" % number, partition=number % 2)
+        filled.producer.poll(0)
+    for number in range(600):  # what is compacted lies before the active segment
+        filled.producer.produce("t", bytes(800), b"last", partition=number % 2)
+        filled.producer.poll(0)
+    assert filled.producer.flush(60) == 0
+    assert not filled.failed, filled.failed[:3]
+    data = filled.broker.log_dir
+    filled.until(lambda: sum(path.stat().st_size for path in data.glob("t-*/*.log")) < 3_000_000, "it is compacted")
+    for partition in (0, 1):
+        latest = {
+            b"%d" % number: b"%08d" % number + bytes(800) if number % 3 else b"new"
+            for number in range(partition, RECORDS, 2)
+        }
+        assert filled.latest(partition) == latest | {b"last": bytes(800)}
+    assert filled.broker.stop() == 0
+    assert not [path for suffix in ("cleaned", "swap") for path in data.glob(f"t-*/*.{suffix}")]
+    assert "cannot be compacted" not in filled.broker.log_text()
+
+
+SCENARIOS = {"fill": fill_and_free, "kill": kill_while_full, "compact": compact_without_room}
 
 
 def main(scenario: str, disk: Path) -> int:
