@@ -75,7 +75,12 @@ def load(
 ) -> None:
     """Fill a `Log` from its directory. Raises what `Log.open` raises."""
     try:
-        _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id, reading)
+        try:
+            _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id, reading)
+        except BaseException:
+            for segment in log.segments:
+                segment.release()
+            raise
     except CorruptRecordError as error:  # below the recovery point: what was synced is not as it was
         raise CorruptFileError(log.directory, str(error)) from error
     except OSError as error:
@@ -100,6 +105,7 @@ def _load(
     files = _finish_interrupted_work(log)
     log.producers.list_snapshots()
     segments = _open_segments(log, files)
+    log.segments = tuple(segments)  # until it is known which of them remain
     damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
     recovery = log_recovery.Recovery(log, segments, damaged, reading)
     recovery.run(recovery_point, clean_shutdown=clean_shutdown)

@@ -37,6 +37,7 @@ class Recovery:
         self._damaged = damaged
         self._state: ProducerState | None = None  # of the producers, at the end of the segment before
         self._snapshots: set[int] = set()  # offsets of snapshots that are to be made anew
+        self._end_offset = 0  # of the segment that was recovered last
         self._recovered = 0
         self._bytes_read = 0
         self._bytes_cut = 0
@@ -58,10 +59,10 @@ class Recovery:
             self._recover_from(first, may_have_gaps=recovery_point is None or log.config.compacts)
         if self._recovered:
             log.name_changes += 1
+            end_offset = self.segments[-1].next_offset() if first is None else self._end_offset
             logger.info(
                 "%s: recovered %d of %d segments (%d bytes), cut %d bytes, log ends at offset %d",
-                log.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut,
-                self.segments[-1].next_offset(),
+                log.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut, end_offset,
             )  # fmt: skip
 
     def _first_suspect(self, recovery_point: int) -> int | None:
@@ -88,7 +89,7 @@ class Recovery:
             if removed:
                 self._drop_behind(number, "the cut")
             elif number + 1 < len(self.segments):
-                end, following = self.segments[number].next_offset(), self.segments[number + 1].base_offset
+                end, following = self._end_offset, self.segments[number + 1].base_offset
                 if following < end:
                     self._drop_behind(number, f"offset {end}, where another one begins at {following},")
                 elif following > end and not may_have_gaps:
@@ -100,7 +101,9 @@ class Recovery:
         segment = self.segments[number]
         if self._state is None or self._state.end_offset != segment.base_offset:
             self._state = _state_before(self._log, self.segments[:number], segment.base_offset)
-        removed = SegmentRecovery(self._log, segment, self._state, self._on_read).run()
+        recovery = SegmentRecovery(self._log, segment, self._state, self._on_read)
+        removed = recovery.run()
+        self._end_offset = recovery.end_offset
         self._recovered += 1
         self._bytes_cut += removed
         return removed

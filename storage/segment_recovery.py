@@ -47,6 +47,11 @@ class SegmentRecovery:
         self._offset_entries: list[tuple[int, int]] = []
         self._time_entries: list[tuple[int, int]] = []
 
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last batch that was found whole."""
+        return self._last_offset + 1
+
     def run(self) -> int:
         """Recover; how many bytes were cut. Raises OSError."""
         segment = self._segment
