@@ -195,7 +195,7 @@ class Interfering(InlineCompactor):
         return await super().run(job, first)
 
 
-@pytest.mark.parametrize("what", ["truncate", "truncate fully", "close", "rename", "policy"])
+@pytest.mark.parametrize("what", ["truncate", "truncate fully", "close", "rename", "policy", "retention"])
 async def test_a_run_is_given_up(what, tmp_path, caplog):
     caplog.set_level(logging.INFO)
 
@@ -208,6 +208,9 @@ async def test_a_run_is_given_up(what, tmp_path, caplog):
             log.close()
         elif what == "rename":
             log.move_to(tmp_path / "t-0.0123-delete")
+        elif what == "retention":
+            log.increment_log_start_offset(5)
+            assert log.delete_old_segments() == 5
         else:
             log.config = log.config.with_overrides(cleanup_policy=("delete",))
 
@@ -221,8 +224,8 @@ async def test_a_run_is_given_up(what, tmp_path, caplog):
         assert yard.leftovers() == []
     if what == "truncate":
         assert values(log) == [(0, b"0"), (1, b"1"), (2, b"2")]
-    elif what == "policy":
-        assert len(values(log)) == 8
+    elif what in ("policy", "retention"):
+        assert len(values(log)) == {"policy": 8, "retention": 3}[what]
 
 
 async def first_run(yard):
