@@ -1,0 +1,459 @@
+"""Transactions as producers and readers of a live broker see them: requests, errors by version, markers, isolation."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from protocol.error_codes import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from support.transactions import (
+    TransactionalProducer,
+    again,
+    committed,
+    describe,
+    offsets,
+    until_state,
+)
+from support.wire import append, batch, create_topic, produce
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def new(client):
+    """Makes producers; the same transactional id where one is given."""
+
+    def make(transactional_id: str | None = None, **options) -> TransactionalProducer:
+        return TransactionalProducer(client.call, transactional_id or f"txn-{next(_NUMBERS)}", **options)
+
+    return make
+
+
+async def producers_of(client, topic: str, partition: int = 0):
+    answer = await client.call(
+        DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[partition])])
+    )
+    return answer.topics[0].partitions[0]
+
+
+async def test_what_is_committed_is_seen_and_what_is_aborted_is_not(client, name, new):
+    topic = name()
+    await create_topic(client, topic, partitions=2)
+    producer = new()
+    await producer.begin()
+    for number, commit in enumerate([True, False, False, True]):
+        for partition in (0, 1):
+            await producer.write(topic, b"%d-%d" % (number, partition), partition=partition)
+        await producer.ended(commit)
+    for partition in (0, 1):
+        assert await committed(client.call, topic, partition) == [b"%d-%d" % (n, partition) for n in (0, 3)]
+        last_stable, high_watermark = await offsets(client.call, topic, partition)
+        assert last_stable == high_watermark == 8  # four records, four markers
+
+
+async def test_an_open_transaction_holds_readers_back(client, name, new):
+    topic = name()
+    await create_topic(client, topic)
+    slow, fast = new(), new()
+    await slow.begin()
+    await fast.begin()
+    await append(client, topic, batch(b"plain"))
+    await slow.write(topic, b"slow")
+    await fast.write(topic, b"fast")
+    await fast.ended(True)
+    assert await committed(client.call, topic) == [b"plain"]
+    assert await offsets(client.call, topic) == (1, 4)
+    await slow.ended(True)
+    assert await committed(client.call, topic) == [b"plain", b"slow", b"fast"]
+    assert await offsets(client.call, topic) == (5, 5)
+
+
+# -- epochs -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_producer_fences_the_old_one(client, name, new):
+    topic = name()
+    await create_topic(client, topic)
+    old = new()
+    await old.begin()
+    await old.write(topic, b"lost")
+    second = new(old.transactional_id)
+    assert await second.init() == ErrorCode.CONCURRENT_TRANSACTIONS  # the open transaction is aborted first
+    await second.begin()
+    assert (second.producer_id, second.producer_epoch) == (old.producer_id, old.producer_epoch + 2)
+    assert await old.add(topic, 0, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert await old.add(topic, 0, version=2) == [ErrorCode.PRODUCER_FENCED]
+    assert await old.end(True, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await old.end(True, version=2) == ErrorCode.PRODUCER_FENCED
+    assert (await old.produce(topic, b"zombie")).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    await second.write(topic, b"kept")
+    assert (await old.produce(topic, b"zombie")).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    await second.ended(True)
+    assert await committed(client.call, topic) == [b"kept"]
+
+
+async def test_init_producer_id_by_version(client, new):
+    producer = new()
+    await producer.begin()
+    other = new(producer.transactional_id)
+    for version, code in ((3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)):
+        assert await other.init(version, producer.producer_id, producer.producer_epoch + 5) == code
+        assert await other.init(version, producer.producer_id + 1, 0) == code
+    for version in range(6):
+        assert await other.init(version) == 0
+    assert other.producer_epoch == producer.producer_epoch + 6
+    assert await other.init(5, other.producer_id, other.producer_epoch) == 0  # KIP-360: it goes on
+    assert other.producer_epoch == producer.producer_epoch + 7
+
+
+async def test_what_init_producer_id_refuses(broker, client, new):
+    async def code(**fields) -> int:
+        request = InitProducerIdRequest(**{"transactional_id": "refused", "transaction_timeout_ms": 1000} | fields)
+        answer = await client.call(request)
+        assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+        return answer.error_code
+
+    await new("refused").begin()
+    assert await code(transactional_id="") == ErrorCode.INVALID_REQUEST
+    for timeout_ms in (0, -1, broker.config.transaction_max_timeout_ms + 1):
+        assert await code(transaction_timeout_ms=timeout_ms) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert await code(producer_id=5) == ErrorCode.INVALID_REQUEST
+    assert await code(producer_epoch=5) == ErrorCode.INVALID_REQUEST
+
+
+# -- partitions and the end -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_partitions_are_added_all_or_none(client, name, new, version):
+    topic = name()
+    await create_topic(client, topic, partitions=2)
+    producer = new()
+    await producer.begin()
+    unknown = [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert await producer.add(topic, 0, 7, version=version) == unknown
+    assert await producer.end(True) == ErrorCode.INVALID_TXN_STATE  # nothing has begun
+    assert await producer.add(topic, 0, 1, version=version) == [0, 0]
+    found = await describe(client.call, producer.transactional_id)
+    assert [(one.topic, one.partitions) for one in found.topics] == [(topic, [0, 1])]
+    await producer.ended(False)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_brokers_add_and_verify_for_several_at_once(client, name, new, version):
+    topic = name()
+    await create_topic(client, topic, partitions=2)
+    one, other = new(), new()
+    await one.begin()
+    await other.begin()
+    await one.added(topic, 0)
+
+    def transaction(producer, partitions, *, verify_only, epoch=None):
+        return AddPartitionsToTxnTransaction(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch if epoch is None else epoch,
+            verify_only=verify_only,
+            topics=[AddPartitionsToTxnTopic(name=topic, partitions=partitions)],
+        )
+
+    async def codes(*transactions) -> list[list[int]]:
+        answer = await client.call(AddPartitionsToTxnRequest(transactions=list(transactions)), version)
+        assert answer.error_code == 0
+        found = {one.transactional_id: one.topic_results for one in answer.results_by_transaction}
+        return [
+            [one.partition_error_code for one in found[sent.transactional_id][0].results_by_partition]
+            for sent in transactions
+        ]
+
+    abortable, fenced = ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.PRODUCER_FENCED
+    assert await codes(
+        transaction(one, [0, 1], verify_only=True), transaction(other, [1], verify_only=True, epoch=9)
+    ) == [[0, abortable], [fenced]]
+    assert await codes(transaction(one, [1], verify_only=False), transaction(other, [1], verify_only=False)) == [
+        [0],
+        [0],
+    ]
+    assert await codes(transaction(one, [0, 1], verify_only=True), transaction(other, [1], verify_only=True)) == [
+        [0, 0],
+        [0],
+    ]
+    nobody = new()
+    assert await codes(transaction(nobody, [0], verify_only=True)) == [[ErrorCode.INVALID_PRODUCER_ID_MAPPING]]
+    for producer in (one, other):
+        await producer.ended(False)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_offsets_of_a_group_are_a_partition_like_any_other(broker, client, new, version):
+    producer = new()
+    await producer.begin()
+
+    async def add(group: str, epoch: int = producer.producer_epoch) -> int:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=epoch,
+            group_id=group,
+        )
+        return (await client.call(request, version)).error_code
+
+    fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await add("g", producer.producer_epoch + 1) == fenced
+    assert await add("g") == 0
+    partition = broker.services.coordination.group_log.partition_for("g")
+    found = await describe(client.call, producer.transactional_id)
+    assert [(one.topic, one.partitions) for one in found.topics] == [("__consumer_offsets", [partition])]
+    await producer.ended(True)  # also where nobody has made that topic: it needs no marker
+
+
+async def test_a_topic_that_is_deleted_meanwhile_needs_no_marker(broker, client, name, new):
+    kept, deleted = name(), name()
+    for topic in (kept, deleted):
+        await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await producer.write(kept, b"v")
+    await producer.write(deleted, b"v")
+    await broker.services.topics.delete(deleted)
+    assert await broker.services.topics.wait_until_deleted(deleted, 20)
+    await producer.ended(True)
+    assert await committed(client.call, kept) == [b"v"]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_the_end_may_be_told_again_but_not_changed(client, name, new, commit):
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await producer.write(topic, b"v")
+    await producer.ended(commit)
+    assert await producer.end(commit) == 0
+    assert await producer.end(not commit) == ErrorCode.INVALID_TXN_STATE
+    assert await committed(client.call, topic) == ([b"v"] if commit else [])
+
+
+# -- verification on append (KIP-890) ---------------------------------------------------------------------------------
+
+
+async def test_nothing_is_written_outside_of_a_transaction(client, name, new):
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    refused = await producer.produce(topic, b"early", version=11)
+    assert refused.error_code == ErrorCode.TRANSACTION_ABORTABLE
+    refused = await producer.produce(topic, b"early", version=10)
+    assert refused.error_code == ErrorCode.INVALID_TXN_STATE
+    assert refused.error_message == "Partition was not added to the transaction"
+    await producer.write(topic, b"v")
+    await producer.ended(True)
+    late = await producer.produce(topic, b"late")  # it would open a transaction that nobody ends
+    assert late.error_code == ErrorCode.TRANSACTION_ABORTABLE
+    assert await offsets(client.call, topic) == (2, 2)
+
+
+async def test_a_producer_of_whom_the_coordinator_does_not_know(client, name, new):
+    topic = name()
+    await create_topic(client, topic)
+    stranger = new()
+    stranger.producer_id, stranger.producer_epoch = 123_456, 0
+    assert (await stranger.produce(topic, b"v")).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await offsets(client.call, topic) == (0, 0)
+
+
+async def test_a_transaction_that_is_ending_is_to_be_tried_again(broker, client, name, new, monkeypatch):
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await producer.write(topic, b"v")
+    transactions = broker.services.coordination.transactions
+    monkeypatch.setattr(transactions._markers, "send", lambda ending: None)
+    assert await producer.end(True) == 0
+    other = name()
+    await create_topic(client, other)
+    answer = await producer.produce(other, b"v")
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "CONCURRENT_TRANSACTIONS" in answer.error_message
+    monkeypatch.undo()
+    term, transaction = transactions._known(producer.transactional_id)
+    transaction.cancel()
+    transactions._carry_out(term, transaction)
+    assert await until_state(client.call, producer.transactional_id, "CompleteCommit")
+
+
+async def test_a_request_of_two_producers_is_refused(client, name, new):
+    topic = name()
+    await create_topic(client, topic, partitions=2)
+    request = produce(topic, bytes(batch(b"v", producer_id=5, producer_epoch=0, sequence=0, transactional=True)))
+    request.transactional_id = "x"
+    second = produce(topic, bytes(batch(b"v", producer_id=6, producer_epoch=0, sequence=0, transactional=True)), 1)
+    request.topic_data[0].partition_data += second.topic_data[0].partition_data
+    answer = await client.call(request, 11)
+    codes = [one.error_code for one in answer.responses[0].partition_responses]
+    assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+# -- markers ----------------------------------------------------------------------------------------------------------
+
+
+def marker(producer, topic: str, *partitions: int, commit: bool = True, epoch: int = 0) -> WritableTxnMarker:
+    return WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=commit,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=list(partitions))],
+        coordinator_epoch=epoch,
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_markers_by_hand(client, name, new, version):
+    """What `kafka-transactions.sh abort` does to a transaction that hangs."""
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await producer.write(topic, b"hangs")
+    assert (await producers_of(client, topic)).active_producers[0].current_txn_start_offset == 0
+
+    async def write(*markers) -> list[list[int]]:
+        answer = await client.call(WriteTxnMarkersRequest(markers=list(markers)), version)
+        return [[one.error_code for one in found.topics[0].partitions] for found in answer.markers]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await write(marker(producer, topic, 0, 5, commit=False, epoch=7)) == [[0, unknown]]
+    (state,) = (await producers_of(client, topic)).active_producers
+    assert (state.current_txn_start_offset, state.coordinator_epoch) == (-1, 7)
+    assert await write(marker(producer, topic, 0, epoch=6)) == [[ErrorCode.TRANSACTION_COORDINATOR_FENCED]]
+    producer.producer_epoch -= 1
+    assert await write(marker(producer, topic, 0, epoch=7)) == [
+        [ErrorCode.INVALID_PRODUCER_EPOCH if producer.producer_epoch >= 0 else ErrorCode.INVALID_REQUEST]
+    ]
+    assert await committed(client.call, topic) == []
+    assert await offsets(client.call, topic) == (2, 2)
+    assert await write() == []
+
+
+# -- what there is ----------------------------------------------------------------------------------------------------
+
+
+async def test_list_and_describe(client, name, new):
+    topic = name()
+    await create_topic(client, topic)
+    producer, idle = new("listed-a", timeout_ms=12_345), new("listed-b")
+    for one in (producer, idle):
+        await one.begin()
+    await producer.write(topic, b"v")
+    found = await describe(client.call, "listed-a")
+    assert (found.transaction_state, found.transaction_timeout_ms) == ("Ongoing", 12_345)
+    assert (found.producer_id, found.producer_epoch) == (producer.producer_id, producer.producer_epoch)
+    assert found.transaction_start_time_ms > 0
+
+    async def listed(version: int = 1, **filters) -> dict[str, str]:
+        answer = await client.call(ListTransactionsRequest(**filters), version)
+        assert answer.error_code == 0
+        return {
+            one.transactional_id: one.transaction_state
+            for one in answer.transaction_states
+            if one.transactional_id.startswith("listed-")
+        }
+
+    for version in (0, 1):
+        assert await listed(version) == {"listed-a": "Ongoing", "listed-b": "Empty"}
+        assert await listed(version, state_filters=["Ongoing"]) == {"listed-a": "Ongoing"}
+        assert await listed(version, producer_id_filters=[idle.producer_id]) == {"listed-b": "Empty"}
+    assert await listed(duration_filter=3_600_000) == {"listed-b": "Empty"}  # as Kafka: it has no start
+    answer = await client.call(ListTransactionsRequest(state_filters=["Ongoing", "Sleeping"]))
+    assert answer.unknown_state_filters == ["Sleeping"]
+    answer = await client.call(DescribeTransactionsRequest(transactional_ids=["nobody", ""]))
+    codes = [one.error_code for one in answer.transaction_states]
+    assert codes == [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
+    await producer.ended(True)
+    assert (await listed())["listed-a"] == "CompleteCommit"
+
+
+async def test_producers_of_partitions(client, name, new):
+    topic = name()
+    await create_topic(client, topic)
+    assert (await producers_of(client, topic)).active_producers == []
+    producer = new()
+    await producer.begin()
+    await producer.write(topic, b"1", b"2", b"3")
+    (state,) = (await producers_of(client, topic)).active_producers
+    assert (state.producer_id, state.producer_epoch) == (producer.producer_id, producer.producer_epoch)
+    assert (state.last_sequence, state.current_txn_start_offset, state.coordinator_epoch) == (2, 0, -1)
+    await producer.ended(True)
+    (state,) = (await producers_of(client, topic)).active_producers
+    assert (state.last_sequence, state.current_txn_start_offset) == (2, -1)
+    assert state.coordinator_epoch >= 0
+    assert (await producers_of(client, topic, 4)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await producers_of(client, "no such topic")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_blocks_of_producer_ids(broker, client):
+    epoch = broker.services.broker_epoch
+    blocks = []
+    for _ in range(2):
+        answer = await client.call(AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch))
+        assert (answer.error_code, answer.producer_id_len) == (0, 1000)
+        blocks.append(answer.producer_id_start)
+    assert blocks[1] == blocks[0] + 1000
+    stale = AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch - 1)
+    assert (await client.call(stale)).error_code == ErrorCode.STALE_BROKER_EPOCH
+    unknown = AllocateProducerIdsRequest(broker_id=9, broker_epoch=epoch)
+    assert (await client.call(unknown)).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_every_producer_has_an_id_of_its_own(client, new):
+    seen = set()
+    for _ in range(20):
+        producer = new()
+        await producer.begin()
+        seen.add(producer.producer_id)
+        plain = await client.call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000))
+        seen.add(plain.producer_id)
+    assert len(seen) == 40
+
+
+async def test_who_is_not_the_coordinator_says_so(broker, client, new, monkeypatch):
+    producer = new()
+    await producer.begin()
+    transactions = broker.services.coordination.transactions
+    partition = broker.services.coordination.transaction_log.partition_for(producer.transactional_id)
+    term = transactions._terms[partition]
+    term.is_loading = True
+    assert await producer.end(True) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await producer.init() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    answer = await client.call(ListTransactionsRequest())
+    assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    term.is_loading = False
+    monkeypatch.delitem(transactions._terms, partition)
+    assert await producer.end(True) == ErrorCode.NOT_COORDINATOR
+    assert await producer.init() == ErrorCode.NOT_COORDINATOR
+    assert (
+        await client.call(DescribeTransactionsRequest(transactional_ids=[producer.transactional_id]))
+    ).transaction_states[0].error_code == ErrorCode.NOT_COORDINATOR
+    monkeypatch.undo()
+    assert await again(producer.init) == 0
