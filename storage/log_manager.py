@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from storage.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.directory_loader import DirectoryLoader, LogInDirectory, list_contents
-from storage.errors import CorruptFileError, LogClosedError, LogDirIOError, StorageError
+from storage.errors import CorruptFileError, LoadingStoppedError, LogClosedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_config import LONG_MAX, LogConfig
@@ -112,6 +112,8 @@ class LogManager:
         num.recovery.threads.per.data.dir logs of a directory at a time. A directory with a log that cannot be loaded
         is offline, as in Kafka.
         """
+        if self._loading_stopped.is_set():
+            raise LoadingStoppedError("stopped before the logs were loaded")
         self.dirs.listen()
         listed: set[TopicPartition] = set()
         loads = [self._load_or_fail(directory, listed) for directory in self.dirs.online]

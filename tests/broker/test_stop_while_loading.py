@@ -62,8 +62,8 @@ async def test_stop_while_recovering(tmp_path):
 
 async def test_stop_before_loading_leaves_a_clean_directory_clean(tmp_path):
     config = BrokerConfig.load(None, settings(tmp_path))
-    async with Broker(config):
-        pass
+    async with Broker(config) as broker:
+        broker.services.logs.get_or_create("t", 0).append_as_leader(batch("a"), 0)
     broker = Broker(config)
     running = asyncio.create_task(broker.run())
     await asyncio.sleep(0)
