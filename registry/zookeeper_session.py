@@ -58,6 +58,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._connect_timeout_s = connect_timeout_s
         self.completion_queue = self  # kazoo puts the callbacks of answers here
         self.session_over = False
+        self.refused = 0  # attempts to connect since then
         self.socket_in_use: socket.socket | None = None
         self.server = ""  # the server that was tried last
         self.outcome = ""  # what became of the last attempt that has ended
@@ -89,6 +90,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def create_connection(self, *args: Any, **options: Any) -> Any:
         """Connect to one server, with an equal share of the session's time for each, as Kafka's client does."""
         if self.session_over:
+            self.refused += 1
             raise OSError("the session is over")
         host, port = (args[0] if args else options["address"])[:2]
         name = options.get("hostname") or host

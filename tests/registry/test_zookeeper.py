@@ -3,6 +3,8 @@
 import asyncio
 import socket
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -380,6 +382,28 @@ async def test_no_call_slips_into_a_new_session(backend):
     await registry.start()
     await registry.create("/q/new", ephemeral=True)
     assert await other.children("/q") == ["new"]
+
+
+async def test_a_write_in_the_moment_of_expiry_is_not_carried_out(backend, opened):
+    """kazoo knows that the session has ended and wants a new one, the event loop does not know yet, and writes."""
+    registry, other = opened(f"{backend.ensemble.connect}{backend.chroot}"), await backend.connect()
+    await registry.start()
+    credentials, session = registry.credentials, registry._session
+
+    def end_and_wait():
+        assert asyncio.run(end_session(ZooKeeperAddress.parse(backend.ensemble.connect), credentials, 10_000))
+        deadline = time.monotonic() + DEADLINE_S
+        while not session._handler.refused and session.client.client_id in (None, credentials):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(end_and_wait).result()  # the event loop stands still meanwhile
+    assert registry.state is CONNECTED
+    with pytest.raises(SessionExpiredError):
+        await registry.create("/late")
+    await registry.start()
+    assert await other.exists("/late") is None
 
 
 async def test_who_knows_the_password_can_end_a_session(backend):
