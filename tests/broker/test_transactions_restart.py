@@ -1,0 +1,160 @@
+"""A coordinator dies at any step of a transaction, and the next one carries out what was decided.
+
+The broker's disk is copied after every write to a log that the transaction makes; each copy is what a kill at that
+moment leaves. A broker that starts on it must commit what was decided to be committed, whole, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker.broker import Broker
+from broker.config import BrokerConfig
+from broker.coordinator.transaction_records import decode_value
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.record_batch import iter_batches
+from storage.file_system import FileSystem
+from support.broker import running_broker, settings, until
+from support.transactions import (
+    TransactionalProducer,
+    committed,
+    describe,
+    offsets,
+    until_state,
+)
+from support.wire import create_topic, wire_client
+
+SMALL = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
+
+
+class CopyingFileSystem(FileSystem):
+    """Copies the data after each write to a log, while `copies` is set."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__()
+        self.data = data
+        self.copies: Path | None = None
+        self.written: list[str] = []
+
+    def pwrite(self, fd: int, data: bytes, position: int) -> int:  # type: ignore[override]
+        size = os.pwrite(fd, data, position)
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        if self.copies is not None and path.suffix == ".log":
+            self.written.append(path.parent.name)
+            shutil.copytree(self.data, self.copies / f"{len(self.written):02}")
+        return size
+
+
+async def record(tmp_path: Path, commit: bool) -> tuple[list[str], list[Path]]:
+    """Run one transaction over two partitions behind one that was committed; what it wrote, and a copy after each."""
+    data = tmp_path / "data"
+    fs = CopyingFileSystem(data)
+    config = BrokerConfig.load(None, settings(data) | SMALL)
+    async with Broker(config, fs=fs) as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t", partitions=2)
+        producer = TransactionalProducer(client.call, "x")
+        await producer.begin()
+        await producer.write("t", b"before")
+        await producer.ended(True)
+        fs.copies = tmp_path / "copies"
+        fs.copies.mkdir()
+        await producer.write("t", b"0", partition=0)
+        await producer.write("t", b"1", partition=1)
+        await producer.ended(commit)
+        fs.copies = None
+    return fs.written, sorted((tmp_path / "copies").iterdir())
+
+
+def last_state(data: Path) -> str:
+    """The last state of the only transactional id in a copy."""
+    log = (data / "__transaction_state-0" / f"{0:020}.log").read_bytes()
+    values = [record.value for batch in iter_batches(log) for record in batch.records()]
+    return decode_value("x", values[-1]).state.label
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+async def test_a_kill_after_any_write(tmp_path, commit):
+    written, copies = await record(tmp_path, commit)
+    state, t0, t1 = "__transaction_state-0", "t-0", "t-1"
+    assert written[:5] == [state, t0, state, t1, state]
+    assert sorted(written[5:7]) == [t0, t1]  # the markers
+    assert written[7:] == [state]
+    states = [last_state(copy) for copy in copies]
+    prepared, complete = ("PrepareCommit", "CompleteCommit") if commit else ("PrepareAbort", "CompleteAbort")
+    assert states == ["Ongoing"] * 4 + [prepared] * 3 + [complete]
+    for copy, before in zip(copies, states, strict=True):
+        await goes_on(copy, before, decided=before != "Ongoing", commit=commit)
+
+
+async def goes_on(data: Path, before: str, *, decided: bool, commit: bool) -> None:
+    """Start on what a kill left: the transaction ends as it was decided, and the next one works."""
+    async with running_broker(data) as broker, wire_client(broker.bootstrap_servers) as client:
+        call = client.call
+        if decided:
+            complete = "CompleteCommit" if commit else "CompleteAbort"
+            assert await until_state(call, "x", complete) == complete
+        else:
+            assert (await describe(call, "x")).transaction_state == before
+        new = TransactionalProducer(call, "x")
+        await new.begin()
+        assert new.producer_epoch == (1 if decided else 2)  # an open transaction is fenced before
+        await new.write("t", b"after")
+        await new.write("t", b"after", partition=1)
+        await new.ended(True)
+        seen = decided and commit
+        assert await committed(call, "t", 0) == ([b"before", b"0", b"after"] if seen else [b"before", b"after"])
+        assert await committed(call, "t", 1) == ([b"1", b"after"] if seen else [b"after"])
+        for partition in (0, 1):
+            last_stable, high_watermark = await offsets(call, "t", partition)
+            assert last_stable == high_watermark
+
+
+async def test_markers_wait_for_partitions_that_cannot_take_them(tmp_path):
+    """A leader that refuses is asked again; meanwhile the transaction is prepared, and nothing of it is seen."""
+    async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t", partitions=2)
+        producer = TransactionalProducer(client.call, "x")
+        await producer.begin()
+        for partition in (0, 1):
+            await producer.write("t", b"v", partition=partition)
+        partition = broker.services.replicas.partitions.pop(("t", 1))
+        assert await producer.end(True) == 0
+        transaction = broker.services.coordination.transactions.describe("x")
+        await until(lambda: transaction.partitions == {("t", 1)}, "the marker of the other partition is written")
+        found = await describe(client.call, "x")
+        assert (found.transaction_state, found.topics[0].partitions) == ("PrepareCommit", [1])
+        broker.services.replicas.partitions[("t", 1)] = partition
+        assert await until_state(client.call, "x", "CompleteCommit")
+        assert await committed(client.call, "t", 1) == [b"v"]
+
+
+async def test_a_coordinator_that_resigns_and_comes_back(tmp_path):
+    """Its memory goes with the term; what it had decided is carried out by the next."""
+    async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t")
+        producer = TransactionalProducer(client.call, "x")
+        await producer.begin()
+        await producer.write("t", b"v")
+        held = broker.services.replicas.partitions.pop(("t", 0))  # no marker gets through
+        assert await producer.end(True) == 0
+        log = broker.services.coordination.transaction_log
+        number = log.partition_for("x")
+        partition = broker.services.replicas.partitions[(log.topic, number)]
+        sync, partition.sync = partition.sync, None
+        log._role_changed(number, False)
+        assert (await describe_once(client, "x")).error_code == ErrorCode.NOT_COORDINATOR
+        broker.services.replicas.partitions[("t", 0)] = held
+        partition.sync = sync
+        log._role_changed(number, True)
+        assert await until_state(client.call, "x", "CompleteCommit")
+        assert await committed(client.call, "t") == [b"v"]
+
+
+async def describe_once(client, transactional_id):
+    answer = await client.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
+    return answer.transaction_states[0]
