@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from broker.api_table import API_TABLE
 from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
-from broker.coordination import Coordination
 from broker.controller.controller import Controller
+from broker.coordination import Coordination
 from broker.dispatcher import Dispatcher
 from broker.errors import BrokerStartError
 from broker.fetch_sessions import FetchSessions
@@ -34,6 +34,7 @@ from broker.network.limits import ConnectionQuota, MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.registration import ClusterMembership
 from broker.registry_access import open_registry
+from broker.registry_offsets import RegistryOffsets
 from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
@@ -273,7 +274,9 @@ class Broker:
                 topics=topics,
                 producer_ids=producer_ids,
                 now_ms=self._now_ms,
+                rng=self._random,
             ),
+            registry_offsets=RegistryOffsets(registry),
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random),
             metrics=self.metrics,
             now_ms=self._now_ms,

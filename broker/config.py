@@ -160,7 +160,12 @@ class BrokerConfig:
     group_max_size: int
     group_min_session_timeout_ms: int
     offset_metadata_max_bytes: int
+    offsets_commit_required_acks: int
+    offsets_commit_timeout_ms: int
     offsets_load_buffer_size: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int

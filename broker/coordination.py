@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Callable
 from functools import partial
 
 from broker.broker_connections import BrokerConnections
 from broker.config import BrokerConfig
 from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.coordinator.transaction_coordinator import TransactionCoordinator
 from broker.coordinator.transaction_verifier import TransactionVerifier
 from broker.metadata_cache import MetadataCache
@@ -30,6 +33,7 @@ class Coordination:
         topics: Topics,
         producer_ids: ProducerIds,
         now_ms: Callable[[], int],
+        rng: random.Random,
     ) -> None:
         new_log = partial(CoordinatorLog, replicas=replicas, metadata=metadata, topics=topics)
         self.group_log = new_log(
@@ -66,13 +70,18 @@ class Coordination:
             config.inter_broker_listener_name,
             lambda: config.transaction_partition_verification_enable,
         )
-        self.complete_group_transaction: Callable[[int, list[int], bool], None] = lambda *_: None
-        """Told when a marker is in partitions of `__consumer_offsets`: producer id, partitions, committed or not."""
+        self.groups = GroupCoordinator(self.group_log, config=config, now_ms=now_ms, rng=rng)
+
+    def complete_group_transaction(self, producer_id: int, partitions: list[int], committed: bool) -> None:
+        """A marker is committed in these partitions of `__consumer_offsets`."""
+        self.groups.offsets.end_transaction(producer_id, partitions, committed=committed)
 
     async def run(self) -> None:
         """Coordinate until cancelled."""
         try:
-            await self.transactions.run()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.groups.run())
+                tasks.create_task(self.transactions.run())
         finally:
             self._marker_connections.close()
             self._verifying_connections.close()

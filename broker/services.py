@@ -12,6 +12,7 @@ from broker.fetch_sessions import FetchSessions
 from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
+from broker.registry_offsets import RegistryOffsets
 from broker.topics import Topics
 from replication.errors import StaleBrokerEpochError
 from replication.partition import NO_EPOCH
@@ -33,6 +34,7 @@ class Services:
     configs: ConfigStore
     producer_ids: ProducerIds
     coordination: Coordination
+    registry_offsets: RegistryOffsets
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
     now_ms: Callable[[], int]

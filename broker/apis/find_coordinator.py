@@ -1,15 +1,14 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id.
+"""FindCoordinator: which broker coordinates a group or a transactional id (KIP-98; batched since KIP-699).
 
-A broker that is alone would coordinate every group, so it names itself, although it serves no groups yet: clients then
-see from ApiVersions that JoinGroup and OffsetCommit are not there, and say so at once. Were the coordinator "not
-available", they would ask again for as long as their timeouts allow: consumers with assigned partitions and a group id
-wait 30 to 50 s when they close, and kafka-python does not even fetch. Of transactions there is no coordinator.
-
+The leader of the partition of the internal topic that the key hashes to. The topic is made when the first key is asked
+for, and the answer waits a moment for its leaders: a client that hears "not available" comes back later.
 librdkafka also takes this API's presence for the proof that a broker knows lz4.
 """
 
 from __future__ import annotations
 
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.metadata_cache import Node
 from broker.request_context import RequestContext
@@ -17,14 +16,19 @@ from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-MESSAGE = "No broker runs such a coordinator."
+MESSAGES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "There are no coordinators of this type.",
+}
 NOBODY = -1
-GROUP = 0  # key type
+GROUP, TRANSACTION = 0, 1
+"""Key types; 2 are share groups, which Kafka refuses unless they are enabled."""
+
 FIRST_VERSION_BY_KEY = 4
 
 
 class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResponse]):
-    """Names this broker for groups, nobody for the rest."""
+    """Asks the logs of the two coordinators."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.GROUP, Operation.DESCRIBE)
@@ -32,33 +36,48 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(self, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    async def handle(self, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
         """See the module's text."""
+        coordination = self._services.coordination
+        logs = {GROUP: coordination.group_log, TRANSACTION: coordination.transaction_log}
+        log = logs.get(request.key_type)
         if context.api_version >= FIRST_VERSION_BY_KEY and not request.coordinator_keys:
             return FindCoordinatorResponse()
-        node = self._services.metadata.snapshot.node(self._services.broker_id, context.listener_name)
-        if request.key_type != GROUP or node is None:
+        if log is None:
+            return self.failed(request, ErrorCode.INVALID_REQUEST)
+        try:
+            await log.ensure_exists()
+        except Exception as error:
+            code = unexpected_code(error, f"the creation of {log.topic}")
+            if code is not ErrorCode.UNKNOWN_SERVER_ERROR:  # too few brokers, no controller: that will change
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return self.failed(request, code)
+        if context.api_version >= FIRST_VERSION_BY_KEY:
+            return FindCoordinatorResponse(
+                coordinators=[_found(log, key, context.listener_name) for key in request.coordinator_keys]
+            )
+        node = log.find(request.key, context.listener_name)
+        if node is None:
             return self.failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return _found(request, node)
+        return FindCoordinatorResponse(error_message="NONE", node_id=node.id, host=node.host, port=node.port)
 
     def failed(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
         """No coordinator for any key. Where keys are listed (from version 4 on), the answer is by key."""
         if request.coordinator_keys:
             return FindCoordinatorResponse(
-                coordinators=[
-                    Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=MESSAGE)
-                    for key in request.coordinator_keys
-                ]
+                coordinators=[_coordinator(key, None, code) for key in request.coordinator_keys]
             )
-        return FindCoordinatorResponse(error_code=code, error_message=MESSAGE, node_id=NOBODY, port=NOBODY)
-
-
-def _found(request: FindCoordinatorRequest, node: Node) -> FindCoordinatorResponse:
-    if request.coordinator_keys:
         return FindCoordinatorResponse(
-            coordinators=[
-                Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)
-                for key in request.coordinator_keys
-            ]
+            error_code=code, error_message=MESSAGES.get(code, code.name), node_id=NOBODY, port=NOBODY
         )
-    return FindCoordinatorResponse(node_id=node.id, host=node.host, port=node.port)
+
+
+def _found(log: CoordinatorLog, key: str, listener_name: str) -> Coordinator:
+    return _coordinator(key, log.find(key, listener_name), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _coordinator(key: str, node: Node | None, code: ErrorCode) -> Coordinator:
+    """The coordinator of one key; where there is none, why."""
+    if node is None:
+        return Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code)
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)

@@ -1,12 +1,16 @@
-"""OffsetFetch: the offsets that a group has committed.
+"""OffsetFetch: the offsets that groups have committed (several groups at once since KIP-709).
 
-Nothing is ever committed, as OffsetCommit is not served yet: every partition that is asked for has no offset, which is
-what Kafka says of a group that it has never seen. Consumers with assigned partitions then begin where
-`auto.offset.reset` tells them to.
+"require stable" (KIP-447) asks not to be told of an offset while another commit of the partition waits for the end of a
+transaction. Version 0 is older than groups: it asks for what version 0 of OffsetCommit has left in the registry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple
+
+from broker.coordinator.offsets import CommittedOffset, TopicPartition
+from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -22,42 +26,76 @@ from protocol.messages.offset_fetch import (
 )
 
 NONE_COMMITTED = -1
+NO_EPOCH = -1
+FIRST_VERSION_WITH_ERROR = 2
 FIRST_VERSION_WITH_GROUPS = 8
+
+Found = CommittedOffset | ErrorCode | None
+
+
+class _Fields(NamedTuple):
+    """What is said of a partition, whatever the version."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str
+    error_code: int
 
 
 class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
-    """Says that nothing is committed."""
+    """Asks the group coordinator."""
 
-    __slots__ = ()
+    __slots__ = ("_services",)
     needs = Needs(Resource.GROUP, Operation.DESCRIBE)
 
     def __init__(self, services: Services) -> None:
-        """Takes what every handler takes."""
+        self._services = services
 
-    def handle(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-        """See the module's text. Null topics ask for all that are committed: none."""
+    def handle(
+        self, request: OffsetFetchRequest, context: RequestContext
+    ) -> OffsetFetchResponse | Coroutine[Any, Any, OffsetFetchResponse]:
+        """See the module's text. Null topics ask for all that are committed."""
+        if context.api_version == 0:
+            return self._from_registry(request)
+        offsets = self._services.coordination.groups.offsets
         if context.api_version >= FIRST_VERSION_WITH_GROUPS:
-            return OffsetFetchResponse(
-                groups=[
-                    OffsetFetchResponseGroup(
-                        group_id=group.group_id,
-                        topics=[
-                            OffsetFetchResponseTopics(
-                                name=topic.name,
-                                partitions=[
-                                    OffsetFetchResponsePartitions(
-                                        partition_index=index, committed_offset=NONE_COMMITTED, metadata=""
-                                    )
-                                    for index in topic.partition_indexes
-                                ],
-                            )
-                            for topic in group.topics or ()
-                        ],
-                    )
-                    for group in request.groups
-                ]
-            )
-        return OffsetFetchResponse(topics=_by_topic(request, ErrorCode.NONE))
+            groups = []
+            for group in request.groups:
+                keys = None if group.topics is None else _keys(group.topics)
+                found = offsets.fetch(group.group_id, keys, require_stable=request.require_stable)
+                if isinstance(found, ErrorCode):
+                    groups.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=found))
+                else:
+                    groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=_topics(found)))
+            return OffsetFetchResponse(groups=groups)
+        keys = None if request.topics is None else _keys(request.topics)
+        found = offsets.fetch(request.group_id, keys, require_stable=request.require_stable)
+        if isinstance(found, ErrorCode):
+            return self._refused(request, found, context.api_version)
+        return OffsetFetchResponse(topics=_old_topics(found))
+
+    async def _from_registry(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        snapshot = self._services.metadata.snapshot
+        found: dict[TopicPartition, Found] = {}
+        for topic, index in _keys(request.topics or ()):
+            if snapshot.partition(topic, index) is None:
+                found[(topic, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            try:
+                offset = await self._services.registry_offsets.get(request.group_id, topic, index)
+            except Exception as error:
+                found[(topic, index)] = unexpected_code(error, "a look for an offset in the registry")
+            else:
+                no_offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # that is how version 0 says it
+                found[(topic, index)] = no_offset if offset is None else CommittedOffset(offset, NO_EPOCH, "", 0)
+        return OffsetFetchResponse(topics=_old_topics(found))
+
+    def _refused(self, request: OffsetFetchRequest, code: ErrorCode, version: int) -> OffsetFetchResponse:
+        """The whole group is the reason; before there was a place for that, every partition says so."""
+        if version >= FIRST_VERSION_WITH_ERROR:
+            return OffsetFetchResponse(error_code=code)
+        return self.failed(request, code)
 
     def failed(self, request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
         """The whole request failed: by group from version 8 on, by partition before there was another place."""
@@ -65,19 +103,39 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
             return OffsetFetchResponse(
                 groups=[OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups]
             )
-        return OffsetFetchResponse(topics=_by_topic(request, code), error_code=code)
+        return OffsetFetchResponse(
+            topics=_old_topics(dict.fromkeys(_keys(request.topics or ()), code)), error_code=code
+        )
 
 
-def _by_topic(request: OffsetFetchRequest, code: ErrorCode) -> list[OffsetFetchResponseTopic]:
+def _keys(topics: Iterable[Any]) -> list[TopicPartition]:
+    return [(topic.name, index) for topic in topics for index in topic.partition_indexes]
+
+
+def _by_topic(found: dict[TopicPartition, Found]) -> dict[str, list[_Fields]]:
+    topics: dict[str, list[_Fields]] = {}
+    for (topic, index), offset in found.items():
+        if isinstance(offset, CommittedOffset):
+            fields = _Fields(index, offset.offset, offset.leader_epoch, offset.metadata, ErrorCode.NONE)
+        else:
+            fields = _Fields(index, NONE_COMMITTED, NO_EPOCH, "", offset or ErrorCode.NONE)
+        topics.setdefault(topic, []).append(fields)
+    return topics
+
+
+def _topics(found: dict[TopicPartition, Found]) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            name=name, partitions=[OffsetFetchResponsePartitions(**one._asdict()) for one in partitions]
+        )
+        for name, partitions in _by_topic(found).items()
+    ]
+
+
+def _old_topics(found: dict[TopicPartition, Found]) -> list[OffsetFetchResponseTopic]:
     return [
         OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=index, committed_offset=NONE_COMMITTED, metadata="", error_code=code
-                )
-                for index in topic.partition_indexes
-            ],
+            name=name, partitions=[OffsetFetchResponsePartition(**one._asdict()) for one in partitions]
         )
-        for topic in request.topics or ()
+        for name, partitions in _by_topic(found).items()
     ]

@@ -31,8 +31,11 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
         self._services.replicas.check_controller_epoch(request.controller_epoch)
         if context.api_version < FIRST_VERSION_WITH_LISTENERS:
             _name_listeners(request)
-        for topic in {topic for topic, _ in self._services.metadata.update(request)}:
+        deleted = self._services.metadata.update(request)
+        for topic in {topic for topic, _ in deleted}:
             self._services.configs.forget_topic(topic)
+        if deleted:
+            self._services.coordination.groups.offsets.partitions_deleted(deleted)
         return UpdateMetadataResponse()
 
     def failed(self, request: UpdateMetadataRequest, code: ErrorCode) -> UpdateMetadataResponse:

@@ -41,8 +41,8 @@ from storage.errors import StorageError
 from storage.log_append import AppendOrigin
 
 NO_OFFSET = -1
-CREATION_WAIT_S = 1.0
-"""How long `ensure_exists` waits for the leaders of a topic that it has made; usually tens of milliseconds."""
+CREATION_WAIT_S = 5.0
+"""How long `ensure_exists` waits for the leaders of a topic that it has made; usually half a second."""
 
 COMMON_CODES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -167,6 +167,7 @@ class Membership:
             else:  # older clients must not take themselves for the leader: what they assign is not asked for
                 response.members, response.leader = [], old_leader or ""
             group.answer_join(member, response)
+            self._rebalance.expect_heartbeat(group, member)  # its timer may have run out while it waited
 
         self._host.store(group, {one.member_id: one.assignment for one in group.members.values()}, stored)
 

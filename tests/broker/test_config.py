@@ -36,6 +36,8 @@ SPECIMENS = {
     "max.connections.per.ip.overrides": ("127.0.0.1:5,::1:6", "127.0.0.1"),
     "node.id": ("7", "-2"),
     "ottla.console.listener": ("127.0.0.1:0", "127.0.0.1"),
+    "offsets.commit.required.acks": ("1", "2"),
+    "offsets.topic.compression.codec": ("4", "5"),
     "queued.max.request.bytes": ("-1", "5"),
     "reserved.broker.max.id": ("5", "-1"),
     "security.inter.broker.protocol": ("PLAINTEXT", "SASL_SSL"),

@@ -1,0 +1,162 @@
+"""What surrounds classic groups in tests: a clock that is moved by hand, timers on it, and a storage that may fail."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Mapping
+
+from broker.coordinator.group import Group
+from broker.coordinator.group_records import group_value
+from broker.coordinator.membership import Joining, Membership
+from broker.coordinator.rebalance import Rebalance
+from protocol.error_codes import ErrorCode
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.leave_group import MemberIdentity
+from protocol.messages.sync_group import SyncGroupResponse
+
+START_MS = 1_700_000_000_000
+RANGE = (("range", b"r"),)
+
+
+class VirtualTimer:
+    """One timer of a `VirtualHost`."""
+
+    def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class VirtualHost:
+    """A `Host` of groups. What is stored is done at once or, with `holds`, when `release` is called."""
+
+    def __init__(self, *, initial_delay_ms: int = 0, max_size: int = 1 << 31) -> None:
+        self.clock_ms = START_MS
+        self.initial_delay_ms = initial_delay_ms
+        self.max_size = max_size
+        self.holds = False
+        self.outcome = ErrorCode.NONE
+        self.stored: list[tuple[int, dict[str, bytes]]] = []
+        self._held: list[Callable[[ErrorCode], None]] = []
+        self._timers: list[tuple[int, int, VirtualTimer]] = []
+        self._numbers = itertools.count(1)
+
+    def now_ms(self) -> int:
+        return self.clock_ms
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> VirtualTimer:
+        timer = VirtualTimer(self.clock_ms + max(delay_ms, 0), callback)
+        heapq.heappush(self._timers, (timer.due_ms, next(self._numbers), timer))
+        return timer
+
+    def new_uuid(self) -> str:
+        return f"uuid-{next(self._numbers)}"
+
+    def store(self, group: Group, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]) -> None:
+        group_value(group, assignments)  # it can be written
+        self.stored.append((group.generation, dict(assignments)))
+        if self.holds:
+            self._held.append(done)
+        else:
+            outcome = self.outcome
+            self.call_later(0, lambda: done(outcome))
+            self.advance(0)
+
+    def release(self, outcome: ErrorCode = ErrorCode.NONE, count: int = 1) -> None:
+        """What was stored first is committed, or has failed."""
+        for done in [self._held.pop(0) for _ in range(min(count, len(self._held)))]:
+            done(outcome)
+
+    @property
+    def held(self) -> int:
+        """How much is stored and neither committed nor failed."""
+        return len(self._held)
+
+    def advance(self, by_ms: int) -> None:
+        """Let time go by."""
+        end_ms = self.clock_ms + by_ms
+        while self._timers and self._timers[0][0] <= end_ms:
+            due_ms, _, timer = heapq.heappop(self._timers)
+            self.clock_ms = max(self.clock_ms, due_ms)
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                callback()
+        self.clock_ms = end_ms
+
+    @property
+    def live_timers(self) -> int:
+        """Timers that will still ring."""
+        return sum(timer.callback is not None for _, _, timer in self._timers)
+
+
+class Table:
+    """A group, and the requests of its members."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        self.host = host
+        self.group = Group("g", host.now_ms())
+        self.rebalance = Rebalance(host)
+        self.membership = Membership(host, self.rebalance)
+
+    def join(self, member_id: str = "", **changes: object) -> list[JoinGroupResponse]:
+        """JoinGroup; the answer appears in the list."""
+        joining = Joining(
+            member_id=member_id,
+            group_instance_id=None,
+            client_id="c",
+            client_host="/127.0.0.1",
+            rebalance_timeout_ms=60_000,
+            session_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=RANGE,
+            requires_member_id=False,
+            can_skip_assignment=True,
+            reason=None,
+        )._replace(**changes)
+        answers: list[JoinGroupResponse] = []
+        self.membership.join(self.group, joining, answers.append)
+        return answers
+
+    def sync(
+        self, joined: JoinGroupResponse, assignments: Mapping[str, bytes] | None = None, **changes: object
+    ) -> list[SyncGroupResponse]:
+        """SyncGroup of a member that has joined."""
+        answers: list[SyncGroupResponse] = []
+        claims = {
+            "member_id": joined.member_id,
+            "group_instance_id": None,
+            "generation": joined.generation_id,
+            "protocol_type": None,
+            "protocol_name": None,
+        } | changes
+        self.rebalance.sync(self.group, assignments=assignments or {}, answer=answers.append, **claims)
+        return answers
+
+    def heartbeat(self, joined: JoinGroupResponse, instance_id: str | None = None) -> ErrorCode:
+        """Heartbeat of a member that has joined."""
+        return self.membership.heartbeat(
+            self.group, member_id=joined.member_id, group_instance_id=instance_id, generation=joined.generation_id
+        )
+
+    def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
+        """LeaveGroup."""
+        return self.membership.leave(
+            self.group, MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=None)
+        )
+
+    def gather(self, count: int, **changes: object) -> list[JoinGroupResponse]:
+        """A stable group of so many members, the leader first."""
+        waiting = [self.join(**changes) for _ in range(count)]
+        self.host.advance(0)
+        leader = waiting[0][0].member_id if waiting[0] else ""
+        while not all(waiting):  # the first may have been alone for a generation
+            waiting[0] = self.join(leader, **changes)
+            self.host.advance(0)
+        joined = [answers[0] for answers in waiting]
+        assignments = {one.member_id: one.member_id.encode() for one in joined}
+        synced = [self.sync(one, assignments if one.leader == one.member_id else None) for one in joined]
+        assert all(answers and not answers[0].error_code for answers in synced)
+        return sorted(joined, key=lambda one: one.member_id != one.leader)
