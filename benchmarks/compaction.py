@@ -36,7 +36,7 @@ NOW_MS = 1_700_000_000_000
 def build_log(
     directory: Path, size_bytes: int, *, value_bytes: int = 100, codec: CompressionType = CompressionType.NONE
 ) -> Log:
-    """A log of at least `size_bytes` in `directory` (`<topic>-<partition>`): ten versions of every key, in any order."""
+    """A log of at least `size_bytes` in `directory` (`<topic>-<partition>`): each key ten times, in any order."""
     config = LogConfig({"cleanup.policy": "compact", "segment.bytes": str(max(size_bytes // 10, 1 << 20))})
     log = Log.open(directory, config, fs=FileSystem(), now_ms=lambda: NOW_MS, clean_shutdown=True)
     rng = random.Random(7)
