@@ -7,7 +7,7 @@ RUN_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-full lint bench clean setup setup-run
+.PHONY: run test test-full fuzz-log kill-loop lint bench clean setup setup-run
 
 # Two stamps: running needs only the package, testing needs everything.
 $(VENV)/.run: pyproject.toml
@@ -36,6 +36,14 @@ test: setup
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup
 	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted $(PYTEST_ARGS)
+
+# Histories of a log against its model, as many as you like; a failure prints how to go through it again.
+fuzz-log: setup
+	OTTLA_HISTORIES=$(or $(COUNT),200000) $(BIN)/python -m pytest -q tests/storage/test_log_model.py $(PYTEST_ARGS)
+
+# A broker is killed COUNT times under load; OTTLA_SEED=... makes the same random choices.
+kill-loop: setup
+	OTTLA_KILLS=$(or $(COUNT),300) $(BIN)/python -m pytest -q tests/broker/test_kill.py -o timeout=0 $(PYTEST_ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

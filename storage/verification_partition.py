@@ -79,7 +79,7 @@ class PartitionCheck:
         last_offset = bases[0] - 1
         complete = True
         cut_offset: int | None = None
-        compacted = self._known.cleaned is not None or self._topic in _COMPACTED_TOPICS
+        compacted = producers.compacted = self._known.cleaned is not None or self._topic in _COMPACTED_TOPICS
         holes: list[tuple[int, int]] = []
         gap: tuple[str, tuple[int, int]] | None = None
         for number, base in enumerate(bases):

@@ -5,9 +5,10 @@ import struct
 
 import pytest
 
-from broker.registry_access import REGISTRY_FILE, SESSION_FILE, SESSION_FILE
+from broker.registry_access import REGISTRY_FILE, SESSION_FILE
 from protocol.compression import CompressionType
 from protocol.record_batch import iter_batches
+from storage.compaction_run import compact_log
 from storage.errors import LogDirLockedError
 from storage.file_system import FileSystem
 from storage.log_directory import LogDirectory
@@ -20,6 +21,7 @@ from support.log_dirs import (
     batch,
     copy_log_directory,
     open_log,
+    read_batches,
     recorded_directory,
 )
 
@@ -297,3 +299,20 @@ class TestLock:
         with SharedLock(str(tmp_path)):
             pass
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_snapshot_of_batches_that_compaction_took(tmp_path):
+    """It may stand within a segment: what a start took there."""
+    log = open_log(tmp_path / "t-0", cleanup_policy={"compact"})
+    log.append_as_leader(batch("a", producer=(2, 0, 0)), 0)
+    log.take_producer_snapshot()
+    log.append_as_leader(batch("b", producer=(2, 0, 1)), 0)
+    log.roll()
+    log.append_as_leader(batch("c"), 0)
+    log.commit_all()
+    compact_log(log, 0, 2)
+    assert [each.base_offset for each in read_batches(log)] == [1, 2]
+    log.close()
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    assert f"{1:020d}.snapshot" in [path.name for path in log.directory.iterdir()]
+    assert [each for each in verify_directory(tmp_path) if each.severity is Severity.ERROR] == []

@@ -18,6 +18,7 @@ from broker.config import BrokerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 30.0
+READY = "\nTry, in another terminal:"
 
 
 def settings(log_dir: Path, **overrides: str) -> dict[str, str]:
@@ -49,6 +50,10 @@ class BrokerProcess:
         self._overrides = dict(overrides or {})
 
     @property
+    def _out(self) -> Path:
+        return self.log_dir.parent / f"{self.log_dir.name}.out"
+
+    @property
     def bootstrap(self) -> str:
         """Where clients connect to."""
         return f"127.0.0.1:{self.port}"
@@ -61,11 +66,16 @@ class BrokerProcess:
 
     def start(self) -> BrokerProcess:
         """Start it and wait until it is ready."""
+        return self.launch().wait_ready()
+
+    def launch(self) -> BrokerProcess:
+        """Start it, and go on."""
         base = settings(self.log_dir) | {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}"} | self._overrides
         command = [sys.executable, "-m", "broker"]
         for name, value in base.items():
             command += ["--set", f"{name}={value}"]
-        log = self.log_dir.parent / f"{self.log_dir.name}.out"
+        log = self._out
+        self._lives = log.read_text().count(READY) if log.exists() else 0
         with log.open("a") as out:
             self.process = subprocess.Popen(
                 command,
@@ -75,12 +85,16 @@ class BrokerProcess:
                 text=True,
                 env=os.environ | {"PYTHONUNBUFFERED": "1"},
             )
+        return self
+
+    def wait_ready(self) -> BrokerProcess:
+        """Wait until clients are served."""
+        assert self.process is not None
         text = ""
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
-            text = log.read_text()
-            if text.count("\nTry, in another terminal:") > self._lives:
-                self._lives += 1
+            text = self.log_text()
+            if text.count(READY) > self._lives:
                 found = re.findall(r"listening +\w+://127\.0\.0\.1:(\d+)", text)
                 self.port = int(found[-1])
                 return self
@@ -105,7 +119,7 @@ class BrokerProcess:
 
     def log_text(self) -> str:
         """What it has printed, over all its lives."""
-        return (self.log_dir.parent / f"{self.log_dir.name}.out").read_text()
+        return self._out.read_text()
 
     def __enter__(self) -> BrokerProcess:
         return self if self.process is not None else self.start()

@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from storage.cleanable import cleanable_range
+from storage.compaction_run import compact_log
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
 from storage.log_config import LogConfig
 from support.log_appends import MAX_MESSAGE_BYTES, Appends
-from support.log_checks import check_files, check_reads, expected_read, pick
+from support.log_checks import check_files, check_max_timestamp, check_reads, expected_read, pick
+from support.log_compaction import CompactionCheck, batches_on_disk
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem
 from support.log_model import Model
 
@@ -36,24 +39,54 @@ def config_of(number: int) -> LogConfig:
         retention_ms=(-1, 300, -1, 60)[number // 168 % 4],
         retention_bytes=(-1, 700, 250)[number // 672 % 3],
         cleanup_policy=({"delete"}, {"compact"}, {"compact", "delete"})[number // 2016 % 5 % 3],
+        delete_retention_ms=(0, 50)[number // 2016 % 5 // 3],
         message_timestamp_type=("CreateTime", "LogAppendTime")[number // 10080 % 6 == 5],
         max_message_bytes=MAX_MESSAGE_BYTES,
     )
 
 
+class PowerLostError(Exception):
+    """The process ends here, in the middle of something."""
+
+
+class MortalFileSystem(UnsyncedFileSystem):
+    """Ends the process at one of the next changes of a directory. Nothing is synced, for the machine lives on."""
+
+    operations_left: int | None = None
+
+    def _count(self) -> None:
+        if self.operations_left is not None:
+            self.operations_left -= 1
+            if self.operations_left < 0:
+                raise PowerLostError
+
+    def rename(self, source: str, target: str) -> None:
+        self._count()
+        super().rename(source, target)
+
+    def remove(self, path: str) -> bool:
+        self._count()
+        return super().remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        self._count()
+
+
 class History(Appends):
     """A log under `root`, what it must hold in `model`, and how it came to that in `trail`."""
 
-    def __init__(self, root: Path, setup: int = 0, fs: UnsyncedFileSystem | None = None) -> None:
+    def __init__(self, root: Path, setup: int = 0, fs: MortalFileSystem | None = None) -> None:
         self.directory = root / "t-0"
-        self.fs = fs or UnsyncedFileSystem()
+        self.fs = fs or MortalFileSystem()
         self.model = Model()
         self.trail: list[str] = []
         self.config = config_of(setup)
         self.now = BASE_TIME_MS
         self.made = 0
         self.checkpoint = (0, 0)  # recovery point, log start offset: what the files of the log directory would say
-        self.gaps = False
+        self.compacted_to: int | None = None  # cleaner-offset-checkpoint
+        self.gaps = False  # whether a compaction has removed batches
+        self.touched = 0  # up to where it may have
         self.pending: list[tuple[list[str], int]] = []  # files that wait for their removal
         self.readers: list[tuple[Any, bytes]] = []
         self.flush: list[Any] = []
@@ -145,9 +178,41 @@ class History(Appends):
             size -= bytes_inside
         return model.end
 
+    def compact(self, a: int, b: int) -> None:
+        """Compact what can be; with a small buffer not all of it, or up to a crash in the middle."""
+        cleanable = cleanable_range(self.log, self.compacted_to)
+        if not self.config.compacts or cleanable.first_dirty_offset >= cleanable.end_offset:
+            return
+        assert cleanable.end_offset <= max(self.model.last_stable_offset, cleanable.first_dirty_offset)
+        self.gaps = True
+        self.touched = max(self.touched, cleanable.end_offset)
+        self.fs.operations_left = b // 8 % 16 if b % 8 == 7 else None
+        try:
+            result = compact_log(
+                self.log,
+                cleanable.first_dirty_offset,
+                cleanable.end_offset,
+                dedupe_buffer_bytes=24 * (a % 8 + 3) if a % 4 == 3 else 1 << 14,
+            )
+        except PowerLostError:
+            self.fs.operations_left = None
+            check = CompactionCheck(self.model, cleanable, cleanable.end_offset, self.now)
+            self.log.release()
+            self.reopen(clean=False, compaction=check)
+            return
+        self.fs.operations_left = None
+        check = CompactionCheck(self.model, cleanable, result.end_offset, self.now)
+        after = batches_on_disk(self.log, self.model)
+        check.check(after, finished=True)
+        self.compacted_to = result.end_offset
+        self.model.batches = after
+        self.model.adopt_aborted(self.log)
+        self.check_all()
+
     def truncate(self, a: int, b: int) -> None:
         first = self.log.segments[0].base_offset
         offset = max(first - (b % 8 == 7) * 2, 0) + pick(a, self.model.end + 2 - first)
+        offset = max(offset, self.touched)  # what was compacted is committed, and nobody truncates below that
         assert self.log.truncate_to(offset) == (offset < self.model.end)
         if offset >= self.model.end:
             self.model.forget_epochs_from(self.model.end)
@@ -163,6 +228,8 @@ class History(Appends):
         self.begin_anew(offset)
 
     def begin_anew(self, offset: int) -> None:
+        self.compacted_to = None
+        self.touched = 0
         recovery_point = min(self.model.recovery_point, offset)
         self.model.start_anew(offset)
         self.model.recovery_point = recovery_point
@@ -263,7 +330,7 @@ class History(Appends):
         active = self.log.segments[-1].base_offset
         return max([active, *(each.last + 1 for each in self.model.batches if each.base >= active)])
 
-    def reopen(self, *, clean: bool) -> None:
+    def reopen(self, *, clean: bool, compaction: CompactionCheck | None = None) -> None:
         model = self.model
         end, start = self.end_on_disk(), self.checkpoint[1]
         self.pending.clear()
@@ -281,6 +348,10 @@ class History(Appends):
         model.recovery_point = end if clean else min(self.checkpoint[0], end)
         self.checkpoint = (min(self.checkpoint[0], end), start)
         model.delete_below(self.log.segments[0].base_offset)
+        if compaction is not None:
+            after = batches_on_disk(self.log, model)
+            compaction.check(after, finished=False)
+            model.batches = after
         model.epochs = self.log.leader_epochs.entries
         model.adopt(self.log, gaps=self.gaps)
         self.check_all()
@@ -328,7 +399,7 @@ class History(Appends):
         times = [timestamp for each in self.model.batches for _, timestamp, _, _ in each.records] or [self.now]
         wanted = times[pick(a, len(times) - 1)] + (0, 1, -1, 0, 5, -70)[b % 6]
         assert self.log.fetch_offset_by_timestamp(wanted) == self.model.at_timestamp(wanted)
-        assert self.log.fetch_offset_of_max_timestamp() == self.model.of_max_timestamp()
+        check_max_timestamp(self)
 
     def ask_for_epoch(self, a: int, b: int) -> None:
         epoch = a % (self.model.epoch + 3) - 1
@@ -359,17 +430,19 @@ class History(Appends):
         self.read_on(0, 0)
         known = self.model.producers()
         assert set(known) == set(self.log.producers.producers)
-        assert all(known[key].same_as(entry) for key, entry in self.log.producers.producers.items())
+        assert all(
+            known[key].same_as(entry, compacted=self.gaps) for key, entry in self.log.producers.producers.items()
+        )
         check_files(self)
         check_reads(self)
 
 
 _H = History
 _WEIGHTS = (
-    (_H.nothing, 4), (_H.append, 34), (_H.append_idempotent, 34), (_H.append_transactional, 28),
+    (_H.nothing, 4), (_H.append, 30), (_H.append_idempotent, 30), (_H.append_transactional, 24),
     (_H.end_transaction, 20), (_H.append_as_follower, 20), (_H.append_in_next_epoch, 3), (_H.become_leader, 3),
     (_H.append_what_is_refused, 4), (_H.roll, 10), (_H.move_high_watermark, 12), (_H.commit_all, 10),
-    (_H.move_start, 6), (_H.delete_old_segments, 10), (_H.truncate, 6), (_H.truncate_fully, 1),
+    (_H.move_start, 6), (_H.delete_old_segments, 10), (_H.compact, 12), (_H.truncate, 6), (_H.truncate_fully, 1),
     (_H.change_settings, 5), (_H.flush_all, 6), (_H.begin_flush, 3), (_H.end_flush, 3), (_H.write_checkpoints, 4),
     (_H.remove_files, 3), (_H.restart, 3), (_H.crash, 3), (_H.lose_tail, 4), (_H.read, 9), (_H.look_up, 4),
     (_H.read_out_of_range, 1), (_H.ask_for_epoch, 2), (_H.read_on, 1),

@@ -60,13 +60,17 @@ class Producer:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
 
-    def same_as(self, entry: Any) -> bool:
-        """Whether a ProducerEntry of the log says the same; of the last five batches it may know fewer."""
+    def same_as(self, entry: Any, *, compacted: bool = False) -> bool:
+        """Whether a ProducerEntry of the log says the same; of the last five batches it may know fewer.
+
+        compacted: the newest record of the last batch may be gone, and with it the timestamp.
+        """
         known = [(each.first_sequence, each.last_sequence, each.first_offset) for each in entry.batches]
         mine = iter([(each.sequence, each.last_sequence, each.base) for each in self.batches])
         return (
-            (entry.producer_epoch, entry.coordinator_epoch, entry.current_txn_first_offset, entry.last_timestamp)
-            == (self.epoch, self.coordinator_epoch, self.open_from, self.timestamp)
+            (entry.producer_epoch, entry.coordinator_epoch, entry.current_txn_first_offset)
+            == (self.epoch, self.coordinator_epoch, self.open_from)
+            and (entry.last_timestamp == self.timestamp or (compacted and entry.last_timestamp < self.timestamp))
             and entry.last_sequence == self.last_sequence
             and all(each in mine for each in known)
         )
@@ -79,9 +83,10 @@ class Model:
         self.batches: list[Batch] = []
         self.history: list[Batch] = []
         self.start = self.end = self.high_watermark = self.recovery_point = 0
+        self.highest_start = 0  # of all times: a crash may take the log start offset back
         self.epochs: list[tuple[int, int]] = []
-        self.floors: dict[int, int] = {}  # producer id → what it wrote below is forgotten
-        self.hidden: set[int] = set()  # base offsets of batches that are no longer known as possible duplicates
+        self.forgotten: set[int] = set()  # base offsets of batches that the producers' state knows nothing of
+        self.hidden: set[int] = set()  # of those that are no longer known as possible duplicates
         self.unreplicated: dict[int, int] = {}  # first offset → marker of transactions that ended above the HW
         self.aborted: list[AbortedTransaction] = []  # as the indexes of this log tell it
 
@@ -95,7 +100,7 @@ class Model:
     def producers(self) -> dict[int, Producer]:
         found: dict[int, Producer] = {}
         for each in self.history:
-            if each.producer >= 0 and each.base >= self.floors.get(each.producer, 0):
+            if each.producer >= 0 and each.base not in self.forgotten:
                 self._note(found, each)
         return found
 
@@ -159,6 +164,7 @@ class Model:
         return None
 
     def of_max_timestamp(self) -> tuple[int, int, int] | None:
+        """The first record of the largest timestamp, which one that compaction removed may have had."""
         best = max([each.max_timestamp for each in self.batches], default=-1)
         for each in self.batches:
             for offset, timestamp, _, _ in each.records:
@@ -194,6 +200,7 @@ class Model:
     def move_start(self, offset: int) -> None:
         if offset > self.start:
             self.start = offset
+            self.highest_start = max(self.highest_start, offset)
             self.recovery_point = max(self.recovery_point, offset)
             self.forget_epochs_below(offset)
 
@@ -214,18 +221,20 @@ class Model:
         self.batches = [each for each in self.batches if each.last < offset]
         self.history = [each for each in self.history if each.last < offset]
         self.aborted = [each for each in self.aborted if each.last_offset < offset]
-        self.floors = {producer_id: min(floor, offset) for producer_id, floor in self.floors.items()}
+        self.forgotten = {base for base in self.forgotten if base < offset}
+        self.hidden = {base for base in self.hidden if base < offset}
         self.forget_epochs_from(offset)
         self.end = offset
         self.start = min(self.start, offset)
+        self.highest_start = min(self.highest_start, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
 
     def start_anew(self, offset: int) -> None:
         """No record is left; the next one gets `offset`."""
         self.truncate(0)
-        self.epochs, self.floors, self.hidden, self.unreplicated = [], {}, set(), {}
-        self.start = self.end = self.high_watermark = offset
+        self.epochs, self.forgotten, self.hidden, self.unreplicated = [], set(), set(), {}
+        self.start = self.highest_start = self.end = self.high_watermark = offset
 
     # -- what a start or a truncation may forget ---------------------------------------------------
 
@@ -238,7 +247,8 @@ class Model:
         entries = dict(log.producers.producers)
         for producer_id in {each.producer for each in self.history if each.producer >= 0}:
             entry = entries.pop(producer_id, None)
-            assert self._forget(producer_id, entry), f"producer {producer_id}: {self.producers()}, in the log {entry}"
+            explained = self._forget(producer_id, entry, gaps)
+            assert explained, f"producer {producer_id}: {self.producers()}, in the log {entry}"
             if entry is not None:
                 known = {each.first_offset for each in entry.batches}
                 mine = [each.base for each in self.history if each.producer == producer_id and each.marker is None]
@@ -248,35 +258,44 @@ class Model:
         ended = {each.base for each in self.history if each.marker is not None and each.base >= self.high_watermark}
         assert set(log.producers.unreplicated.values()) <= ended
         self.unreplicated = dict(log.producers.unreplicated)
-        self._adopt_aborted([entry for segment in log.segments for entry in segment.txn_index.entries])
+        self.adopt_aborted(log)
 
-    def _forget(self, producer_id: int, entry: Any) -> bool:
+    def _forget(self, producer_id: int, entry: Any, gaps: bool) -> bool:
         """Forget as little as explains what the log knows of the producer; False if nothing explains it.
 
-        What was forgotten may be known again: a crash takes the log start offset back to its checkpoint.
+        It may have forgotten what lay below the log start offset, and what a compaction has removed behind a snapshot.
+        What was forgotten may be known again: a crash takes the log start offset back to its checkpoint. Or it stays
+        forgotten, by a snapshot that was written in between.
         """
         mine = [each for each in self.history if each.producer == producer_id]
-        for floor in [0, *(each.last + 1 for each in mine if each.last < self.start)]:
-            self.floors[producer_id] = floor
-            known = self.producers().get(producer_id)
-            if known is None or entry is None:
-                if known is entry:
+        others = self.forgotten - {each.base for each in mine}
+        there = {each.base for each in self.batches if each.records or each.marker is None}
+        removed = [each.base for each in mine if each.base not in there] if gaps else []
+        for floor in [0, *(each.last + 1 for each in mine if each.last < self.highest_start)]:
+            for first in [self.end, *reversed(removed)]:
+                below = {each.base for each in mine if each.base < floor}
+                self.forgotten = others | below | {base for base in removed if base >= first}
+                known = self.producers().get(producer_id)
+                if known is entry is None or (
+                    known is not None and entry is not None and known.same_as(entry, compacted=gaps)
+                ):
                     return True
-            elif known.same_as(entry):
-                return True
         return False
 
-    def _adopt_aborted(self, found: list[AbortedTransaction]) -> None:
+    def adopt_aborted(self, log: Any) -> None:
         """The indexes name each aborted transaction of which a reader meets records, and no other."""
+        found = [entry for segment in log.segments for entry in segment.txn_index.entries]
         by_marker = {each.last_offset: each for each in found}
         assert len(by_marker) == len(found)
         inside = {each.base for each in self.batches}
+        visible_batches = [each for each in self.history if each.base in inside and each.last >= self.start]
+        with_records = {each.base for each in self.batches if each.records}
         for marker in self.history:
             if marker.marker is None or marker.marker.committed or marker.base not in inside:
                 continue
             entry = by_marker.pop(marker.base, None)
             own = self._transaction(marker)
-            visible = [each.base for each in own if each.base in inside and each.last >= self.start]
+            visible = [each.base for each in own if each.base in with_records and each.last >= self.start]
             if entry is None:
                 assert not visible, f"the transaction that ends at {marker.base} is in no index"
                 continue
@@ -285,7 +304,7 @@ class Model:
                 True,
             )
             assert entry.first_offset in [each.base for each in own]
-            at_least, at_most = self._open_at(marker, 0), self._open_at(marker, self.start)
+            at_least, at_most = self._open_at(marker, self.history), self._open_at(marker, visible_batches)
             assert at_least <= entry.last_stable_offset <= at_most, f"{entry}: {at_least}..{at_most}"
         assert not by_marker, f"in the transaction index, and never aborted: {by_marker}"
         self.aborted = found
@@ -300,15 +319,15 @@ class Model:
                 found = [] if each.marker is not None else [*found, each] if each.transactional else found
         return found
 
-    def _open_at(self, marker: Batch, start: int) -> int:
-        """Where the first other transaction that is open at a marker begins, of what is left from `start` on."""
+    def _open_at(self, marker: Batch, batches: list[Batch]) -> int:
+        """Where the first other transaction that is open at a marker begins, as far as these batches tell."""
         began: dict[int, int] = {}
-        for each in self.history:
-            if each is marker:
+        for each in batches:
+            if each.base >= marker.base:
                 break
             if each.marker is not None:
                 began.pop(each.producer, None)
-            elif each.transactional and each.last >= start:
+            elif each.transactional:
                 began.setdefault(each.producer, each.base)
         began.pop(marker.producer, None)
         return min(began.values(), default=marker.base + 1)
@@ -318,6 +337,7 @@ class Model:
         return any(
             each.producer == transaction.producer_id
             and each.marker is None
+            and each.records
             and each.last >= self.start
             and transaction.first_offset <= each.base < transaction.last_offset
             for each in self.batches

@@ -1,0 +1,195 @@
+"""Load on a broker that is killed again and again, and what every acknowledgement promised.
+
+Each `Load` is one idempotent librdkafka producer in a thread of its own that never gives up; it notes what it was
+told. `Reader` reads by assignment and holds what it finds against that. Every value names its producer and the number
+of the record, so that order, loss, repetition and invention are seen.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+DEADLINE_S = 60.0
+UNSENT = 300  # records under way at a time: more would only make the tail longer
+
+Partition = tuple[str, int]
+
+
+class Load:
+    """One producer; `topics` are names with their numbers of partitions. Keys are few, so that compaction has work."""
+
+    def __init__(self, name: str, servers: str, topics: dict[str, int], seed: object, **settings: object) -> None:
+        self.name = name
+        self.acknowledged: dict[Partition, dict[int, int]] = defaultdict(dict)  # offset → number of the record
+        self.sent: dict[Partition, dict[int, bytes]] = defaultdict(dict)  # number of the record → key
+        self.count = 0
+        self.errors: list[str] = []
+        self._topics = [(topic, partition) for topic, partitions in topics.items() for partition in range(partitions)]
+        self._random = random.Random(repr((seed, name)))
+        self._stopping = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "batch.num.messages": 50,
+                "message.timeout.ms": 0,  # it tries for ever
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 20,
+                "log_level": 0,
+                **settings,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set() and not self.errors:
+            if len(self._producer) >= UNSENT:
+                self._producer.poll(0.01)
+                continue
+            for _ in range(self._random.randint(1, 40)):
+                self._send(number)
+                number += 1
+            self._producer.poll(self._random.random() * 0.02)
+        while len(self._producer) and not self.errors:
+            self._producer.poll(0.1)
+
+    def _send(self, number: int) -> None:
+        topic, partition = where = self._random.choice(self._topics)
+        key = b"%s-%d" % (self.name.encode(), self._random.randrange(40))
+        self.sent[where][number] = key
+        value = b"%s:%d:" % (self.name.encode(), number) + b"x" * self._random.randrange(200)
+
+        def told(error: KafkaError | None, message: object) -> None:
+            if error is not None:
+                self.errors.append(f"record {number} to {topic}-{partition}: {error}")
+            else:
+                offsets = self.acknowledged[where]
+                offset = message.offset()  # type: ignore[attr-defined]
+                if offset in offsets:
+                    self.errors.append(f"{topic}-{partition}@{offset} was given to {offsets[offset]} and {number}")
+                offsets[offset] = number
+                self.count += 1
+
+        self._producer.produce(topic, value, key, partition, on_delivery=told)
+
+    def finish(self) -> None:
+        """Send no more, and wait until everything is acknowledged."""
+        self._stopping.set()
+        self._thread.join(DEADLINE_S)
+        assert not self.errors, self.errors[:3]
+        assert not self._thread.is_alive(), f"{len(self._producer)} records of {self.name} were not acknowledged"
+
+
+class Reader:
+    """What is in some partitions, read by one consumer from a place on; and whether that is what was promised."""
+
+    def __init__(self, servers: str, partitions: list[Partition]) -> None:
+        self.found: dict[Partition, dict[int, tuple[str, int]]] = {each: {} for each in partitions}
+        self.ends = dict.fromkeys(partitions, 0)
+        self.starts = dict.fromkeys(partitions, 0)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": "none",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "check.crcs": True,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "fetch.wait.max.ms": 50,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        )
+
+    def look_at_offsets(self) -> None:
+        """Neither the beginning nor the end of a partition ever goes back."""
+        for where in self.found:
+            low, high = self._watermarks(where)
+            assert low >= self.starts[where], f"{where} began at {self.starts[where]} and begins at {low}"
+            assert high >= self.ends[where], f"{where} ended at {self.ends[where]} and ends at {high}"
+            self.starts[where], self.ends[where] = low, high
+
+    def _watermarks(self, where: Partition) -> tuple[int, int]:
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                found: tuple[int, int] = self._consumer.get_watermark_offsets(TopicPartition(*where), DEADLINE_S)
+                return found
+            except KafkaException as error:
+                # So says librdkafka for some milliseconds after it has lost all of its brokers and found one again.
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
+                    raise
+                self._consumer.poll(0.01)
+
+    def read_on(self) -> None:
+        """Read to the end of every partition, from where it was left."""
+        after = {where: max(found, default=-1) + 1 for where, found in self.found.items()}
+        self._consumer.assign([TopicPartition(*where, offset or OFFSET_BEGINNING) for where, offset in after.items()])
+        left = set(self.found)
+        deadline = time.monotonic() + DEADLINE_S
+        while left:
+            assert time.monotonic() < deadline, f"no end of {left}"
+            for message in self._consumer.consume(1000, 0.1):
+                where = (message.topic(), message.partition())
+                error = message.error()
+                if error is None:
+                    self._take(where, message.offset(), message.value())
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(where)
+                else:
+                    assert error.retriable() or error.code() < 0, error
+        self._consumer.unassign()
+
+    def _take(self, where: Partition, offset: int, value: bytes) -> None:
+        found = self.found[where]
+        assert offset > max(found, default=-1) if not found else offset > next(reversed(found)), f"{where}@{offset}"
+        name, number, _ = value.split(b":")
+        found[offset] = name.decode(), int(number)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def check_kept(reader: Reader, loads: list[Load], acknowledged: Callable[[Load, Partition], dict[int, int]]) -> None:
+    """Every acknowledged record is where it was said to be, once; each producer's are in order; none is invented.
+
+    acknowledged: what had been acknowledged before the reading began.
+    """
+    for where, found in reader.found.items():
+        start = reader.starts[where]
+        for load in loads:
+            mine = {offset: number for offset, (name, number) in found.items() if name == load.name}
+            numbers = list(mine.values())
+            assert numbers == sorted(set(numbers)), f"{where}: {load.name} is out of order or repeated"
+            assert load.sent[where].keys() >= set(numbers), f"{where}: {load.name} never sent this"
+            for offset, number in acknowledged(load, where).items():
+                if offset >= start or offset in mine:
+                    there = mine.get(offset)
+                    assert there == number, f"{where}@{offset}: {there} of {load.name}, not {number}"
+
+
+def check_compacted(reader: Reader, loads: list[Load]) -> None:
+    """Of a compacted partition: the newest record of every key is there, and no record is where it was not sent to."""
+    for where, found in reader.found.items():
+        for load in loads:
+            mine = {offset: number for offset, (name, number) in found.items() if name == load.name}
+            promised = load.acknowledged[where]
+            assert mine.items() <= promised.items(), f"{where}: {load.name}"
+            newest = {load.sent[where][number]: offset for offset, number in sorted(promised.items())}
+            assert set(newest.values()) <= set(mine), f"{where}: the newest of some keys of {load.name} is lost"
+
+
+def partitions_of(topics: dict[str, int]) -> Iterator[Partition]:
+    for topic, partitions in topics.items():
+        yield from ((topic, partition) for partition in range(partitions))
