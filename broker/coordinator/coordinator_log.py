@@ -98,8 +98,14 @@ class CoordinatorLog:
         return self._default_partitions if topic is None else len(topic.partitions)
 
     def partition_for(self, key: str) -> int:
-        """The partition that holds what is said about a group or a transactional id."""
-        return (java_hash(key) & 0x7FFFFFFF) % self.partition_count
+        """The partition that holds what is said about a group or a transactional id.
+
+        By the absolute value of Java's signed hash, 0 for the one that has none (Kafka's Utils.abs).
+        """
+        number = java_hash(key)
+        if number >= 1 << 31:
+            number = (1 << 32) - number
+        return number % (1 << 31) % self.partition_count
 
     def term_of(self, partition: int) -> int | None:
         """The current term in a partition; None where this broker does not lead it."""
