@@ -1,4 +1,4 @@
-"""Consumers with a group id, automatic commits and assigned partitions: they read and close, without any groups.
+"""Consumers with a group id, automatic commits and assigned partitions: they read, commit, and close at once.
 
 Each close has a deadline that is far below the 30 to 50 s for which clients look for a coordinator that is away.
 """
@@ -32,7 +32,9 @@ def topic(broker):
 
 @WITH_OFFSET
 def test_confluent_kafka(broker, topic, offset):
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": f"confluent-{offset}", "auto.offset.reset": "earliest"}
+    )
     consumer.assign([TopicPartition(topic, 0) if offset is None else TopicPartition(topic, 0, offset)])
     messages = consumer.consume(COUNT, TIMEOUT_S)
     assert [message.value() for message in messages] == [b"%d" % number for number in range(COUNT)]
@@ -43,7 +45,9 @@ def test_confluent_kafka(broker, topic, offset):
 
 @WITH_OFFSET
 def test_kafka_python(broker, topic, offset):
-    consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest")
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=broker.bootstrap, group_id=f"kafka-python-{offset}", auto_offset_reset="earliest"
+    )
     partition = kafka.TopicPartition(topic, 0)
     consumer.assign([partition])
     if offset is not None:
@@ -61,7 +65,9 @@ def test_kafka_python(broker, topic, offset):
 
 @WITH_OFFSET
 async def test_aiokafka(broker, topic, offset):
-    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker.bootstrap, group_id=f"aiokafka-{offset}", auto_offset_reset="earliest"
+    )
     await asyncio.wait_for(consumer.start(), TIMEOUT_S)
     try:
         partition = AioTopicPartition(topic, 0)
