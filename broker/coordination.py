@@ -79,6 +79,8 @@ class Coordination:
     async def run(self) -> None:
         """Coordinate until cancelled."""
         try:
+            await self.group_log.learn_partitions()
+            await self.transaction_log.learn_partitions()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.groups.run())
                 tasks.create_task(self.transactions.run())

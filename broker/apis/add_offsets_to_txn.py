@@ -28,7 +28,9 @@ class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResp
 
     async def handle(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
         """See the module's text."""
-        partition = (OFFSETS_TOPIC, self._services.coordination.group_log.partition_for(request.group_id))
+        groups = self._services.coordination.group_log
+        await groups.learn_partitions()
+        partition = (OFFSETS_TOPIC, groups.partition_for(request.group_id))
         try:
             await self._services.coordination.transactions.add_partitions(
                 request.transactional_id, request.producer_id, request.producer_epoch, [partition]

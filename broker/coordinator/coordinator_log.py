@@ -15,6 +15,9 @@ One `CoordinatorLog` for `__consumer_offsets` and one for `__transaction_state`.
   be answered OK before. The future never raises and is often done already. After a failure other than by the term's
   end the batch may be in the log all the same: what a coordinator believes then must fit both.
 - **`find`** names the broker that coordinates a key, `ensure_exists` makes the topic where there is none.
+- **The number of partitions** decides where a key belongs, so it is learnt from the registry, once: the metadata may
+  know a part of the topic only. It stands until a restart, as Kafka's does. `load`, `ensure_exists` and
+  `learn_partitions` wait until it is known.
 
 Source: KIP-98 (both coordinators use their log the same way), GroupMetadataManager and TransactionStateManager of 3.9.
 """
@@ -22,6 +25,7 @@ Source: KIP-98 (both coordinators use their log the same way), GroupMetadataMana
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -33,6 +37,7 @@ from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage, iter_mixed
 from protocol.record_batch import RecordBatch
+from registry.errors import RegistryError
 from registry.java_order import java_hash
 from replication.errors import ReplicationError
 from replication.partition import ACKS_ALL, Isolation
@@ -40,7 +45,10 @@ from replication.replica_manager import ReplicaManager
 from storage.errors import StorageError
 from storage.log_append import AppendOrigin
 
+logger = logging.getLogger(__name__)
+
 NO_OFFSET = -1
+LEARNING_BACKOFF_S = 0.5
 CREATION_WAIT_S = 5.0
 """How long `ensure_exists` waits for the leaders of a topic that it has made; usually half a second."""
 
@@ -81,6 +89,7 @@ class CoordinatorLog:
         """default_partitions: how many there are taken to be while the topic does not exist."""
         self.topic = topic
         self._default_partitions = default_partitions
+        self._partitions: int | None = None  # in the registry
         self._load_buffer_bytes = load_buffer_bytes
         self._replicas = replicas
         self._metadata = metadata
@@ -94,8 +103,20 @@ class CoordinatorLog:
     @property
     def partition_count(self) -> int:
         """The partitions of the topic, or those it would be created with."""
-        topic = self._metadata.snapshot.topics.get(self.topic)
-        return self._default_partitions if topic is None else len(topic.partitions)
+        return self._default_partitions if self._partitions is None else self._partitions
+
+    async def learn_partitions(self) -> None:
+        """Wait until `partition_count` is what the registry says, where that knows the topic."""
+        while self._partitions is None:
+            try:
+                count = await self._topics.count_partitions(self.topic)
+            except RegistryError as error:
+                logger.warning("the partitions of %s are not known yet: %s", self.topic, error)
+                await asyncio.sleep(LEARNING_BACKOFF_S)
+                continue
+            if count == 0:
+                return
+            self._partitions = count
 
     def partition_for(self, key: str) -> int:
         """The partition that holds what is said about a group or a transactional id.
@@ -114,13 +135,16 @@ class CoordinatorLog:
     async def ensure_exists(self) -> None:
         """Create the topic where there is none, and wait a moment for its leaders. Raises RequestError."""
         if self.topic in self._metadata.snapshot.topics:
+            await self.learn_partitions()
             return
+        self._partitions = None
         try:
             await self._topics.create_default(self.topic)
         except RequestError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-        await self._topics.wait_until_led(self.topic, self._default_partitions, CREATION_WAIT_S)
+        await self.learn_partitions()
+        await self._topics.wait_until_led(self.topic, self.partition_count, CREATION_WAIT_S)
 
     def find(self, key: str, listener_name: str) -> Node | None:
         """The coordinator of a key, as clients of a listener reach it; None while there is none."""
@@ -157,6 +181,7 @@ class CoordinatorLog:
         Of old logs messages of magic 0 and 1, which have `records()` too. Raises ReplicationError, StorageError,
         OSError, ProtocolError for a log that cannot be read.
         """
+        await self.learn_partitions()
         found = self._replicas.partitions.get((self.topic, partition))
         if found is None or found.log is None:
             return

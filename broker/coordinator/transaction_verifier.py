@@ -54,6 +54,7 @@ class TransactionVerifier:
         knows_abortable: bool,
     ) -> dict[TopicPartition, ErrorCode]:
         """The partitions that must not be written to, and why. knows_abortable: TRANSACTION_ABORTABLE may be said."""
+        await self._log.learn_partitions()
         node = self._log.find(transactional_id, self._listener_name)
         if node is None:
             return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -7,6 +7,7 @@ moment leaves. A broker that starts on it must commit what was decided to be com
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -15,11 +16,14 @@ import pytest
 from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.coordinator.transaction_records import decode_value
+from broker.log_adoption import adopt_logs
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.record_batch import iter_batches
 from storage.file_system import FileSystem
 from support.broker import running_broker, settings, until
+from support.live import Clock
+from support.log_dirs import RECORDED_NOW_MS, copy_log_directory
 from support.transactions import (
     TransactionalProducer,
     committed,
@@ -158,3 +162,38 @@ async def test_a_coordinator_that_resigns_and_comes_back(tmp_path):
 async def describe_once(client, transactional_id):
     answer = await client.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
     return answer.transaction_states[0]
+
+
+async def test_the_recorded_log_directory(tmp_path):
+    """What Kafka left in `__transaction_state` is loaded, and its open transaction ends when its time is up."""
+    data = copy_log_directory("broker-0", tmp_path / "data")
+    await adopt_logs([data], lambda: RECORDED_NOW_MS, random.Random(0))
+    clock = Clock()
+    clock.now_ms = RECORDED_NOW_MS
+    config = BrokerConfig.load(None, settings(data) | {"broker.id": "0", "log.cleaner.enable": "false"})
+    async with Broker(config, now_ms=clock) as broker, wire_client(broker.bootstrap_servers) as client:
+        coordinator = broker.services.coordination.transactions
+        found = {name: await describe(client.call, name) for name in ("txn-one", "txn-two", "txn-three", "txn-ongoing")}
+        assert [one.error_code for one in found.values()] == [0] * 4
+        assert {
+            name: (one.transaction_state, one.producer_id, one.producer_epoch, one.transaction_timeout_ms)
+            for name, one in found.items()
+        } == {
+            "txn-one": ("CompleteAbort", 4, 0, 60_000),
+            "txn-two": ("CompleteCommit", 5, 0, 60_000),
+            "txn-three": ("CompleteCommit", 6, 2, 60_000),
+            "txn-ongoing": ("Ongoing", 7, 0, 900_000),
+        }
+        assert [(one.topic, one.partitions) for one in found["txn-ongoing"].topics] == [("transactional-open", [0])]
+        await until(lambda: len(coordinator.transactions()) == 4, "all are loaded")
+        last_stable, high_watermark = await offsets(client.call, "transactional-open")
+        assert last_stable < high_watermark
+        ongoing = found["txn-ongoing"]
+        clock.now_ms = ongoing.transaction_start_time_ms + ongoing.transaction_timeout_ms
+        coordinator.abort_timed_out()
+        assert not coordinator.describe("txn-ongoing").pending
+        clock.now_ms += 1
+        coordinator.abort_timed_out()
+        await until_state(client.call, "txn-ongoing", "CompleteAbort")
+        assert await offsets(client.call, "transactional-open") == (high_watermark + 1, high_watermark + 1)
+        assert len(await committed(client.call, "transactional-open")) == last_stable
