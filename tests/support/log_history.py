@@ -20,7 +20,7 @@ from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
 from storage.log_config import LogConfig
 from support.log_appends import MAX_MESSAGE_BYTES, Appends
-from support.log_checks import check_files, check_max_timestamp, check_reads, expected_read, pick
+from support.log_checks import check_files, check_max_timestamp, check_reads, expected_read, layout, pick
 from support.log_compaction import CompactionCheck, batches_on_disk
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem
 from support.log_model import Model
@@ -330,9 +330,19 @@ class History(Appends):
         active = self.log.segments[-1].base_offset
         return max([active, *(each.last + 1 for each in self.model.batches if each.base >= active)])
 
+    def end_before_gap(self, end: int) -> int:
+        """Where an unclean start ends the log: at the first segment that does not follow the one before it."""
+        for (base, batches), (following, _) in pairwise(layout(self)):
+            before = batches[-1].last + 1 if batches else base
+            if following > max(before, self.checkpoint[0]):
+                return before
+        return end
+
     def reopen(self, *, clean: bool, compaction: CompactionCheck | None = None) -> None:
         model = self.model
         end, start = self.end_on_disk(), self.checkpoint[1]
+        if not clean and not self.config.compacts:
+            end = self.end_before_gap(end)
         self.pending.clear()
         self.readers.clear()
         self.flush = []
