@@ -152,6 +152,9 @@ class LogManager:
             stopped=self._loading_stopped,
         )
         for log in await loader.run(contents.logs):
+            if not directory.is_online:  # it has failed in a way that no log has noticed
+                log.release()
+                continue
             log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
             self._adopt(log)
 

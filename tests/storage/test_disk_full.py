@@ -181,11 +181,12 @@ def test_index_entries_without_room_are_left_out(tmp_path):
     lookups(log)
 
 
-def test_a_roll_without_room_leaves_the_segments_as_they_were(tmp_path):
+@pytest.mark.parametrize("room", [0, 5, 20])  # for nothing; for empty files; for a part of the snapshot
+def test_a_roll_without_room_leaves_the_segments_as_they_were(tmp_path, room):
     fs = FaultyFileSystem(tmp_path, None)
     log = open_log(tmp_path / "t-0", fs=fs)
-    log.append_as_leader(batch("a"), 0)
-    fs.capacity = fs.used()
+    log.append_as_leader(batch("a", producer=(1, 0, 0)), 0)
+    fs.capacity = fs.used() + room
     before = sorted(path.name for path in (tmp_path / "t-0").iterdir())
     for _ in range(3):
         with pytest.raises(LogDirIOError):
@@ -219,21 +220,23 @@ def test_the_recovery_point_waits_for_what_could_not_be_written(tmp_path):
     fs = FaultyFileSystem(tmp_path, None)
     log = open_log(tmp_path / "t-0", fs=fs)
     log.append_as_leader(batch("a", producer=(9, 0, 0), transactional=True), 0)
+    log.append_as_leader(end_marker(committed=False), 0, origin=AppendOrigin.COORDINATOR)
+    log.append_as_leader(batch("b", producer=(9, 0, 1), transactional=True), 0)
     log.flush()
     marker = end_marker(committed=False)
     fs.capacity = fs.used() + len(marker)
     log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR)
-    assert [one.producer_id for one in log.segments[-1].txn_index.entries] == [9]  # readers hear of it
+    assert [one.first_offset for one in log.segments[-1].txn_index.entries] == [0, 2]  # readers hear of it
     point = log.recovery_point
     with pytest.raises(LogDirIOError):
         log.flush()
     assert log.recovery_point == point
     fs.capacity = None
     log.flush()
-    assert log.recovery_point == 2
+    assert log.recovery_point == 4
     log.release()
-    again = open_log(tmp_path / "t-0", recovery_point=2, clean=False)
-    assert [one.producer_id for one in again.segments[-1].txn_index.entries] == [9]
+    again = open_log(tmp_path / "t-0", clean=True)  # nothing is built again
+    assert [one.first_offset for one in again.segments[-1].txn_index.entries] == [0, 2]
     again.release()
 
 
@@ -340,6 +343,24 @@ async def test_a_stop_on_a_full_disk_is_not_marked_clean_and_loses_nothing(tmp_p
         assert values(logs.get("t", partition)) == [b"a"]
         assert 1 in logs.get("t", partition).producers.producers
     await logs.shutdown()
+
+
+async def test_one_log_that_cannot_be_closed_is_enough_not_to_be_clean(tmp_path):
+    class NoSnapshots(FaultyFileSystem):
+        def _room(self, path):
+            return 0 if ".snapshot" in path and "/t-0/" in path else None
+
+    fs = NoSnapshots(tmp_path, None)
+    logs = manager(fs, tmp_path / "a", tmp_path / "b")
+    logs.dirs.lock()
+    await logs.load()
+    for partition in range(2):
+        data = batch("a", timestamp=RECORDED_NOW_MS, producer=(1, 0, 0))
+        logs.get_or_create("t", partition, TOPIC_ID).append_as_leader(data, 0)
+    await logs.shutdown()
+    assert (tmp_path / "a" / "recovery-point-offset-checkpoint").exists()
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
 async def test_a_log_is_begun_where_there_is_room(tmp_path):

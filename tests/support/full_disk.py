@@ -41,6 +41,7 @@ class FilledDisk:
             "log.flush.interval.messages": "20",
             "log.initial.task.delay.ms": "50",
             "log.cleaner.backoff.ms": "100",
+            "log.segment.delete.delay.ms": "100",  # what was compacted away must not fill the disk
         }
         self.broker = BrokerProcess(disk / "data", settings).start()
         self.acknowledged: dict[int, dict[int, bytes]] = {0: {}, 1: {}}
