@@ -20,7 +20,7 @@ from replication.errors import (
     UnknownLeaderEpochError,
 )
 from replication.in_sync_replicas import InSyncReplicas
-from replication.transaction_verification import TransactionVerification, VerificationGuard
+from replication.transaction_verification import UNVERIFIED, TransactionVerification, VerificationGuard
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
 from storage.log_append import AppendOrigin, LogAppendInfo, LogReadInfo
@@ -201,6 +201,14 @@ class Partition:
         if producers.has_ongoing_transaction(producer_id):
             return None
         return self.verification.start(producer_id, producer_epoch, sequence, now_ms, producers.expiration_ms)
+
+    def check_verified(self, producer_id: int, guard: VerificationGuard | None) -> None:
+        """Refuse what a coordinator here is going to append to a transaction that has ended since it was verified.
+
+        guard: what `start_verification` gave. Raises what `leader_log` raises, and InvalidTxnStateError.
+        """
+        is_open = self.leader_log().producers.has_ongoing_transaction(producer_id)
+        self.verification.check(guard or UNVERIFIED, producer_id, NO_SEQUENCE, is_open=is_open)
 
     def append_as_leader(
         self,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from broker.coordinator.coordinator_log import COMMON_CODES
 from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import CommittedOffset
+from broker.errors import code_of
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -17,6 +19,9 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from protocol.record_batch import NO_SEQUENCE
+from replication.errors import ReplicationError
+from storage.errors import StorageError
 
 FIRST_VERSION_WITH_LOADING = 2
 """Older producers do not understand COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
@@ -66,17 +71,26 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
             return ErrorCode.INVALID_REQUEST
         if not coordination.verifier.is_enabled:
             return ErrorCode.NONE
-        partition = (OFFSETS_TOPIC, coordination.group_log.partition_for(request.group_id))
-        refused = await coordination.verifier.verify(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            [partition],
-            knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
-        )
-        code = refused.get(partition, ErrorCode.NONE)
-        # As for every commit of offsets, a coordinator that cannot be asked is one that is busy: try again.
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code is ErrorCode.NETWORK_EXCEPTION else code
+        key = (OFFSETS_TOPIC, coordination.group_log.partition_for(request.group_id))
+        producer = (request.producer_id, request.producer_epoch)
+        try:
+            partition = self._services.replicas.partition(*key)
+            guard = partition.start_verification(*producer, NO_SEQUENCE, self._services.now_ms())
+            if guard is not None:
+                refused = await coordination.verifier.verify(
+                    request.transactional_id,
+                    *producer,
+                    [key],
+                    knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
+                )
+                if key in refused:
+                    # As for every commit of offsets, a coordinator that cannot be asked is one that is busy: try again.
+                    code = refused[key]
+                    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code is ErrorCode.NETWORK_EXCEPTION else code
+            partition.check_verified(request.producer_id, guard)  # the append follows at once
+        except (ReplicationError, StorageError) as error:
+            return COMMON_CODES.get(code_of(error), code_of(error))
+        return ErrorCode.NONE
 
     async def _commit(self, request: TxnOffsetCommitRequest, offsets: dict[tuple[str, int], CommittedOffset]) -> Codes:
         codes = self._services.coordination.groups.offsets.commit_in_transaction(

@@ -16,13 +16,21 @@ from protocol.messages.add_partitions_to_txn import (
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from support.broker import until
 from support.transactions import (
     TransactionalProducer,
     again,
@@ -457,3 +465,132 @@ async def test_who_is_not_the_coordinator_says_so(broker, client, new, monkeypat
     ).transaction_states[0].error_code == ErrorCode.NOT_COORDINATOR
     monkeypatch.undo()
     assert await again(producer.init) == 0
+
+
+# -- offsets ----------------------------------------------------------------------------------------------------------
+
+
+async def commit_offsets(client, producer, group: str, topic: str, offset: int, version: int = 4) -> int:
+    request = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id=group,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        generation_id=-1,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+                    )
+                ],
+            )
+        ],
+    )
+    return (await client.call(request, version)).topics[0].partitions[0].error_code
+
+
+async def committed_offset(client, group: str, topic: str) -> tuple[int, int]:
+    """(offset, error code), of what is decided."""
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+            )
+        ],
+        require_stable=True,
+    )
+    found = (await client.call(request, 8)).groups[0].topics[0].partitions[0]
+    return found.committed_offset, found.error_code
+
+
+async def with_offsets(client, producer, group: str) -> None:
+    """The group's coordinator is there, and its partition in the transaction."""
+
+    async def find() -> int:
+        answer = await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 5)
+        return answer.coordinators[0].error_code
+
+    async def add() -> int:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            group_id=group,
+        )
+        return (await client.call(request)).error_code
+
+    assert await again(find) == 0
+    assert await again(add) == 0
+
+
+async def test_offsets_count_when_the_transaction_commits(client, name, new):
+    topic, group = name(), name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    for offset, commit in ((5, True), (9, False), (7, True)):
+        await with_offsets(client, producer, group)
+        before = await committed_offset(client, group, topic)
+        assert await again(lambda: commit_offsets(client, producer, group, topic, offset)) == 0  # noqa: B023
+        assert (await committed_offset(client, group, topic))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+        await producer.ended(commit)
+        assert await committed_offset(client, group, topic) == ((offset, 0) if commit else before)
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)])
+async def test_offsets_outside_of_a_transaction_are_refused(client, name, new, version, code):
+    topic, group = name(), name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await with_offsets(client, producer, group)
+    assert await again(lambda: commit_offsets(client, producer, group, topic, 1)) == 0
+    await producer.ended(False)
+    assert await commit_offsets(client, producer, group, topic, 2, version) == code
+    assert await committed_offset(client, group, topic) == (-1, 0)
+
+
+@pytest.fixture
+def ends_meanwhile(broker, monkeypatch):
+    """The coordinator says yes, and before its answer is heard the transaction ends."""
+
+    def of(producer) -> None:
+        verifier = type(broker.services.coordination.verifier)
+        verify = verifier.verify
+
+        async def slow(self, *args, **options):
+            refused = await verify(self, *args, **options)
+            assert refused == {}
+            transactions = broker.services.coordination.transactions
+            await transactions.end(producer.transactional_id, producer.producer_id, producer.producer_epoch, False)
+            transaction = transactions.describe(producer.transactional_id)
+            await until(lambda: transaction.state.label == "CompleteAbort", "the transaction has ended")
+            return refused
+
+        monkeypatch.setattr(verifier, "verify", slow)
+
+    return of
+
+
+async def test_offsets_that_race_with_the_end_are_refused(client, name, new, ends_meanwhile):
+    topic, group = name(), name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await with_offsets(client, producer, group)
+    ends_meanwhile(producer)
+    assert await commit_offsets(client, producer, group, topic, 3) == ErrorCode.INVALID_TXN_STATE
+    assert await committed_offset(client, group, topic) == (-1, 0)
+
+
+async def test_records_that_race_with_the_end_are_refused(client, name, new, ends_meanwhile):
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await producer.added(topic, 0)
+    ends_meanwhile(producer)
+    assert (await producer.produce(topic, b"v")).error_code == ErrorCode.INVALID_TXN_STATE
+    assert await offsets(client.call, topic) == (1, 1)  # the marker
