@@ -1,18 +1,20 @@
 """The admin client: topics, partitions, records, what a cluster is made of.
 
-Its other half, settings, is in admin_configs.
+Its other parts: settings in admin_configs, groups in admin_groups, transactions in admin_transactions.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
 
-A method about one thing raises the broker's error. `create_topics` and `delete_topics`, about many, give
-for each its result or its error, as some may succeed and others fail.
+A method about one thing raises the broker's error. One about many (`create_topics`, `delete_groups`) gives for
+each its result or its error, as some may succeed and others fail.
 """
 
 import random as random_module
 from collections.abc import Iterable, Mapping, Sequence
 
 from client.admin_configs import ConfigAdmin
+from client.admin_groups import GroupAdmin
+from client.admin_transactions import TransactionAdmin
 from client.admin_types import (
     USE_BROKER_DEFAULT,
     ClusterDescription,
@@ -31,7 +33,7 @@ from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 
 
-class Admin(ConfigAdmin):
+class Admin(ConfigAdmin, GroupAdmin, TransactionAdmin):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and
@@ -285,23 +287,6 @@ class Admin(ConfigAdmin):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by time; see `client.offsets`: LATEST, EARLIEST, MAX_TIMESTAMP or ms since the epoch."""
         return await list_offsets(self._cluster, wanted, read_committed=read_committed, timeout_s=self._timeout_s)
-
-    async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
-            await self._cluster.topic(partition.topic, timeout_s=self._timeout_s, tolerate_unknown_s=0)
-            metadata = self._cluster.metadata
-            if metadata.partition(partition) is None:
-                raise error_for(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"no partition {partition.partition}",
-                    context=partition.topic,
-                )
-            leader = metadata.leader(partition)
-            if leader is None:
-                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, context=str(partition))
-            by_leader.setdefault(leader, []).append(partition)
-        return by_leader
 
     # ---- cluster
 

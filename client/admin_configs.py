@@ -6,19 +6,15 @@ its static ones; the name "" stands for the dynamic default of all brokers, whic
 
 from collections.abc import Iterable, Mapping
 
+from client.admin_base import AdminBase
 from client.admin_types import ConfigChange, ConfigEntry, ConfigSource, ResourceType
-from client.cluster import Cluster
 from client.connection import Connection
 from client.errors import error_for
 from client.options import refuse
 
 
-class ConfigAdmin:
-    """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs; the base of `client.admin.Admin`."""
-
-    def __init__(self, cluster: Cluster, *, timeout_s: float) -> None:
-        self._cluster = cluster
-        self._timeout_s = timeout_s
+class ConfigAdmin(AdminBase):
+    """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
 
     async def describe_configs(
         self,

@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from client.metadata import BrokerMetadata
+from client.topic_partition import TopicPartition
 
 USE_BROKER_DEFAULT = -1
 
@@ -117,3 +118,80 @@ class LogDirDescription(NamedTuple):
     replicas: tuple[ReplicaSize, ...]
     total_bytes: int
     usable_bytes: int
+
+
+class GroupListing(NamedTuple):
+    """A group as ListGroups tells. `state` and `type` are "" from a broker that is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+    coordinator: int
+
+
+class GroupMember(NamedTuple):
+    """A member of a group. `assignment` is None where it is none of a consumer's, or cannot be read."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...] | None
+
+
+class GroupDescription(NamedTuple):
+    """A group with its members. `type` is "classic" or "consumer" (KIP-848), `assignor` "" while none is chosen."""
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+    coordinator: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset. `leader_epoch` is that of the last record handled, -1 where it is not known."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id as ListTransactions tells."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id as its coordinator knows it. `start_time_ms` is -1 while no transaction is open;
+    `partitions` are those that take part and have no marker yet.
+    """
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[TopicPartition, ...]
+    coordinator: int
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as a partition's leader knows it. Each is -1 where there is none: the last sequence, the epoch of the
+    coordinator whose marker came last, the offset at which the open transaction began.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_transaction_start_offset: int
