@@ -118,15 +118,21 @@ class ProcessCompactor:
 
     async def _start(self) -> Process:
         paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        try:
-            # -P: what lies in the working directory must not be taken for a package of ours.
-            process = await asyncio.create_subprocess_exec(
+        # -P: what lies in the working directory must not be taken for a package of ours.
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "storage.compaction_worker",
                 stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            )  # fmt: skip
+            )
+        )  # fmt: skip
+        try:
+            try:
+                await asyncio.shield(starting)
+            finally:
+                # A start that is cancelled half-way would leave a process behind that nobody ends.
+                self._process = process = await starting
         except OSError as error:
             raise CompactionProcessError(f"the process for compaction cannot be started: {error}") from error
-        self._process = process
         self.set_rate(self._rate)
         return process
 
@@ -158,15 +164,18 @@ class ProcessCompactor:
 
     async def close(self) -> None:
         """See `Compactor`."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            assert process.stdin is not None
-            process.stdin.close()
-            await process.wait()
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                await process.stdin.wait_closed()
+        process = self._process
+        if process is None:
+            return
+        self.kill()
+        assert process.stdin is not None
+        process.stdin.close()
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.shield(ended)
+        finally:
+            await ended  # also where the caller is cancelled meanwhile: a killed process is gone at once
+            self._process = None
 
 
 def _error(error: dict[str, Any]) -> Exception:
