@@ -1,0 +1,494 @@
+"""Committed offsets in a live broker: commit, fetch, delete, expire; nothing is answered before it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from broker.coordinator.group import GroupState
+from protocol.error_codes import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from support.broker import broker_process, running_broker, until
+from support.groups import GroupMember, commit, fetch_offsets, find_group
+from support.live import live
+from support.transactions import TransactionalProducer, again
+from support.wire import create_topic, wire_client
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+_NUMBERS = itertools.count(1)
+DAY_MS = 24 * 3600 * 1000
+FOLLOWER = 99
+
+
+@pytest.fixture
+def group_id():
+    return f"offsets-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def topic(group_id):
+    return f"t-{group_id}"
+
+
+# -- commit and fetch ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(10))
+async def test_a_commit_is_fetched_at_every_version(client, group_id, topic, version):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=2)
+    epoch = {"leader_epoch": 3} if version >= 6 else {}
+    assert await commit(client.call, group_id, topic, 17, metadata="note", version=version, **epoch) == 0
+    code, found = await fetch_offsets(client.call, group_id, topic, 0, 1, version=version)
+    assert code == 0
+    if version == 0:  # in the registry: no metadata, and "none" is an error
+        assert found == {0: (17, -1, "", 0), 1: (-1, -1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+        return
+    assert found == {0: (17, 3 if version >= 6 else -1, "note", 0), 1: (-1, -1, "", 0)}
+    if version >= 2:
+        assert await fetch_offsets(client.call, group_id, None, version=version) == (0, {0: found[0]})
+
+
+async def test_the_registrys_offsets_are_not_the_groups(broker, client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    for offset in (5, 6):
+        assert await commit(client.call, group_id, topic, offset, version=0) == 0
+    assert await commit(client.call, group_id, topic, 9, version=2) == 0
+    assert (await fetch_offsets(client.call, group_id, topic, 0, version=0))[1][0][0] == 6
+    assert (await fetch_offsets(client.call, group_id, topic, 0, version=1))[1][0][0] == 9
+    assert await broker.services.registry_offsets.get(group_id, topic, 0) == 6
+    assert await commit(client.call, "", topic, 1, version=0) == ErrorCode.INVALID_GROUP_ID
+    assert await commit(client.call, "a/b", topic, 1, version=0) == ErrorCode.INVALID_GROUP_ID
+    assert await commit(client.call, group_id, topic, 1, metadata="x" * 4097, version=0) == (
+        ErrorCode.OFFSET_METADATA_TOO_LARGE
+    )
+
+
+async def test_several_groups_at_once(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    names = [f"{group_id}-{number}" for number in range(3)]
+    for number, name in enumerate(names):
+        assert await commit(client.call, name, topic, number) == 0
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names])
+    answer = await client.call(request, 9)
+    assert [(one.group_id, one.topics[0].partitions[0].committed_offset) for one in answer.groups] == [
+        (name, number) for number, name in enumerate(names)
+    ]
+
+
+async def test_what_is_refused_a_partition_at_a_time(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await commit(client.call, group_id, topic, 1, partition=1) == unknown
+    assert await commit(client.call, group_id, "no-such-topic", 1) == unknown
+    assert await commit(client.call, group_id, topic, 1, metadata="x" * 4096) == 0
+    assert await commit(client.call, group_id, topic, 1, metadata="x" * 4097) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert await commit(client.call, group_id, topic, 2, metadata=None) == 0
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0] == (2, -1, "", 0)
+    assert await commit(client.call, group_id, topic, -7) == 0  # as in Kafka: it is the group's business
+    assert await commit(client.call, "", topic, 3) == 0  # the empty group is allowed here
+    assert (await fetch_offsets(client.call, "", topic, 0))[1][0][0] == 3
+
+
+async def test_only_members_commit_to_a_group_with_members(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    assert await commit(client.call, group_id, topic, 1, generation=1) == ErrorCode.ILLEGAL_GENERATION
+    member = GroupMember(client.call, group_id)
+    await member.join()
+    assert await member.commit(topic, 1) == ErrorCode.REBALANCE_IN_PROGRESS  # it has not been assigned anything
+    await member.sync({})
+    assert await member.commit(topic, 1) == 0
+    assert await commit(client.call, group_id, topic, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await member.commit(topic, 2, generation=member.generation - 1) == ErrorCode.ILLEGAL_GENERATION
+    assert await member.commit(topic, 2, member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await member.commit(topic, 2, group_instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 1
+    assert await member.leave() == 0
+    assert await commit(client.call, group_id, topic, 3) == 0
+
+
+async def test_a_commit_that_the_log_cannot_take(client, group_id, topic):
+    from protocol.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=100)
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata="\u3042" * 4000)
+        for number in range(100)
+    ]
+    request = OffsetCommitRequest(
+        group_id=group_id, topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)]
+    )
+    answer = await client.call(request, 8)
+    assert {one.error_code for one in answer.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert await commit(client.call, group_id, topic, 1) == 0
+    assert await fetch_offsets(client.call, group_id, None) == (0, {0: (1, -1, "", 0)})
+
+
+# -- deletion --------------------------------------------------------------------------------------------------------
+
+
+async def delete_offsets(client, group_id, topic, *partitions):
+    named = [OffsetDeleteRequestPartition(partition_index=number) for number in partitions]
+    request = OffsetDeleteRequest(group_id=group_id, topics=[OffsetDeleteRequestTopic(name=topic, partitions=named)])
+    answer = await client.call(request, 0)
+    return answer.error_code, [one.error_code for found in answer.topics for one in found.partitions]
+
+
+async def test_offsets_are_deleted_where_nobody_is_subscribed(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=2)
+    await create_topic(client, f"{topic}-other")
+    assert await delete_offsets(client, group_id, topic, 0) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+    assert await delete_offsets(client, "", topic, 0) == (ErrorCode.INVALID_GROUP_ID, [])
+    member = GroupMember(client.call, group_id, topics=(topic,))
+    await member.settle()
+    for name in (topic, f"{topic}-other"):
+        assert await member.commit(name, 1) == 0
+    assert await delete_offsets(client, group_id, topic, 0, 7) == (
+        0,
+        [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+    )
+    assert await delete_offsets(client, group_id, f"{topic}-other", 0) == (0, [0])
+    assert (await fetch_offsets(client.call, group_id, f"{topic}-other", 0))[1][0][0] == -1
+    assert await member.leave() == 0
+    assert await delete_offsets(client, group_id, topic, 0, 1) == (0, [0, 0])
+    assert await fetch_offsets(client.call, group_id, None) == (0, {})
+
+
+async def test_offsets_of_another_kind_of_group_are_not_deleted_while_it_lives(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    member = GroupMember(client.call, group_id)
+    member.protocol_type = "connect"
+    await member.settle()
+    assert await delete_offsets(client, group_id, topic, 0) == (ErrorCode.NON_EMPTY_GROUP, [])
+    assert await member.leave() == 0
+
+
+async def test_offsets_go_with_their_topic(client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    await create_topic(client, f"{topic}-kept")
+    assert await commit(client.call, group_id, topic, 1) == 0
+    assert await commit(client.call, group_id, f"{topic}-kept", 2) == 0
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000)
+    assert (await client.call(request, 6)).responses[0].error_code == 0
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == -1
+    assert (await fetch_offsets(client.call, group_id, f"{topic}-kept", 0))[1][0][0] == 2
+
+
+# -- what is not committed is not answered ---------------------------------------------------------------------------
+
+
+def hold(broker, group_id):
+    """A follower joins the in-sync replicas of the group's partition and never fetches: nothing is committed there."""
+    log = broker.services.coordination.group_log
+    partition = broker.services.replicas.partitions[(log.topic, log.partition_for(group_id))]
+    partition.sync.isr = (*partition.sync.isr, FOLLOWER)
+    partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
+    return partition
+
+
+def let_go(broker, partition):
+    partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
+    partition.maybe_advance_high_watermark()
+    broker.services.replicas._check((partition.topic, partition.partition))
+    partition.sync.isr = tuple(replica for replica in partition.sync.isr if replica != FOLLOWER)
+    del partition.sync.end_offsets[FOLLOWER]
+
+
+def resign(broker, partition):
+    """The partition gets another leader."""
+    partition.sync = None
+    broker.services.replicas._role_changed((partition.topic, partition.partition))
+
+
+async def held_commit(client, group_id, topic, partition):
+    end = partition.log.log_end_offset
+    waiting = asyncio.create_task(commit(client.call, group_id, topic, 5))
+    await until(lambda: partition.log.log_end_offset > end, "it is in the log")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    return waiting
+
+
+async def test_a_commit_is_answered_and_seen_once_it_is_committed(broker, client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    partition = hold(broker, group_id)
+    waiting = await held_commit(client, group_id, topic, partition)
+    async with wire_client(broker.bootstrap_servers) as other:
+        assert (await fetch_offsets(other.call, group_id, topic, 0))[1][0] == (-1, -1, "", 0)
+        code = (await fetch_offsets(other.call, group_id, topic, 0, require_stable=True))[1][0][3]
+        assert code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+        assert not waiting.done()
+        let_go(broker, partition)
+        assert await waiting == 0
+        assert (await fetch_offsets(other.call, group_id, topic, 0, require_stable=True))[1][0] == (5, -1, "", 0)
+
+
+async def test_a_coordinator_that_resigns_before_the_commit_never_says_ok(broker, client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    partition = hold(broker, group_id)
+    sync = partition.sync
+    waiting = await held_commit(client, group_id, topic, partition)
+    resign(broker, partition)
+    assert await waiting == ErrorCode.NOT_COORDINATOR
+    assert await commit(client.call, group_id, topic, 6) == ErrorCode.NOT_COORDINATOR
+    partition.sync = sync
+    broker.services.replicas._role_changed((partition.topic, partition.partition))
+    await find_group(client.call, group_id)
+    let_go(broker, partition)
+    # It is in the log of the leader, and so committed in the end: "not known" was the truth.
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 5
+
+
+async def test_an_assignment_is_handed_out_once_it_is_committed(broker, client, group_id):
+    await find_group(client.call, group_id)
+    member = GroupMember(client.call, group_id)
+    await member.join()
+    partition = hold(broker, group_id)
+    end = partition.log.log_end_offset
+    waiting = asyncio.create_task(member.sync({member.member_id: b"x"}))
+    await until(lambda: partition.log.log_end_offset > end, "it is in the log")
+    assert not waiting.done()
+    sync = partition.sync
+    resign(broker, partition)
+    assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+    partition.sync = sync
+    let_go(broker, partition)
+    broker.services.replicas._role_changed((partition.topic, partition.partition))
+
+
+async def test_a_broker_that_stops_before_the_commit_never_says_ok(tmp_path):
+    async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
+        await find_group(client.call, "g")
+        await create_topic(client, "t")
+        waiting = await held_commit(client, "g", "t", hold(broker, "g"))
+        broker.stop()
+        outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        assert outcome != 0, outcome
+
+
+async def test_a_deletion_is_answered_once_it_is_committed(broker, client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    assert await commit(client.call, group_id, topic, 1) == 0
+    partition = hold(broker, group_id)
+    end = partition.log.log_end_offset
+    waiting = asyncio.create_task(client.call(DeleteGroupsRequest(groups_names=[group_id]), 2))
+    await until(lambda: partition.log.log_end_offset > end, "it is in the log")
+    assert not waiting.done()
+    let_go(broker, partition)
+    assert (await waiting).results[0].error_code == 0
+
+
+# -- over a restart --------------------------------------------------------------------------------------------------
+
+
+async def test_groups_and_offsets_outlive_a_kill(tmp_path):
+    with broker_process(tmp_path / "data", offsets_topic_num_partitions="3") as process:
+        async with wire_client(process.bootstrap) as client:
+            await find_group(client.call, "g")
+            await create_topic(client, "t", partitions=2)
+            member = GroupMember(client.call, "g", instance_id="i", topics=("t",))
+            await member.settle()
+            assert await member.commit("t", 5, metadata="five") == 0
+            assert await commit(client.call, "simple", "t", 6, 1) == 0
+            assert await commit(client.call, "gone", "t", 7) == 0
+            assert (await client.call(DeleteGroupsRequest(groups_names=["gone"]), 2)).results[0].error_code == 0
+        process.kill()
+        process.start()
+        async with wire_client(process.bootstrap) as client:
+            await find_group(client.call, "g")
+            member.ask = client.call
+            assert await member.heartbeat() == 0
+            assert (await member.sync()).assignment == b"mine"
+            assert (await fetch_offsets(client.call, "g", None))[1] == {0: (5, -1, "five", 0)}
+            assert (await fetch_offsets(client.call, "simple", None))[1] == {1: (6, -1, "", 0)}
+            groups = (await client.call(ListGroupsRequest(), 5)).groups
+            assert {one.group_id: one.group_state for one in groups} == {"g": "Stable", "simple": "Empty"}
+
+
+async def test_what_is_said_while_a_partition_is_loaded(broker, client, group_id, topic):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    assert await commit(client.call, group_id, topic, 4) == 0
+    log = broker.services.coordination.group_log
+    partition = broker.services.replicas.partitions[(log.topic, log.partition_for(group_id))]
+    fs = partition.log.fs
+    original, held = fs.run_blocking, asyncio.Event()
+
+    async def slow(work):
+        await held.wait()
+        return await original(work)
+
+    sync = partition.sync
+    resign(broker, partition)
+    fs.run_blocking = slow
+    try:
+        partition.sync = sync
+        broker.services.replicas._role_changed((partition.topic, partition.partition))
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await commit(client.call, group_id, topic, 5) == loading
+        assert await fetch_offsets(client.call, group_id, topic, 0) == (loading, {})
+        member = GroupMember(client.call, group_id)
+        assert (await member.join_once()).error_code == loading
+        assert await member.leave() == loading
+        assert await member.heartbeat() == 0  # all is well, as far as members need to know
+        assert (await member.sync()).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert (await client.call(ListGroupsRequest(), 5)).error_code == loading
+        answer = await client.call(DeleteGroupsRequest(groups_names=[group_id]), 2)
+        assert answer.results[0].error_code == loading
+    finally:
+        fs.run_blocking = original
+        held.set()
+    await find_group(client.call, group_id)
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 4
+
+
+# -- expiry ----------------------------------------------------------------------------------------------------------
+
+
+async def test_offsets_expire_by_the_rules_of_kip_211(tmp_path):
+    async with live(tmp_path / "data") as broker:
+        ask, clock = broker.ask, broker.clock
+        offsets = broker.broker.services.coordination.groups.offsets
+        await find_group(ask, "g")
+        for topic in ("used", "unused"):
+            await broker.create(topic)
+        member = GroupMember(ask, "member", topics=("used",))
+        await member.settle()
+        for topic in ("used", "unused"):
+            assert await member.commit(topic, 1) == 0
+        assert await commit(ask, "simple", "used", 1) == 0
+        assert await commit(ask, "own-expiry", "used", 1, version=4, retention_time_ms=DAY_MS) == 0
+        emptied = GroupMember(ask, "emptied")
+        await emptied.settle()
+        assert await emptied.commit("used", 1) == 0
+
+        async def left():
+            await offsets.expire()
+            names = ("member", "simple", "own-expiry", "emptied")
+            found = {name: (await fetch_offsets(ask, name, None, version=9)) for name in names}
+            listed = {one.group_id for one in (await ask(ListGroupsRequest(), 5)).groups}
+            return {name: len(one[1]) for name, one in found.items()}, listed
+
+        everything = {"member", "simple", "own-expiry", "emptied"}
+
+        # partition numbers are the keys, and both of the member's topics have but one: count by topic
+        async def member_topics():
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="member", topics=None)])
+            return {topic.name for topic in (await ask(request, 9)).groups[0].topics}
+
+        clock.now_ms += DAY_MS - 1
+        assert (await left())[1] == everything
+        clock.now_ms += 1
+        assert (await left())[1] == everything - {"own-expiry"}
+        clock.now_ms += 6 * DAY_MS - 1
+        assert await emptied.leave() == 0
+        assert (await left())[1] == everything - {"own-expiry"}
+        assert await member_topics() == {"used", "unused"}
+        clock.now_ms += 1
+        assert (await left())[1] == {"member", "emptied"}
+        assert await member_topics() == {"used"}  # the group is not subscribed to the other
+        clock.now_ms += 7 * DAY_MS - 2
+        assert (await left())[1] == {"member", "emptied"}
+        clock.now_ms += 1
+        assert (await left())[1] == {"member"}  # since it was left, not since the commit
+        clock.now_ms += 30 * DAY_MS
+        assert await member_topics() == {"used"}
+        await offsets.expire()
+        assert await member_topics() == {"used"}
+        (group,) = [group for _, group in offsets._partitions.all_groups()]
+        assert group.state is GroupState.STABLE
+        assert await member.leave() == 0
+
+
+async def test_what_has_expired_stays_away_after_a_restart(tmp_path):
+    async with live(tmp_path / "data", restarts=True) as broker:
+        await find_group(broker.ask, "g")
+        await broker.create("t")
+        for name in ("old", "new"):
+            assert await commit(broker.ask, name, "t", 1) == 0
+            broker.clock.now_ms += 4 * DAY_MS
+        clock = broker.clock
+        assert await broker.broker.services.coordination.groups.offsets.expire() == 1
+    async with live(tmp_path / "data", restarts=True, clock=clock) as broker:
+        await find_group(broker.ask, "new")
+        await find_group(broker.ask, "old")
+        assert await fetch_offsets(broker.ask, "old", None) == (0, {})
+        assert await fetch_offsets(broker.ask, "new", None) == (0, {0: (1, -1, "", 0)})
+
+
+# -- transactions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commits", [True, False])
+async def test_offsets_of_a_transaction_count_when_it_commits(client, group_id, topic, commits):
+    await find_group(client.call, group_id)
+    await create_topic(client, topic)
+    assert await commit(client.call, group_id, topic, 1) == 0
+    producer = TransactionalProducer(client.call, f"txn-{group_id}")
+    await producer.begin()
+
+    async def send(version=4, **fields):
+        one = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="m")
+        request = TxnOffsetCommitRequest(
+            transactional_id=producer.transactional_id,
+            group_id=group_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[one])],
+            **fields,
+        )
+        return (await client.call(request, version)).topics[0].partitions[0].error_code
+
+    assert await send() == ErrorCode.TRANSACTION_ABORTABLE  # the transaction does not know of the group (KIP-890)
+    assert await send(3) == ErrorCode.INVALID_TXN_STATE
+
+    async def add():
+        request = AddOffsetsToTxnRequest(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            group_id=group_id,
+        )
+        return (await client.call(request, 4)).error_code
+
+    assert await again(add) == 0
+    assert await send(generation_id=5, member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID
+    for version in range(5):
+        assert await send(version) == 0
+    assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 1
+    code = (await fetch_offsets(client.call, group_id, topic, 0, require_stable=True))[1][0][3]
+    assert code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    await producer.ended(commits)
+    found = (await fetch_offsets(client.call, group_id, topic, 0, require_stable=True))[1][0]
+    assert found == ((7, -1, "m", 0) if commits else (1, -1, "", 0))
