@@ -94,6 +94,8 @@ class Log:
         # Positions that were translated lately, by offset: what tail readers ask for next.
         self.hints: dict[int, tuple[LogSegment, int]] = {}
         self.closed = False
+        self.is_claimed = False
+        """Whether a partition of this broker uses it: what nobody has claimed is neither compacted nor thinned out."""
         self.compaction: CompactionRun | None = None  # the one that is under way
         self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
         # How often files in the directory were made, renamed or removed, and how much of that is synced.

@@ -233,7 +233,7 @@ class LogCleaner:
     def _delete_old_segments(self) -> None:
         """Retention of the logs that are compacted and deleted, as often as they are looked at here."""
         for log in list(self._logs.values()):
-            if log.config.compacts and log.compaction is None and not log.closed:
+            if log.is_claimed and log.config.compacts and log.compaction is None and not log.closed:
                 try:
                     log.delete_old_segments()
                 except LogDirIOError as error:
@@ -248,7 +248,9 @@ class LogCleaner:
         candidates: list[tuple[Log, CleanableRange]] = []
         ratio = 0.0
         for key, log in self._logs.items():
-            if not log.config.compacts or log.compaction is not None or log.closed or key in self.uncleanable:
+            if not log.is_claimed or not log.config.compacts or log.compaction is not None or log.closed:
+                continue
+            if key in self.uncleanable:
                 continue
             dirty = self._cleanable(key, log, now_ms)
             if dirty is None:

@@ -216,6 +216,7 @@ class LogManager:
         if log is not None:
             if topic_id is not None:
                 assign_topic_id(log, topic_id)
+            log.is_claimed = True
             return log
         self.dirs.check_left()
         refused: LogDirIOError | None = None
@@ -232,6 +233,7 @@ class LogManager:
                 refused = refused or error
                 continue
             self._adopt(log)
+            log.is_claimed = True
             return log
         assert refused is not None
         raise refused
@@ -448,9 +450,12 @@ class LogManager:
                 await self._try_to_flush(log)
 
     async def delete_old_segments(self) -> None:
-        """Retention: by start offset, size and time."""
+        """Retention: by start offset, size and time; of logs that a partition has claimed.
+
+        The registry may not know a topic whose log is here: then nobody knows how long it is to be kept.
+        """
         for log in list(self.logs.values()):
-            if not log.closed and log.compaction is None:
+            if log.is_claimed and not log.closed and log.compaction is None:
                 try:
                     log.delete_old_segments()
                 except LogDirIOError as error:

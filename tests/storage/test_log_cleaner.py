@@ -65,6 +65,7 @@ class Yard:
         log.now_ms = lambda: self.now_ms
         log.on_truncate = self.cleaner.truncated
         append(log, rounds)
+        log.is_claimed = True
         self.logs[name, 0] = log
         return log
 

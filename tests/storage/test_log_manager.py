@@ -354,6 +354,25 @@ class TestPeriodicWork:
             await until(lambda: not list(log.directory.glob("*.deleted")))
         assert len(read_batches(log)) == 1
 
+    async def test_retention_leaves_alone_what_nobody_has_claimed(self, tmp_path):
+        """The registry may not know the topic (yet): nobody has said then how long to keep it."""
+        settings = {"segment_bytes": 100, "retention_bytes": 0, "file_delete_delay_ms": 0}
+        logs = manager(tmp_path, settings=settings)
+        await logs.load()
+        for topic in ("known", "unknown"):
+            log = logs.get_or_create(topic, 0)
+            for _ in range(4):
+                log.append_as_leader(batch("a" * 20), 0)
+            log.update_high_watermark(4)
+        await logs.shutdown()
+        again = manager(tmp_path, settings=settings)
+        await again.load()
+        again.get_or_create("known", 0)
+        await again.delete_old_segments()
+        assert again.logs["known", 0].log_start_offset == 4
+        assert again.logs["unknown", 0].log_start_offset == 0
+        assert len(read_batches(again.logs["unknown", 0])) == 4
+
     async def test_producers_expire(self, tmp_path):
         clock = [BASE_TIME_MS]
         logs = manager(
