@@ -100,9 +100,9 @@ async def compact(log: Log, dedupe_bytes: int) -> dict[str, Any]:
     }
 
 
-def measure(size_bytes: int, dedupe_bytes: int, **of_log: Any) -> dict[str, Any]:
-    """Build a log of `size_bytes` and compact it with a map of `dedupe_bytes`."""
-    root = Path(tempfile.mkdtemp(prefix="ottla-compaction-"))
+def measure(size_bytes: int, dedupe_bytes: int, directory: Path | None = None, **of_log: Any) -> dict[str, Any]:
+    """Build a log of `size_bytes` in `directory` and compact it with a map of `dedupe_bytes`."""
+    root = Path(tempfile.mkdtemp(prefix="ottla-compaction-", dir=directory))
     try:
         log = build_log(root / "t-0", size_bytes, **of_log)
         before = log.size_bytes

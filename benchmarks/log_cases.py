@@ -16,8 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protocol.record_batch_builder import RecordBatchBuilder
-from storage.cleanable import cleanable_range
-from storage.compaction_run import compact_log
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_config import LogConfig
@@ -30,8 +28,7 @@ VALUE_BYTES = 100
 SEGMENTS = 10_000
 LOOKUPS = 100_000
 COMPACTED_VALUE_BYTES = 1000
-KEYS = 150_000  # as many as a dedupe buffer of 4 MB can hold
-DEDUPE_BUFFER_BYTES = 4_000_000
+KEYS = 150_000
 KEYED: dict[str, object] = {"cleanup_policy": "compact", "segment_bytes": 100_000_000}
 
 Figures = dict[str, float]
@@ -166,28 +163,6 @@ def write_keyed(options: argparse.Namespace) -> Figures:
     return {"bytes": written}
 
 
-def compact(options: argparse.Namespace) -> Figures:
-    """Compaction of all of it; what the process needs at most is that of a compaction worker."""
-    log = open_log(
-        options.directory / f"{TOPIC}-0", cleanup_policy="compact", segment_bytes=100_000_000, file_delete_delay_ms=0
-    )
-    log.update_high_watermark(log.log_end_offset)
-    before = log.size_bytes
-    records = log.log_end_offset
-    figures = {"bytes": before, "records": records, "passes": 0}
-    dirty = 0
-    began, cpu = time.perf_counter(), time.process_time()
-    while (found := cleanable_range(log, dirty)).end_offset > found.first_dirty_offset:
-        result = compact_log(log, found.first_dirty_offset, found.end_offset, dedupe_buffer_bytes=DEDUPE_BUFFER_BYTES)
-        dirty = result.end_offset
-        figures["passes"] += 1
-    figures["seconds"] = time.perf_counter() - began
-    figures["cpu_s"] = time.process_time() - cpu
-    figures["bytes_after"] = log.size_bytes
-    figures["rss_peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return figures
-
-
 CASES: dict[str, Callable[[argparse.Namespace], Figures]] = {
     "write": write,
     "load": load,
@@ -195,7 +170,6 @@ CASES: dict[str, Callable[[argparse.Namespace], Figures]] = {
     "recover-two": recover_two,
     "lookups": lookups,
     "write-keyed": write_keyed,
-    "compact": compact,
 }
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import log_cases, storage_report
+from benchmarks import compaction, log_cases, storage_report
 from benchmarks.run import RESULTS, Load, environment, medians
 from benchmarks.server import ROOT, Ottla, Server, directory
 
@@ -99,13 +99,12 @@ def many_segments(base: Path, options: argparse.Namespace) -> Iterator[tuple[str
         shutil.rmtree(path)
 
 
-def compaction(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    for _ in range(options.rounds):
-        path = base / "keyed"
-        path.mkdir()
-        log_case("write-keyed", path, bytes=options.keyed_bytes)
-        yield "compact", log_case("compact", path)
-        shutil.rmtree(path)
+def compactions(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
+    kinds = ((options.keyed_bytes, 4_000_000, 1000), (options.keyed_bytes // 4, 128_000_000, 100))
+    for (size, dedupe, value_bytes), _ in itertools.product(kinds, range(options.rounds)):
+        print(f"{time.strftime('%H:%M:%S')} compaction", file=sys.stderr, flush=True)
+        what = f"compact {value_bytes:,} B a value, map of {dedupe // 1_000_000} MB"
+        yield what, compaction.measure(size, dedupe, base, value_bytes=value_bytes)
 
 
 def sending(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
@@ -176,7 +175,7 @@ def end(process: subprocess.Popen[Any]) -> None:
 CASES: dict[str, Callable[[Path, argparse.Namespace], Iterator[tuple[str, Figures]]]] = {
     "starts": starts,
     "segments": many_segments,
-    "compaction": compaction,
+    "compaction": compactions,
     "sendfile": sending,
     "latency-compaction": latency_while_compacting,
     "latency-recovery": latency_beside_recovery,
