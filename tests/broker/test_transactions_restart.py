@@ -197,3 +197,27 @@ async def test_the_recorded_log_directory(tmp_path):
         await until_state(client.call, "txn-ongoing", "CompleteAbort")
         assert await offsets(client.call, "transactional-open") == (high_watermark + 1, high_watermark + 1)
         assert len(await committed(client.call, "transactional-open")) == last_stable
+
+
+async def test_what_is_written_by_a_term_that_is_over_does_not_count(tmp_path):
+    """The write of an old term is committed, but its coordinator has resigned meanwhile and come back."""
+    async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t")
+        producer = TransactionalProducer(client.call, "x")
+        await producer.begin()
+        await producer.added("t", 0)
+        coordination = broker.services.coordination
+        log, coordinator = coordination.transaction_log, coordination.transactions
+        number = log.partition_for("x")
+        append = log.append
+
+        def slow(partition, term, *args):
+            appended = append(partition, term, *args)
+            coordinator._resigned(number)
+            coordinator._elected(number, term)
+            return appended
+
+        log.append = slow
+        assert await producer.end(True) == ErrorCode.NOT_COORDINATOR
+        log.append = append
+        assert await until_state(client.call, "x", "CompleteCommit")  # the new term has loaded the decision

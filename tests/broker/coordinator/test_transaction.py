@@ -181,6 +181,17 @@ def test_a_producer_goes_on_after_an_error():
     refused(ErrorCode.PRODUCER_FENCED, transaction.init_producer_id, 1000, ProducerIdAndEpoch(8, 2), -1, 50)
 
 
+def test_who_was_fenced_does_not_go_on():
+    """Not even with the epoch before, as somebody may who has not heard an answer: it would get the one that fences."""
+    transaction = fresh()
+    transaction.complete(transaction.init_producer_id(1000, ProducerIdAndEpoch(7, 0), -1, 10))
+    transaction.complete(transaction.add_partitions(7, 1, [A], 20))
+    transaction.complete(transaction.fence(30))
+    transaction.complete(transaction.finish(40))
+    for epoch in (0, 1):
+        refused(ErrorCode.PRODUCER_FENCED, transaction.init_producer_id, 1000, ProducerIdAndEpoch(7, epoch), -1, 50)
+
+
 def test_a_forgotten_producer_goes_on_with_another_id():
     """The transactional id has expired meanwhile: nothing is known of the id and the epoch that it has."""
     transaction = Transaction("x", 9, 1000, 0)
