@@ -178,6 +178,16 @@ class Transaction:
             return epoch, self.last_producer_epoch  # it has not heard our answer
         raise self._fenced(expected.producer_epoch)
 
+    def check_producer(self, producer_id: int, producer_epoch: int) -> None:
+        """Raise RequestError (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED) for all but the latest producer."""
+        if producer_id != self.producer_id:
+            raise RequestError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                f"{self.transactional_id} has the producer id {self.producer_id}, not {producer_id}",
+            )
+        if producer_epoch != self.producer_epoch:
+            raise self._fenced(producer_epoch)
+
     # -- partitions ------------------------------------------------------------------------------------------------
 
     def add_partitions(
@@ -187,7 +197,7 @@ class Transaction:
 
         Raises RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
-        self._check_producer(producer_id, producer_epoch)
+        self.check_producer(producer_id, producer_epoch)
         self._check_not_pending()
         if self.state in _PREPARED:
             raise self._concurrent()
@@ -210,7 +220,7 @@ class Transaction:
         A pending change does not matter: the partition's leader looks again when it appends. Raises RequestError as
         `add_partitions` does.
         """
-        self._check_producer(producer_id, producer_epoch)
+        self.check_producer(producer_id, producer_epoch)
         if self.state in _PREPARED:
             raise self._concurrent()
         return {
@@ -226,7 +236,7 @@ class Transaction:
         Raises RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (also while the
         same end is on its way), INVALID_TXN_STATE (nothing to end, or it ends the other way).
         """
-        self._check_producer(producer_id, producer_epoch)
+        self.check_producer(producer_id, producer_epoch)
         self._check_not_pending()
         prepared = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
         if self.state is TransactionState.ONGOING:
@@ -317,15 +327,6 @@ class Transaction:
         )._replace(**changes)  # type: ignore[arg-type]
         self.pending = state
         return transition
-
-    def _check_producer(self, producer_id: int, producer_epoch: int) -> None:
-        if producer_id != self.producer_id:
-            raise RequestError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                f"{self.transactional_id} has the producer id {self.producer_id}, not {producer_id}",
-            )
-        if producer_epoch != self.producer_epoch:
-            raise self._fenced(producer_epoch)
 
     def _check_not_pending(self) -> None:
         if self.pending is not None:

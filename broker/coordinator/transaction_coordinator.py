@@ -47,6 +47,8 @@ from storage.errors import StorageError
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.1
+END_WAIT_S = 0.1
+"""How long AddPartitionsToTxn waits for the end of the transaction before; usually some milliseconds."""
 LOAD_RETRY_BACKOFF_S = 1.0
 MAX_TOMBSTONES_BYTES = 16_384
 APPEND_CODES = {
@@ -88,6 +90,8 @@ class TransactionCoordinator:
         self._now_ms = now_ms
         self._markers = TransactionMarkers(brokers, metadata, topics.count_partitions, self._start_task)
         self._terms: dict[int, Term] = {}
+        self._ended: dict[Transaction, asyncio.Future[None]] = {}
+        """Of the transactions that are decided and have not ended."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -145,8 +149,17 @@ class TransactionCoordinator:
     async def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> None:
-        """The producer is going to write to these partitions in its transaction."""
+        """The producer is going to write to these partitions in its transaction.
+
+        While the transaction before is ending, a moment is waited for that: producers begin the next one as soon as
+        they know the decision, and would come again in 20 ms; librdkafka's fail for good when they abort meanwhile.
+        """
         term, transaction = self._known(transactional_id)
+        transaction.check_producer(producer_id, producer_epoch)
+        ended = self._ended.get(transaction)
+        if ended is not None:
+            await asyncio.wait([ended], timeout=END_WAIT_S)
+            term, transaction = self._known(transactional_id)
         transition = transaction.add_partitions(producer_id, producer_epoch, partitions, self._now_ms())
         if transition is not None:
             await self._write(term, transaction, transition)
@@ -229,6 +242,7 @@ class TransactionCoordinator:
     def _carry_out(self, term: Term, transaction: Transaction) -> None:
         """Have the markers of a decided transaction written, then note that it has ended."""
         transition = transaction.finish(self._now_ms())
+        self._ended[transaction] = asyncio.get_running_loop().create_future()
         self._markers.send(
             Ending(
                 transaction.transactional_id,
@@ -243,6 +257,18 @@ class TransactionCoordinator:
         )
 
     async def _note_end(self, term: Term, transaction: Transaction, transition: Transition) -> None:
+        try:
+            await self._write_end(term, transaction, transition)
+        finally:
+            self._has_ended(transaction)
+
+    def _has_ended(self, transaction: Transaction) -> None:
+        """It has, or with its term it is no longer ours to say."""
+        ended = self._ended.pop(transaction, None)
+        if ended is not None and not ended.done():
+            ended.set_result(None)
+
+    async def _write_end(self, term: Term, transaction: Transaction, transition: Transition) -> None:
         while self._is_current(term):
             try:
                 await self._write(term, transaction, transition, keep=(ErrorCode.COORDINATOR_NOT_AVAILABLE,))
@@ -306,7 +332,10 @@ class TransactionCoordinator:
         self._start_task(self._load(term))
 
     def _resigned(self, partition: int) -> None:
-        self._terms.pop(partition, None)
+        term = self._terms.pop(partition, None)
+        if term is not None:
+            for transaction in term.transactions.values():
+                self._has_ended(transaction)
 
     async def _load(self, term: Term) -> None:
         while self._is_current(term):

@@ -261,6 +261,26 @@ async def test_the_end_may_be_told_again_but_not_changed(client, name, new, comm
     assert await committed(client.call, topic) == ([b"v"] if commit else [])
 
 
+async def test_the_next_transaction_waits_for_the_end_of_the_one_before(broker, client, name, new, monkeypatch):
+    topic = name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    for _ in range(20):
+        assert await producer.add(topic, 0) == [0]  # at once
+        assert await producer.end(True) == 0
+    assert await producer.add(topic, 0) == [0]
+    transactions = broker.services.coordination.transactions
+    sent = []
+    monkeypatch.setattr(transactions._markers, "send", sent.append)
+    assert await producer.end(True) == 0
+    assert await producer.add(topic, 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]  # a moment later
+    monkeypatch.undo()
+    transactions._markers.send(sent[0])
+    assert await again(lambda: producer.end(True)) == 0
+    assert transactions._ended == {}
+
+
 # -- verification on append (KIP-890) ---------------------------------------------------------------------------------
 
 
