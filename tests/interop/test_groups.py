@@ -1,0 +1,249 @@
+"""Groups of other people's consumers: whatever happens to members, every record is handled, and the group settles.
+
+Members are processes that are killed, stopped, resumed and added while records are written. Afterwards every partition
+has exactly one owner, by what the members say and by what the broker says; every record was handled at least once, and
+those that were written while the membership was stable exactly once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from support.broker import BrokerProcess
+from support.counts import FULL
+
+SCRIPT = Path(__file__).resolve().parents[1] / "support" / "group_member.py"
+SESSION_MS = 4_000
+DEADLINE_S = 90.0
+LIBRARIES = {
+    "confluent-kafka": ("range", "roundrobin", "cooperative"),
+    "aiokafka": ("range", "roundrobin", "sticky"),
+    "kafka-python": ("range", "roundrobin", "sticky", "cooperative"),
+}
+EVERY = [(library, assignor) for library, assignors in LIBRARIES.items() for assignor in assignors]
+SOME = [("confluent-kafka", "cooperative"), ("aiokafka", "range"), ("kafka-python", "sticky")]
+SIZES = [(1, 1), (1, 50), (2, 3), (5, 20), (20, 50), (20, 7)] if FULL else [(3, 7)]
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """Sessions may be short, so that the dead are missed soon."""
+    settings = {"group.min.session.timeout.ms": "1000"}
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", settings) as process:
+        yield process
+        assert "Traceback" not in process.log_text()
+        assert process.stop() == 0
+
+
+@pytest.fixture
+def topic(broker):
+    return f"groups-{next(_NUMBERS)}"
+
+
+class Member:
+    """One consumer process."""
+
+    def __init__(self, broker, library, group, topic, assignor, out: Path) -> None:
+        self.out = out
+        with out.open("w") as file, out.with_suffix(".err").open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, str(SCRIPT), library, broker.bootstrap, group, topic, assignor, str(SESSION_MS)],
+                stdout=file,
+                stderr=errors,
+            )
+        self.is_stopped = False
+
+    def lines(self):
+        return [line.split() for line in self.out.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def assigned(self):
+        """The partitions that it has, as it last said; None before it has said anything."""
+        said = [line for line in self.lines() if line[0] == "A"]
+        return {int(number) for number in said[-1][1:]} if said else None
+
+    def handled(self):
+        records = [line[1:] for line in self.lines() if line[0] == "R"]
+        return [(int(partition), int(offset)) for partition, offset in records]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_stopped = True
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.is_stopped = False
+
+    @property
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
+
+class Storm:
+    """A group, what happens to it, and the records that are written meanwhile."""
+
+    def __init__(self, broker, directory, topic, partitions, library, assignor) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.topic = topic
+        self.partitions = partitions
+        self.library = library
+        self.assignor = assignor
+        self.group = f"group-of-{topic}"
+        self.members: list[Member] = []
+        self.written: Counter[int] = Counter()
+        self.producer = Producer({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(topic, partitions)])[topic].result(30)
+        self.admin = admin
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for member in self.members:
+            if member.lives:
+                member.kill()
+
+    def add(self, group=None) -> Member:
+        out = self.directory / f"{len(self.members)}.out"
+        member = Member(self.broker, self.library, group or self.group, self.topic, self.assignor, out)
+        self.members.append(member)
+        return member
+
+    @property
+    def living(self):
+        return [member for member in self.members if member.lives]
+
+    def write(self, count=20) -> None:
+        for partition in range(self.partitions):
+            for _ in range(count):
+                self.producer.produce(self.topic, b"v", partition=partition)
+                self.written[partition] += 1
+        assert self.producer.flush(30) == 0
+
+    def handled(self) -> Counter[tuple[int, int]]:
+        return Counter(record for member in self.members for record in member.handled())
+
+    def all_written(self) -> set[tuple[int, int]]:
+        return {(partition, offset) for partition, count in self.written.items() for offset in range(count)}
+
+    def until(self, condition, what) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            for member in self.members:
+                if member.process.poll() not in (None, 0, -signal.SIGKILL):
+                    raise AssertionError(f"a member has died:\n{member.out.with_suffix('.err').read_text()[-3000:]}")
+            if time.monotonic() > deadline:
+                said = [member.assigned() for member in self.living]
+                raise AssertionError(f"not in {DEADLINE_S} s: {what}; {said}, {self.described()}")
+            time.sleep(0.1)
+
+    def described(self):
+        """(state, the partitions of each member), as the broker has it."""
+        found = self.admin.describe_consumer_groups([self.group])[self.group].result(30)
+        owned = [{one.partition for one in member.assignment.topic_partitions} for member in found.members]
+        return found.state.name, owned
+
+    def is_settled(self) -> bool:
+        """Every partition has one owner, says everybody."""
+        everything = list(range(self.partitions))
+        said = [member.assigned() for member in self.living]
+        if any(one is None for one in said) or sorted(itertools.chain.from_iterable(said)) != everything:
+            return False
+        state, owned = self.described()
+        return state == "STABLE" and sorted(map(sorted, owned)) == sorted(map(sorted, said))
+
+    def generation(self) -> list[str]:
+        """What the broker's log says of the group's generations so far."""
+        return [line for line in self.broker.log_text().splitlines() if f"group {self.group} has" in line]
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("library", "assignor"), EVERY if FULL else SOME)
+@pytest.mark.parametrize(("members", "partitions"), SIZES)
+def test_a_storm(broker, tmp_path, topic, library, assignor, members, partitions):
+    rng = random.Random(f"{library} {assignor} {members} {partitions}")
+    with Storm(broker, tmp_path, topic, partitions, library, assignor) as storm:
+        for _ in range(members):
+            storm.add()
+        storm.write()
+        storm.until(storm.is_settled, "the group settles")
+        for _ in range(4 if FULL else 1):
+            victims = [member for member in storm.living if not member.is_stopped]
+            rng.shuffle(victims)
+            if len(victims) > 1:
+                victims.pop().kill()
+            storm.write()
+            if len(victims) > 1:
+                victims.pop().stop()
+            storm.write()
+            storm.add()
+            time.sleep(rng.random() * 2 * SESSION_MS / 1000 if FULL else SESSION_MS / 1000 + 0.5)  # the dead are missed
+            storm.write()
+            for member in storm.living:
+                if member.is_stopped and rng.random() < 0.7:
+                    member.resume()
+        for member in storm.living:
+            member.resume()
+        storm.until(storm.is_settled, "the group settles after the storm")
+        storm.until(lambda: storm.handled().keys() >= storm.all_written(), "every record is handled")
+        while_stable(storm)
+
+
+def while_stable(storm) -> None:
+    """Nothing is handled twice while the membership is stable; a machine that is too busy may break that up."""
+    for _ in range(5):
+        storm.until(storm.is_settled, "the group settles")
+        before = storm.generation()
+        known = storm.all_written()
+        storm.write()
+        storm.until(lambda: storm.handled().keys() >= storm.all_written(), "every record is handled")
+        if storm.generation() == before:
+            twice = {record: times for record, times in storm.handled().items() if times > 1 and record not in known}
+            assert twice == {}
+            return
+    raise AssertionError("the membership is never stable")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_broadcast_and_unicast(broker, tmp_path, topic, library):
+    """A group each: everybody gets everything. One group: everything goes to somebody, once."""
+    with Storm(broker, tmp_path, topic, 4, library, "range") as storm:
+        alone = [storm.add(f"{storm.group}-{number}") for number in range(2)]
+        together = [storm.add() for _ in range(2)]
+        counts = [4, 4, 2, 2]
+        storm.until(lambda: [len(one.assigned() or ()) for one in storm.members] == counts, "all have their partitions")
+        storm.write()
+        everything = storm.all_written()
+        storm.until(lambda: all(set(member.handled()) == everything for member in alone), "each has everything")
+        storm.until(
+            lambda: sorted(together[0].handled() + together[1].handled()) == sorted(everything),
+            "both together have everything, once",
+        )
+        assert all(sorted(member.handled()) == sorted(everything) for member in alone)
+        for member in storm.members:
+            member.process.terminate()
+        storm.until(lambda: not storm.living, "all have left")
+        assert [member.process.returncode for member in storm.members] == [0] * 4
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"{storm.group}-0"})
+        committed = consumer.committed([TopicPartition(topic, number) for number in range(4)], 30)
+        assert [one.offset for one in committed] == [storm.written[number] for number in range(4)]
+        consumer.close()
