@@ -12,6 +12,7 @@ from ottla.commands import (
     configs,
     consume,
     dump_log,
+    groups,
     perf,
     produce,
     topics,
@@ -56,6 +57,7 @@ topics.register(app)
 produce.register(app)
 consume.register(app)
 configs.register(app)
+groups.register(app)
 dump_log.register(app)
 verify_log.register(app)
 adopt_logs.register(app)

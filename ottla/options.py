@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.failure import CommandError
+
+if TYPE_CHECKING:
+    from client.topic_partition import TopicPartition
 
 BootstrapServer = Annotated[
     str,
@@ -49,6 +52,30 @@ def parse_assignment(text: str | None, option: str = "--replica-assignment") -> 
         raise CommandError(
             f"{option} {text!r} is not broker ids, with colons between replicas and commas between partitions"
         ) from None
+
+
+def parse_topics(texts: Sequence[str], option: str) -> dict[str, list[int] | None]:
+    """Topics of "orders" (None: all its partitions) and "orders:0,2". Raises CommandError."""
+    found: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        if not topic or (colon and re.fullmatch(r"[0-9]+(,[0-9]+)*", numbers) is None):
+            raise CommandError(f"{option} {text!r} is no topic, and no topic:0,1,2 with numbers of partitions")
+        if not colon:
+            found[topic] = None
+        elif (before := found.setdefault(topic, [])) is not None:
+            before += [int(number) for number in numbers.split(",")]
+    return found
+
+
+def parse_partition(text: str) -> "TopicPartition":
+    """The partition that "orders-0" names. Raises CommandError."""
+    from client.topic_partition import TopicPartition
+
+    topic, _, number = text.rpartition("-")
+    if not topic or re.fullmatch(r"[0-9]+", number) is None:
+        raise CommandError(f"{text!r} is no partition such as orders-0")
+    return TopicPartition(topic, int(number))
 
 
 def parse_size(text: str, option: str) -> int:

@@ -9,6 +9,7 @@ from ottla.failure import CommandError, suggest
 
 if TYPE_CHECKING:
     from client.admin import Admin
+    from client.errors import KafkaError
     from client.metadata import TopicMetadata
     from client.reader import Reader
 
@@ -34,6 +35,16 @@ async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[
         if name not in topics:
             raise CommandError(f"unknown topic {name}{suggest(name, list(topics))}")
     return {name: topics[name] for name in names}
+
+
+async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Exception:
+    """What to raise for a group that was named and met an error: what is near, where it is not there."""
+    from client.errors import GroupIdNotFoundError
+
+    if not isinstance(error, GroupIdNotFoundError):
+        return error
+    near = suggest(name, [listing.group_id for listing in await admin.list_groups()])
+    return CommandError(f"unknown group {name}{near}")
 
 
 async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:

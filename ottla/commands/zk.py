@@ -4,9 +4,8 @@ Works on the embedded registry of a stopped broker too (`--log-dir`): its file h
 """
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ import typer
 from ottla.failure import CommandError
 from ottla.options import AsJson
 from ottla.output import print_json, print_table
+from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.session import run
 
 if TYPE_CHECKING:
@@ -23,21 +23,8 @@ if TYPE_CHECKING:
 
 zk = typer.Typer(help="Look into the tree of a cluster's ZooKeeper, and write to it.", no_args_is_help=True)
 
-DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
-_CONNECTION_TIMEOUT_MS = 5_000
-_SESSION_TIMEOUT_MS = 10_000
 _TREE_ROW = 120  # characters of a znode's content in a tree
 
-Address = Annotated[
-    str,
-    typer.Option(
-        "--zookeeper",
-        "-z",
-        envvar="OTTLA_ZOOKEEPER",
-        metavar="HOST:PORT[/CHROOT]",
-        help="As zookeeper.connect has it; several hosts with commas.",
-    ),
-]
 LogDir = Annotated[
     Path | None,
     typer.Option("--log-dir", metavar="DIR", help="The embedded registry in this log directory; its broker stopped."),
@@ -52,57 +39,6 @@ Version = Annotated[int, typer.Option("--version", help="Only if this is the zno
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(zk, name="zk")
-
-
-@contextlib.asynccontextmanager
-async def _opened(zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False) -> "AsyncIterator[Registry]":
-    """The registry to look into, started."""
-    from registry.errors import NoNodeError
-
-    registry: Registry
-    async with contextlib.AsyncExitStack() as stack:
-        if log_dir is not None:
-            from broker.registry_access import REGISTRY_FILE
-            from registry.embedded import EmbeddedStore
-
-            file = log_dir / REGISTRY_FILE
-            if not file.is_file():
-                raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker has its registry elsewhere")
-            store = await EmbeddedStore.open(file)
-            stack.push_async_callback(store.close)
-            registry = store.session()
-        else:
-            from registry.zookeeper import ZooKeeperRegistry
-            from registry.zookeeper_address import ZooKeeperAddress
-
-            registry = ZooKeeperRegistry(
-                ZooKeeperAddress.parse(zookeeper),
-                _SESSION_TIMEOUT_MS,
-                connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
-                make_chroot=make_chroot,
-            )
-        stack.push_async_callback(registry.close)
-        await registry.start()
-        try:
-            yield registry
-        except NoNodeError as error:
-            raise CommandError(await _missing(registry, error.path or "")) from None
-
-
-async def _missing(registry: "Registry", path: str) -> str:
-    """What to say of a path that is not there: how far the tree goes, and what is near."""
-    from ottla.failure import suggest
-    from registry.errors import NoNodeError
-    from registry.paths import name_of, parent_of
-
-    if path == "/":
-        return "the chroot is not there"
-    parent = parent_of(path)
-    try:
-        near = suggest(name_of(path), await registry.children(parent))
-    except NoNodeError:
-        return await _missing(registry, parent)
-    return f"there is no znode {path}{near}"
 
 
 async def _read(registry: "Registry", path: str) -> "ShownZnode":
@@ -134,7 +70,7 @@ def list_children(
     """List the children of a znode."""
 
     async def main() -> None:
-        async with _opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir) as registry:
             names = sorted(await registry.children(path))
         if as_json:
             print_json(names)
@@ -151,7 +87,7 @@ def get(
     """Show the content of a znode; with --json also what it is, its stat, and the rule that it breaks if it does."""
 
     async def main() -> None:
-        async with _opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir) as registry:
             node = await _read(registry, path)
         if as_json:
             print_json(node.document())
@@ -180,7 +116,7 @@ def stat(
     async def main() -> None:
         from datetime import UTC, datetime
 
-        async with _opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir) as registry:
             node = await _read(registry, path)
             acl, _ = await registry.get_acl(path)
         entries = [f"{entry.scheme}:{entry.id}:{entry.permissions}" for entry in acl]
@@ -211,7 +147,7 @@ def tree(
     """Show a znode and everything below it."""
 
     async def main() -> None:
-        async with _opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir) as registry:
             nodes = [(0, await _read(registry, path))]
             nodes += await _below(registry, nodes[0][1], depth)
         if as_json:
@@ -286,7 +222,7 @@ def watch(
     """
 
     async def main() -> None:
-        async with _opened(zookeeper, log_dir) as registry:
+        async with opened(zookeeper, log_dir) as registry:
             changed = asyncio.Event()
             registry.watch_data(path, changed.set)
             registry.watch_children(path, changed.set)
@@ -411,7 +347,7 @@ def _change(
     work: "Callable[[Registry], Awaitable[str]]", zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False
 ) -> None:
     async def main() -> None:
-        async with _opened(zookeeper, log_dir, make_chroot=make_chroot) as registry:
+        async with opened(zookeeper, log_dir, make_chroot=make_chroot) as registry:
             print(await work(registry))
 
     run(main())

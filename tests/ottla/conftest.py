@@ -11,7 +11,7 @@ from support.broker import broker_process
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """Our own broker, a process of its own."""
-    with broker_process(tmp_path_factory.mktemp("broker") / "data") as process:
+    with broker_process(tmp_path_factory.mktemp("broker") / "data", group_initial_rebalance_delay_ms="0") as process:
         yield process
 
 

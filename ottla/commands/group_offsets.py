@@ -1,0 +1,229 @@
+"""`ottla groups reset-offsets`, `delete-offsets` and `import-zookeeper`: what changes the offsets of groups.
+
+What they would do is shown; they do it with `--execute`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics
+from ottla.output import print_json, print_table
+from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
+from ottla.session import run, say, unknown_group
+
+if TYPE_CHECKING:
+    from ottla.offset_plan import OffsetPlan
+
+Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,2]", help="A topic, or some of its partitions. Repeatable."),
+]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; otherwise it is only shown.")]
+Export = Annotated[bool, typer.Option("--export", help="Print the plan as lines for --from-file.")]
+
+
+def register(groups: typer.Typer) -> None:
+    """Add the commands."""
+    groups.command(
+        "reset-offsets", epilog="Example:  ottla groups reset-offsets billing --topic orders --to-earliest --execute"
+    )(reset_offsets)
+    groups.command("delete-offsets", epilog="Example:  ottla groups delete-offsets billing --topic orders:0,1")(
+        delete_offsets
+    )
+    groups.command(
+        "import-zookeeper", epilog="Example:  ottla groups import-zookeeper --zookeeper localhost:2181/kafka --execute"
+    )(import_zookeeper)
+
+
+def reset_offsets(
+    names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
+    topic: Topics = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All partitions for which the group has committed.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To what is committed, or the end.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
+    to_timestamp: Annotated[
+        str | None,
+        typer.Option("--to-timestamp", metavar="TIME", help="To the first record since (ms, or 2026-11-21T08:00)."),
+    ] = None,
+    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward by so many, backward by -N.")] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="FILE", help="To what stands there: [group,]topic,partition,offset."),
+    ] = None,
+    execute: Execute = False,
+    export: Export = False,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Set the offsets of groups that have no members. Without --execute it shows what it would do."""
+    chosen = {
+        "--to-earliest": to_earliest or None,
+        "--to-latest": to_latest or None,
+        "--to-current": to_current or None,
+        "--to-offset": to_offset,
+        "--to-timestamp": None if to_timestamp is None else parse_time(to_timestamp, "--to-timestamp"),
+        "--shift-by": shift_by,
+    }
+    given = {option: value for option, value in chosen.items() if value is not None}
+    if len(given) + (from_file is not None) != 1:
+        raise CommandError(f"give one of {', '.join(chosen)} and --from-file")
+    if (topic is not None) + all_topics + (from_file is not None) != 1:
+        raise CommandError("give one of --topic and --all-topics, or --from-file alone")
+    if export and as_json:
+        raise CommandError("--export and --json are two ways to print the plan: give one")
+    scope = None if topic is None else parse_topics(topic, "--topic")
+    wanted = list(dict.fromkeys(names))
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.offset_file import read_offsets
+        from ottla.offset_plan import Goal, OffsetPlan, plan_reset, plan_rows
+
+        rows = [] if from_file is None else read_offsets(from_file)
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            plan = OffsetPlan()
+            await plan.require_inactive(admin, wanted)
+            if from_file is not None:
+                await plan_rows(admin, plan, wanted, rows, from_file)
+            for option, value in given.items():
+                goal: Goal = Goal(option)
+                for name in wanted:
+                    await plan_reset(admin, plan, name, scope, goal, value)
+            if execute:
+                await plan.carry_out(admin)
+        _print_plan(plan, as_json=as_json, export=export, with_group=len(wanted) > 1)
+        _say_outcome(plan, execute=execute)
+
+    run(main())
+
+
+def _print_plan(plan: "OffsetPlan", *, as_json: bool, export: bool, with_group: bool) -> None:
+    from ottla.offset_file import format_offsets
+
+    for note in dict.fromkeys(plan.notes):
+        say(note)
+    if export:
+        entries = [(entry.group, entry.partition, entry.new) for entry in plan.entries]
+        print(format_offsets(entries, with_group=with_group), end="")
+    elif as_json:
+        keys = ("group", "topic", "partition", "current_offset", "new_offset")
+        print_json(
+            [
+                dict(zip(keys, (entry.group, *entry.partition, entry.current, entry.new), strict=True))
+                for entry in plan.entries
+            ]
+        )
+    else:
+        rows = [(entry.group, *entry.partition, entry.current, entry.new) for entry in plan.entries]
+        print_table(("group", "topic", "partition", "current", "new"), rows)
+
+
+def _say_outcome(plan: "OffsetPlan", *, execute: bool) -> None:
+    if not plan.entries:
+        say("there is nothing to do")
+    elif not execute:
+        say("nothing is changed: --execute does it")
+
+
+def delete_offsets(
+    name: Group,
+    topic: Topics = None,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Make a group forget its offsets of topics that no member is subscribed to; there is no way back."""
+    if not topic:
+        raise CommandError("give the topics with --topic")
+    scope = parse_topics(topic, "--topic")
+
+    async def main() -> None:
+        from client.admin import Admin
+        from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
+
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            try:
+                await admin.describe_group(name)
+                committed = await admin.list_group_offsets(name)
+                doomed = []
+                for one, numbers in scope.items():
+                    mine = [
+                        part for part in committed if part.topic == one and part.partition in (numbers or [part[1]])
+                    ]
+                    if not mine:
+                        raise CommandError(f"group {name} has committed nothing for {_label(one, numbers)}")
+                    doomed += mine
+                outcomes = await admin.delete_group_offsets(name, doomed)
+            except GroupNotEmptyError:
+                raise CommandError(f"group {name} has members: stop them first") from None
+            except KafkaError as refusal:
+                raise await unknown_group(admin, name, refusal) from None
+        for partition, error in outcomes.items():
+            if error is None:
+                print(f"{partition} deleted")
+        for partition, error in outcomes.items():
+            if isinstance(error, GroupSubscribedToTopicError):
+                raise CommandError(f"group {name} has members that are subscribed to {partition.topic}")
+            if error is not None:
+                raise error
+
+    run(main())
+
+
+def _label(topic: str, numbers: list[int] | None) -> str:
+    return topic if numbers is None else f"{topic}:{','.join(map(str, numbers))}"
+
+
+def import_zookeeper(
+    names: Annotated[list[str] | None, typer.Argument(help="Groups; none: all.", metavar="[GROUP...]")] = None,
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also where the group has committed to the cluster already.")
+    ] = False,
+    execute: Execute = False,
+    export: Export = False,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Take over the offsets that groups have in ZooKeeper. Without --execute it shows what it would do.
+
+    They are taken as they are. What the group has committed to the cluster since stays, unless --overwrite is said.
+    """
+    if export and as_json:
+        raise CommandError("--export and --json are two ways to print the plan: give one")
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.offset_plan import OffsetPlan, exists
+        from ottla.zookeeper_offsets import read_zookeeper_offsets
+
+        async with opened(zookeeper) as registry:
+            found = await read_zookeeper_offsets(registry, names or ())
+        plan = OffsetPlan()
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            await plan.require_inactive(admin, list(found))
+            known = await admin.describe_topics()
+            for group, offsets in found.items():
+                committed = await admin.list_group_offsets(group)
+                wanted = {}
+                for partition, offset in offsets.items():
+                    if not exists(known, partition):
+                        plan.notes.append(f"{group}: {partition} is not in the cluster, left out")
+                    elif partition in committed and not overwrite:
+                        current = committed[partition].offset
+                        plan.notes.append(f"{group}: {partition} has {current} committed already, left as it is")
+                    else:
+                        wanted[partition] = offset
+                plan.add(group, committed, wanted)
+            if execute:
+                await plan.carry_out(admin)
+        _print_plan(plan, as_json=as_json, export=export, with_group=True)
+        _say_outcome(plan, execute=execute)
+
+    run(main())

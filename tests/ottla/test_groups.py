@@ -1,0 +1,340 @@
+"""`ottla groups` with groups that other people's consumers are in."""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import time
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Consumer, TopicPartition
+
+from client.admin import Admin
+from client.producer import Producer
+from support.broker import DEADLINE_S, until
+
+numbers = itertools.count(1)
+
+
+async def make_topic(broker, name):
+    """A topic of three partitions with four records in each."""
+    async with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        await admin.create_topic(name, 3)
+    async with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for partition in range(3):
+            for number in range(4):
+                await producer.send(name, b"%d" % number, partition=partition)
+
+
+@pytest.fixture(scope="module")
+def topic(broker):
+    """One that all tests read; each has a group of its own."""
+    asyncio.run(make_topic(broker, "grouped"))
+    return "grouped"
+
+
+@pytest.fixture
+def group():
+    return f"group{next(numbers)}"
+
+
+def commit(broker, group, offsets):
+    """Commit as a consumer that is in no group does."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    partitions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
+    consumer.commit(offsets=partitions, asynchronous=False)
+    consumer.close()
+
+
+@contextlib.contextmanager
+def confluent_member(broker, group, topic, **settings):
+    """A member of a group that is alone in it and owns all of a topic."""
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+        | {"enable.auto.commit": False, "client.id": "some client"}
+        | {name.replace("_", "."): value for name, value in settings.items()}
+    )
+    try:
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + DEADLINE_S
+        while len(consumer.assignment()) < 3:
+            assert time.monotonic() < deadline
+            consumer.poll(0.05)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@contextlib.contextmanager
+def aiokafka_member(broker, group, topic):
+    """The same with aiokafka, in a thread of its own."""
+    ready, done = threading.Event(), None
+    loop = asyncio.new_event_loop()
+
+    async def live():
+        nonlocal done
+        done = asyncio.Event()
+        async with AIOKafkaConsumer(topic, bootstrap_servers=broker.bootstrap, group_id=group) as consumer:
+            await until(lambda: len(consumer.assignment()) == 3, "an assignment")
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(live()))
+    thread.start()
+    try:
+        assert ready.wait(DEADLINE_S)
+        yield
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join()
+        loop.close()
+
+
+def offsets(on, group):
+    """What a group has committed, by (topic, partition)."""
+    (found,) = on("groups", "describe", group, "--json").json
+    return {(row["topic"], row["partition"]): row["committed_offset"] for row in found["partitions"]}
+
+
+# -- list and describe -------------------------------------------------------------------------------------------------
+
+
+def test_a_group_with_a_member(on, broker, topic, group):
+    with confluent_member(broker, group, topic, group_instance_id="static 1") as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 1, 3)], asynchronous=False)
+        (found,) = on("groups", "describe", group, "--json").json
+        assert (found["group"], found["state"], found["type"]) == (group, "Stable", "classic")
+        assert (found["protocol_type"], found["assignor"], found["coordinator"]) == ("consumer", "range", 0)
+        (member,) = found["members"]
+        assert member["assignment"] == {topic: [0, 1, 2]}
+        assert (member["client_id"], member["instance_id"]) == ("some client", "static 1")
+        assert "127.0.0.1" in member["host"]
+        keys = ("partition", "committed_offset", "log_end_offset", "lag")
+        assert [tuple(row[key] for key in keys) for row in found["partitions"]] == [
+            (0, None, 4, None),
+            (1, 3, 4, 1),
+            (2, None, 4, None),
+        ]
+        assert {row["member_id"] for row in found["partitions"]} == {member["member_id"]}
+        text = on("groups", "describe", group).out
+        assert f"{group}  Stable, classic, assignor range, 1 member, coordinator 0\n" in text
+        assert f"{topic}:0-2" in text
+        listed = {entry["group"]: entry for entry in on("groups", "list", "--json").json}
+        assert listed[group]["state"] == "Stable"
+        assert listed[group]["protocol_type"] == "consumer"
+
+
+def test_aiokafka_and_the_filters(on, broker, topic, group):
+    commit(broker, f"{group}.empty", [(topic, 0, 1)])
+    with aiokafka_member(broker, group, topic):
+        (found,) = on("groups", "describe", group, "--json").json
+        assert found["members"][0]["assignment"] == {topic: [0, 1, 2]}
+        assert found["members"][0]["client_id"].startswith("aiokafka")
+
+        def names(*words):
+            return [entry["group"] for entry in on("groups", "list", "--json", *words).json]
+
+        assert group in names("--state", "stable")
+        assert f"{group}.empty" not in names("--state", "stable")
+        assert names("--state", "EMPTY").count(f"{group}.empty") == 1
+        assert {group, f"{group}.empty"} <= set(names("-s", "Empty", "-s", "Stable", "--type", "Classic"))
+        assert group not in names("--type", "consumer")
+    assert f"{group}.empty  classic  Empty" in on("groups", "list").out
+
+
+def test_lag_without_members(on, broker, topic, group):
+    commit(broker, group, [(topic, 0, 1), (topic, 2, 4)])
+    (found,) = on("groups", "describe", group, "--json").json
+    assert [row["lag"] for row in found["partitions"]] == [3, 0]
+    assert (found["state"], found["members"]) == ("Empty", [])
+    lines = on("groups", "describe", group).out.splitlines()
+    assert lines[0] == f"{group}  Empty, classic, 0 members, coordinator 0"
+    assert lines[-1].split() == [topic, "2", "4", "4", "0", "-"]
+
+
+def test_describe_all(on, broker, topic, group):
+    commit(broker, group, [(topic, 0, 1)])
+    commit(broker, f"{group}.second", [(topic, 1, 1)])
+    found = [entry["group"] for entry in on("groups", "describe", "--json").json]
+    assert {group, f"{group}.second"} <= set(found)
+    assert found == sorted(found)
+
+
+# -- reset -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--to-earliest",), 0),
+        (("--to-latest",), 4),
+        (("--to-current",), 2),
+        (("--to-offset", 3), 3),
+        (("--to-offset", 99), 4),
+        (("--shift-by", 1), 3),
+        (("--shift-by", -1), 1),
+        (("--shift-by", -9), 0),
+        (("--to-timestamp", "2000-01-01T00:00"), 0),
+        (("--to-timestamp", "9999999999999"), 4),
+    ],
+)
+def test_reset(on, broker, topic, group, words, expected):
+    commit(broker, group, [(topic, 0, 2), (topic, 1, 2)])
+    dry = on("groups", "reset-offsets", group, "--topic", f"{topic}:0", *words, "--json")
+    assert dry.json == [
+        {"group": group, "topic": topic, "partition": 0, "current_offset": 2, "new_offset": expected}
+    ]  # fmt: skip
+    assert "nothing is changed: --execute does it" in dry.err
+    assert offsets(on, group) == {(topic, 0): 2, (topic, 1): 2}
+    done = on("groups", "reset-offsets", group, "--topic", f"{topic}:0", *words, "--execute")
+    assert "--execute" not in done.err
+    assert offsets(on, group) == {(topic, 0): expected, (topic, 1): 2}
+    if 99 in words:
+        assert f"{topic}-0: 99 is after the end of the log, which is 4" in done.err
+
+
+def test_reset_within_the_times_of_the_log(on, broker, topic, group):
+    topic = f"{topic}.late"
+    asyncio.run(make_topic(broker, topic))
+    on("produce", topic, "--partition", 0, "--timestamp", 5_000_000_000_000, "--quiet", stdin=b"late\n")
+    scope = ("--topic", topic, "--to-timestamp", 4_999_999_999_999, "--json")
+    dry = on("groups", "reset-offsets", group, *scope)
+    assert [row["new_offset"] for row in dry.json] == [4, 4, 4]
+    assert f"{topic}-0" not in dry.err
+    assert f"{topic}-1: no record is as late" in dry.err
+
+
+def test_reset_makes_a_group_and_all_topics_are_those_committed(on, topic, group):
+    dry = on("groups", "reset-offsets", group, "-t", topic, "--to-latest")
+    assert f"group {group} did not exist" in dry.err
+    assert on("groups", "describe", group, code=1).err.startswith(f"ottla: unknown group {group}")
+    on("groups", "reset-offsets", group, "-t", f"{topic}:0", "-t", f"{topic}:2", "--to-latest", "--execute")
+    assert offsets(on, group) == {(topic, 0): 4, (topic, 2): 4}
+    on("groups", "reset-offsets", group, "--all-topics", "--to-earliest", "--execute")
+    assert offsets(on, group) == {(topic, 0): 0, (topic, 2): 0}
+
+
+def test_export_and_from_file(on, broker, topic, group, tmp_path):
+    second = f'{group},"second"'
+    commit(broker, group, [(topic, 0, 1), (topic, 1, 2)])
+    commit(broker, second, [(topic, 2, 3)])
+    one, both = tmp_path / "one.csv", tmp_path / "both.csv"
+    one.write_bytes(on("groups", "reset-offsets", group, "--all-topics", "--to-current", "--export").raw)
+    both.write_bytes(on("groups", "reset-offsets", group, second, "--all-topics", "--to-current", "--export").raw)
+    assert one.read_text() == f"{topic},0,1\n{topic},1,2\n"
+    assert both.read_text().splitlines()[2] == f'"{group},""second""",{topic},2,3'
+    on("groups", "reset-offsets", group, second, "--all-topics", "--to-latest", "--execute")
+    on("groups", "reset-offsets", group, "--from-file", one)
+    assert offsets(on, group) == {(topic, 0): 4, (topic, 1): 4}
+    on("groups", "reset-offsets", group, "--from-file", one, "--execute")
+    assert offsets(on, group) == {(topic, 0): 1, (topic, 1): 2}
+    assert offsets(on, second) == {(topic, 2): 4}
+    on("groups", "reset-offsets", second, "--from-file", both, "--execute")
+    assert offsets(on, second) == {(topic, 2): 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "clue"),
+    [
+        ("{topic},0,1\n{topic},1\n", "line 2: '{topic},1' is not topic,partition,offset or group"),
+        ("{topic},0,1\n\n{group},{topic},0,1\n", "line 3: "),
+        ("topic,partition,offset\n", "line 1: partition 'partition' is no number"),
+        ("{topic},0,-1\n", "line 1: offset '-1' is no number from 0 to 9223372036854775807"),
+        ("{topic},0,9223372036854775808\n", "line 1: offset"),
+        ("{topic},2147483648,0\n", "line 1: partition"),
+        (",0,1\n", "line 1: the topic is empty"),
+        ("{topic},0,1\n{topic},0,2\n", "line 2: {topic}-0 stands in line 1 already"),
+        ('{topic},0,1\n"{topic},0,2\n', "line 2: "),
+        ("{topic},0,1\n{topic}x,0,2\n", "line 2: unknown topic {topic}x (did you mean {topic}"),
+        ("{topic},7,1\n", "line 1: topic {topic} has partitions 0 to 2, not 7"),
+        ("{group}x,{topic},0,1\n", "has nothing of group {group} (did you mean {group}x?)"),
+        ("\n", "has no offsets in it"),
+        ("\xff", "is no UTF-8 at byte 0"),
+    ],
+)
+def test_bad_files(on, topic, group, tmp_path, content, clue):
+    path = tmp_path / "plan.csv"
+    path.write_bytes(content.format(topic=topic, group=group).encode("latin-1"))
+    found = on("groups", "reset-offsets", group, "--from-file", path, "--execute", code=1).err.splitlines()[-1]
+    assert str(path) in found
+    assert clue.format(topic=topic, group=group) in found
+    assert "unknown group" in on("groups", "describe", group, code=1).err
+
+
+def test_an_active_group_keeps_its_offsets(on, broker, topic, group, tmp_path):
+    plan = tmp_path / "plan.csv"
+    plan.write_text(f"{topic},0,0\n")
+    other = f"{group}.other"
+    with confluent_member(broker, group, topic) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+        for words in (("--all-topics", "--to-earliest"), ("--from-file", plan)):
+            found = on("groups", "reset-offsets", group, *words, "--execute", code=1).err
+            assert found == (
+                f"ottla: group {group} is Stable with 1 member: its offsets can be changed only while it has none\n"
+            )
+        on("groups", "reset-offsets", other, group, "-t", topic, "--to-latest", "--execute", code=1)
+        assert "unknown" in on("groups", "describe", other, code=1).err  # nothing is done where not all can be
+        assert f"group {group} has members: stop them first" in on("groups", "delete", group, code=1).err
+        found = on("groups", "delete-offsets", group, "--topic", topic, code=1).err
+        assert f"group {group} has members that are subscribed to {topic}" in found
+        assert offsets(on, group)[topic, 0] == 2
+
+
+# -- delete ------------------------------------------------------------------------------------------------------------
+
+
+def test_delete(on, broker, topic, group):
+    commit(broker, group, [(topic, 0, 1)])
+    commit(broker, f"{group}.second", [(topic, 0, 1)])
+    missing = on("groups", "delete", group, f"{group}.third", code=1)
+    assert missing.out == f"{group} deleted\n"
+    assert f"ottla: unknown group {group}.third (did you mean" in missing.err
+    assert f"{group}.second" in on("groups", "list").out
+    assert f"unknown group {group}" in on("groups", "describe", group, code=1).err
+
+
+def test_delete_offsets(on, broker, topic, group):
+    commit(broker, group, [(topic, 0, 1), (topic, 1, 2), (topic, 2, 3)])
+    assert (
+        on("groups", "delete-offsets", group, "--topic", f"{topic}:0,2").out
+        == f"{topic}-0 deleted\n{topic}-2 deleted\n"
+    )
+    assert offsets(on, group) == {(topic, 1): 2}
+    found = on("groups", "delete-offsets", group, "--topic", f"{topic}:0", code=1).err
+    assert f"group {group} has committed nothing for {topic}:0" in found
+    on("groups", "delete-offsets", group, "--topic", topic)
+    assert "unknown group" in on("groups", "delete-offsets", group, "--topic", topic, code=1).err
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def test_errors(on, broker, topic, group, monkeypatch):
+    commit(broker, group, [(topic, 0, 1)])
+    reset = ("reset-offsets", group)
+    scope = ("--topic", topic)
+    for words, clue in [
+        (("list", "--state", "dozing"), "--state 'dozing' is none of Stable, Empty"),
+        (("list", "--type", "share"), "--type 'share' is none of classic, consumer"),
+        (("describe", f"{group}1"), f"unknown group {group}1 (did you mean {group}"),
+        ((*reset, *scope), "give one of --to-earliest, --to-latest"),
+        ((*reset, *scope, "--to-latest", "--shift-by", 1), "give one of --to-earliest, --to-latest"),
+        ((*reset, "--to-latest"), "give one of --topic and --all-topics"),
+        ((*reset, *scope, "--all-topics", "--to-latest"), "give one of --topic and --all-topics"),
+        ((*reset, *scope, "--from-file", "x"), "give one of --topic and --all-topics"),
+        ((*reset, *scope, "--to-latest", "--json", "--export"), "--export and --json"),
+        ((*reset, *scope, "--to-timestamp", "noon"), "--to-timestamp 'noon' is neither"),
+        ((*reset, "--topic", f"{topic}x", "--to-latest"), f"unknown topic {topic}x (did you mean {topic}"),
+        ((*reset, "--topic", f"{topic}:3", "--to-latest"), f"topic {topic} has partitions 0 to 2, not 3"),
+        ((*reset, "--topic", f"{topic}:", "--to-latest"), f"--topic '{topic}:' is no topic"),
+        ((*reset, "--topic", f"{topic}:1", "--shift-by", 1), f"has committed nothing for {topic}-1"),
+        ((*reset, "--from-file", "no/such.csv"), "no/such.csv: No such file"),
+        (("delete", ""), "unknown group"),
+        (("delete-offsets", group), "--topic"),
+    ]:
+        assert clue in on("groups", *words, code=1).err.splitlines()[-1]
+    assert offsets(on, group) == {(topic, 0): 1}
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    for words in (("list",), ("describe", group), ("delete", group), (*reset, *scope, "--to-latest")):
+        assert "no broker answers at 127.0.0.1:1" in on("groups", *words, code=1).err
