@@ -5,6 +5,7 @@ What is added is the group's partition of `__consumer_offsets`, like any other p
 
 from __future__ import annotations
 
+from broker.coordinator.transaction import code_for
 from broker.errors import RequestError
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
@@ -14,7 +15,6 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FIRST_VERSION_WITH_FENCED = 2
-"""Older producers know INVALID_PRODUCER_EPOCH only."""
 
 
 class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse]):
@@ -36,10 +36,7 @@ class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResp
                 request.transactional_id, request.producer_id, request.producer_epoch, [partition]
             )
         except RequestError as error:
-            code = error.code
-            if code is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            return self.failed(request, code)
+            return self.failed(request, code_for(error, context.api_version, FIRST_VERSION_WITH_FENCED))
         return AddOffsetsToTxnResponse()
 
     def failed(self, request: AddOffsetsToTxnRequest, code: ErrorCode) -> AddOffsetsToTxnResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.coordinator.transaction import TopicPartition
+from broker.coordinator.transaction import TopicPartition, code_for
 from broker.errors import RequestError, unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
@@ -25,7 +25,6 @@ from protocol.messages.add_partitions_to_txn import (
 )
 
 FIRST_VERSION_WITH_FENCED = 2
-"""Older producers know INVALID_PRODUCER_EPOCH only."""
 FIRST_VERSION_OF_BROKERS = 4
 
 Codes = Mapping[TopicPartition, ErrorCode]
@@ -68,10 +67,7 @@ class AddPartitionsToTxnHandler(Handler[AddPartitionsToTxnRequest, AddPartitions
                 return coordinator.verify(*producer, partitions)
             await coordinator.add_partitions(*producer, partitions)
         except RequestError as error:
-            code = error.code
-            if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            return dict.fromkeys(partitions, code)
+            return dict.fromkeys(partitions, code_for(error, version, FIRST_VERSION_WITH_FENCED))
         except Exception as error:
             return dict.fromkeys(partitions, unexpected_code(error, "AddPartitionsToTxn"))
         return dict.fromkeys(partitions, ErrorCode.NONE)

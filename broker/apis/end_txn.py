@@ -5,6 +5,7 @@ Answered when the decision is committed to `__transaction_state`; the markers fo
 
 from __future__ import annotations
 
+from broker.coordinator.transaction import code_for
 from broker.errors import RequestError
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
@@ -13,7 +14,6 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FIRST_VERSION_WITH_FENCED = 2
-"""Older producers know INVALID_PRODUCER_EPOCH only."""
 
 
 class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
@@ -32,10 +32,7 @@ class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
                 request.transactional_id, request.producer_id, request.producer_epoch, request.committed
             )
         except RequestError as error:
-            code = error.code
-            if code is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            return self.failed(request, code)
+            return self.failed(request, code_for(error, context.api_version, FIRST_VERSION_WITH_FENCED))
         return EndTxnResponse()
 
     def failed(self, request: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:

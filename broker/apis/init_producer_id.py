@@ -6,7 +6,7 @@ transactional id its coordinator decides; without one, every request gets a new 
 
 from __future__ import annotations
 
-from broker.coordinator.transaction import ProducerIdAndEpoch
+from broker.coordinator.transaction import ProducerIdAndEpoch, code_for
 from broker.errors import RequestError
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
@@ -15,7 +15,6 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 FIRST_VERSION_WITH_FENCED = 4
-"""Older producers know INVALID_PRODUCER_EPOCH only."""
 NONE = -1
 
 
@@ -42,10 +41,7 @@ class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdRespons
                 request.transactional_id, request.transaction_timeout_ms, expected
             )
         except RequestError as error:
-            code = error.code
-            if code is ErrorCode.PRODUCER_FENCED and context.api_version < FIRST_VERSION_WITH_FENCED:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            return self.failed(request, code)
+            return self.failed(request, code_for(error, context.api_version, FIRST_VERSION_WITH_FENCED))
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
     def failed(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:

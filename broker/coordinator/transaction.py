@@ -31,6 +31,13 @@ LAST_EPOCH = 32767
 """Never given to a producer: whoever holds the epoch before it can still be fenced."""
 
 
+def code_for(error: RequestError, version: int, first_version_with_fenced: int) -> ErrorCode:
+    """The code for a producer: older ones know INVALID_PRODUCER_EPOCH only, where newer ones hear PRODUCER_FENCED."""
+    if error.code is ErrorCode.PRODUCER_FENCED and version < first_version_with_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error.code
+
+
 class TransactionState(IntEnum):
     """As numbered in `__transaction_state`."""
 
