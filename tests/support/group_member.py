@@ -95,7 +95,8 @@ def kafka_python(servers: str, group: str, topic: str, assignor: str, session_ms
     )
     assignment = Assignment()
     while not stopping:
-        polled = consumer.poll(100, max_records=100)
+        # kafka-python 3.0 forgets a rebalance in whose middle poll's time is up: it is given enough.
+        polled = consumer.poll(3000, max_records=100)
         assignment.tell(one.partition for one in consumer.assignment())
         for partition, messages in polled.items():
             for message in messages:
