@@ -91,8 +91,10 @@ def prepare(log: Log, offset: int) -> Flush | None:
         for number, segment in enumerate(segments):
             is_active = number + 1 == len(segments)
             following = log.log_end_offset + 1 if is_active else segments[number + 1].base_offset
-            if following <= start or (segment.base_offset >= offset and not (is_active and offset >= following - 1)):
-                continue  # an active segment that a truncation has emptied counts
+            # One that ends at the recovery point may have been rolled since: its time index got an entry. And an active
+            # segment that a truncation has emptied counts.
+            if following < start or (segment.base_offset >= offset and not (is_active and offset >= following - 1)):
+                continue
             files += segment.files_to_sync()
     except OSError as error:
         raise log.fs.failed(log.directory, error) from error

@@ -51,12 +51,13 @@ class Recovery:
         first = None if clean_shutdown else self._first_suspect(recovery_point or 0)
         for number in self._damaged_below(first):
             self._recover(number)
-            for file in self.segments[number].files_to_sync():  # no flush will: it lies below the recovery point
-                log.fs.fsync(file.fd)
+            self._sync(number)  # no flush will: it lies below the recovery point
         if first is not None:
             trusted = max(recovery_point or 0, self.segments[0].base_offset)
             self._snapshots = log.producers.remove_snapshots_above(trusted)
             self._recover_from(first, may_have_gaps=recovery_point is None or log.config.compacts)
+            if self._end_offset <= (recovery_point or 0):
+                self._sync(len(self.segments) - 1)  # the next start will not look at it when it has been rolled
         if self._recovered:
             log.name_changes += 1
             end_offset = self.segments[-1].next_offset() if first is None else self._end_offset
@@ -134,9 +135,12 @@ class Recovery:
         if rest:
             logger.warning("%s: %d segments behind %s are removed", log.directory, len(rest), reason)
             log_change.remove_segments(log, tuple(rest[::-1]))
-        for file in self.segments[-1].files_to_sync():
-            log.fs.fsync(file.fd)
+        self._sync(number)
         log.fs.sync_directory(str(log.directory))
+
+    def _sync(self, number: int) -> None:
+        for file in self.segments[number].files_to_sync():
+            self._log.fs.fsync(file.fd)
 
 
 def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> ProducerState:

@@ -101,7 +101,21 @@ def test_a_roll_syncs_what_is_below_and_the_names(tmp_path, fs):
     assert fs.take(tmp_path) == sorted([*files(0), "t-0", f"t-0/{2:020d}.snapshot"])
     assert log.recovery_point == 2
     log.flush()
+    assert fs.take(tmp_path) == files(0) + files(2)
+    log.append_as_leader(batch("d"), 0)
+    log.flush()
     assert fs.take(tmp_path) == files(2)
+
+
+def test_a_roll_adds_to_indexes_that_are_synced(tmp_path, fs):
+    log = open_log(tmp_path / "t-0", fs=fs)
+    for number in range(2):
+        log.append_as_leader(batch("a", timestamp=BASE_TIME_MS + number), 0)
+    log.flush()
+    fs.take(tmp_path)
+    log.roll()
+    log.flush()
+    assert f"t-0/{0:020d}.timeindex" in fs.take(tmp_path), "the entry of the largest timestamp"
 
 
 def test_a_first_aborted_transaction_makes_a_file(tmp_path, fs):

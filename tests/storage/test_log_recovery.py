@@ -1,5 +1,6 @@
 """Starts after a crash: torn tails, lost and wrong indexes, leftovers; and what is not read at all."""
 
+import contextlib
 import random
 import shutil
 import struct
@@ -9,8 +10,9 @@ import pytest
 from storage.errors import CorruptFileError, InconsistentTopicIdError, InvalidLogDirectoryNameError
 from storage.file_system import FileSystem
 from storage.log_loader import parse_directory_name
-from support.log_dirs import BASE_TIME_MS, batch, copy_directory, open_log, read_records
+from support.log_dirs import BASE_TIME_MS, batch, copy_directory, iter_whole, open_log, read_records
 
+TINY = {"segment_bytes": 200, "index_interval_bytes": 50}
 SMALL = {"segment_bytes": 600, "index_interval_bytes": 100}
 
 
@@ -323,3 +325,153 @@ def test_names_of_directories(name, expected):
             parse_directory_name(name)
     else:
         assert parse_directory_name(name) == expected
+
+
+class TestWhatAPowerCutLeaves:
+    """Parts of a log that do not belong together. (tests/storage/test_power_cut.py makes them by chance.)"""
+
+    @pytest.fixture
+    def directory(self, tmp_path):
+        log = open_log(tmp_path / "t-0", **TINY)
+        for number in range(10):
+            log.append_as_leader(batch(f"value {number}", producer=(7, 0, number)), 3)
+        log.flush()
+        log.release()
+        return log.directory
+
+    def reopen(self, directory, **options):
+        return open_log(directory, **{**TINY, "clean": False, "now_ms": BASE_TIME_MS, **options})
+
+    def lose_the_end(self, directory, number):
+        """The last batch of segment `number` never reached the disk. Returns its offset."""
+        file = sorted(directory.glob("*.log"))[number]
+        data = file.read_bytes()
+        end = len(data) - len(batch("value 0", producer=(7, 0, 0)))
+        file.write_bytes(data[:end])
+        return int(sorted(directory.glob("*.log"))[number + 1].stem) - 1
+
+    def test_what_follows_a_lost_end_goes(self, directory):
+        lost = self.lose_the_end(directory, 2)
+        log = self.reopen(directory, recovery_point=0)
+        assert log.log_end_offset == lost
+        assert values(log) == [f"value {number}" for number in range(lost)]
+        assert log.producers.producers[7].last_sequence == lost - 1
+
+    @pytest.mark.parametrize(
+        ("recovery_point", "policy"),
+        [(None, "delete"), (0, "compact"), (0, "compact,delete"), (8, "delete")],
+        ids=["nothing is known", "compacted", "compacted and deleted", "below the recovery point"],
+    )
+    def test_a_gap_that_may_be_compactions_work_stays(self, directory, recovery_point, policy):
+        lost = self.lose_the_end(directory, 1)
+        log = self.reopen(directory, recovery_point=recovery_point, cleanup_policy=policy)
+        assert log.log_end_offset == 10
+        assert values(log) == [f"value {number}" for number in range(10) if number != lost]
+
+    def test_segments_of_before_a_truncation_go(self, directory):
+        """They came back, and the one before them holds what was appended after it."""
+        bases = sorted(int(file.stem) for file in directory.glob("*.log"))
+        first = directory / f"{bases[0]:020d}.log"
+        data = b"".join(bytes(batch(f"new {n}", base_offset=n, leader_epoch=4)) for n in range(bases[1] + 1))
+        first.write_bytes(data)
+        log = self.reopen(directory, recovery_point=0)
+        assert values(log) == [f"new {number}" for number in range(bases[1] + 1)]
+        assert [segment.base_offset for segment in log.segments] == [0]
+        assert log.leader_epochs.entries == [(4, 0)]
+
+    def test_snapshots_behind_the_recovery_point_are_made_anew(self, directory):
+        """One of them came back: it knows a producer whose records were lost."""
+        from storage.producer_snapshot import SnapshotEntry, encode_snapshot
+
+        stale = [SnapshotEntry(66, 0, 5, 5, 0, BASE_TIME_MS, -1, -1)]
+        snapshots = sorted(int(file.stem) for file in directory.glob("*.snapshot"))
+        for offset in snapshots:
+            (directory / f"{offset:020d}.snapshot").write_bytes(encode_snapshot(stale))
+        log = self.reopen(directory, recovery_point=0)
+        assert set(log.producers.producers) == {7}
+        log.release()
+        log = self.reopen(directory, recovery_point=snapshots[-1])
+        assert set(log.producers.producers) == {7}
+        assert snapshots[-2:] == log.producers.snapshots[-3:-1]
+
+    @pytest.mark.parametrize(
+        ("stored", "right"),
+        [
+            ("0\n2\n3 0\n5 4\n", [(3, 0)]),
+            ("0\n1\n5 4\n", [(3, 0)]),
+            ("0\n1\n2 0\n", [(2, 0), (3, 4)]),
+            ("0\n2\n3 0\n9 1", [(3, 0)]),
+        ],
+        ids=["of records that are lost", "begins too late", "lacks an epoch", "cut within a number"],
+    )
+    def test_epochs_are_those_of_the_batches(self, directory, stored, right):
+        if right[0][0] == 2:
+            for file in directory.glob("*.log"):
+                data = bytearray(file.read_bytes())
+                for each in iter_whole(bytes(data)):
+                    if each.base_offset < 4:
+                        data[each.position + 15] = 2
+                file.write_bytes(data)
+        (directory / "leader-epoch-checkpoint").write_text(stored)
+        assert self.reopen(directory, recovery_point=0).leader_epochs.entries == right
+
+    def test_records_below_a_start_that_was_lost_have_their_epochs(self, directory):
+        """The log start moved on, its checkpoint never reached the disk, the epochs did."""
+        (directory / "leader-epoch-checkpoint").write_text("0\n1\n3 6\n")
+        assert self.reopen(directory, recovery_point=10).leader_epochs.entries == [(3, 0)]
+
+    @pytest.mark.parametrize("content", [b"version: 0\ntop", b"version: 0\ntopic_id: QUFB", b"\x00" * 43, b"vers"])
+    def test_a_torn_topic_id_is_none(self, directory, content):
+        (directory / "partition.metadata").write_bytes(content)
+        log = self.reopen(directory)
+        assert log.topic_id is None
+        log.release()
+        assert self.reopen(directory, topic_id=b"A" * 16).topic_id == b"A" * 16
+        assert self.reopen(directory).topic_id == b"A" * 16
+
+    def test_damage_below_the_recovery_point_is_told(self, directory):
+        """Nobody reads there, unless the snapshots are gone as well."""
+        for snapshot in directory.glob("*.snapshot"):
+            snapshot.unlink()
+        first = sorted(directory.glob("*.log"))[0]
+        first.write_bytes(bytes(first.stat().st_size))
+        with pytest.raises(CorruptFileError, match="t-0"):
+            self.reopen(directory, recovery_point=10)
+
+
+class TestSwaps:
+    """A start that finishes a swap is itself cut off anywhere, and begins anew."""
+
+    @pytest.mark.parametrize("done", range(14))
+    def test_again_and_again(self, directory, done):
+        bases = sorted(int(file.stem) for file in directory.glob("*.log"))
+        before = values(open_log(directory, **SMALL))
+        for group in (bases[:2], bases[2:4]):
+            merged = b"".join((directory / f"{base:020d}.log").read_bytes() for base in group)
+            (directory / f"{group[0]:020d}.log.swap").write_bytes(merged)
+            (directory / f"{group[0]:020d}.index.swap").write_bytes(b"")
+            (directory / f"{group[0]:020d}.timeindex.swap").write_bytes(b"")
+
+        class Stopping(FileSystem):
+            left = done
+
+            def _count(self):
+                self.left -= 1
+                if self.left < 0:
+                    raise RuntimeError("power")
+
+            def rename(self, source, target):
+                self._count()
+                super().rename(source, target)
+
+            def remove(self, path):
+                self._count()
+                return super().remove(path)
+
+        with contextlib.suppress(RuntimeError):
+            open_log(directory, fs=Stopping(), **SMALL)
+        fs = CountingFileSystem()
+        log = open_log(directory, fs=fs, **SMALL)
+        assert values(log) == before
+        assert [segment.base_offset for segment in log.segments] == [bases[0], bases[2], *bases[4:]]
+        assert not list(directory.glob("*.swap"))

@@ -17,6 +17,7 @@ from support.counts import count
 from support.cut_log import (
     Promises,
     appended,
+    as_it_is,
     check,
     check_compacted,
     deleted,
@@ -190,6 +191,11 @@ def run_workload(root, seed):
         work.append(sized, producer=5)
     work.checkpoint()
     work.remove_files()
+    work.flush(timed)
+    work.append(timed, producer=7, transactional=True)
+    work.flush(timed)
+    work.mark(timed, 7, commit=False)
+    work.flush(timed)
     cut = work.create("cut")
     for number in range(6):
         work.append(cut, producer=5)
@@ -274,6 +280,31 @@ class Restart:
         with closing(Restart(target, self.clock)) as again:
             again.check(promises, position, runner)
 
+    def go_on(self, seed, target, runner):
+        """The logs are written to as they came back, and the power goes a second time."""
+        rng = random.Random(repr(seed))
+        promises = {key: Promises(self.fs) for key in self.logs.logs if key[0] != "keyed"}
+        begin = self.fs.position
+        for key, story in promises.items():
+            story.now(as_it_is(self.logs.logs[key]))
+        for key, story in promises.items():
+            log = self.logs.logs[key]
+            for number in range(rng.randint(1, 6)):
+                data = batch("y" * rng.randint(20, 90), producer=(77, 0, number), timestamp=self.clock[0])
+                began = self.fs.position
+                log.append_as_leader(data, 20)
+                log.commit_all()
+                story.since(began, appended(data))
+                if rng.random() < 0.3:
+                    runner.run(self.logs.flush(log))
+                    story.now(synced(log.recovery_point))
+        position = rng.randint(begin, self.fs.position)
+        disk = Disk(self.fs)
+        disk.advance(position)
+        disk.write_out(seed, target)
+        with closing(Restart(target, self.clock)) as again:
+            again.check(promises, position, runner)
+
     def use(self, runner):
         """The logs can be appended to and stopped, and are what they were at the next start."""
         ends = {}
@@ -303,7 +334,9 @@ def cut_everywhere(work, seeds, step, tmp_path):
                         restart.check(work.promises, position, runner)
                         if (position + seed) % 4 == 0:
                             restart.cut_again((position, seed), target / "second", work.promises, position, runner)
-                        elif (position + seed) % 8 == 1:
+                        elif (position + seed) % 4 == 1:
+                            restart.go_on((position, seed), target / "second", runner)
+                        elif (position + seed) % 8 == 2:
                             restart.use(runner)
                 except Exception as error:
                     error.add_note(f"behind operation {position} ({journal[position - 1][0]}), seed {seed}: {target}")

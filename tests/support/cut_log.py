@@ -26,6 +26,7 @@ class Expected:
     start_at_most: int = 0
     must_exist: bool = False
     may_exist: bool = True
+    known_before: dict[int, SnapshotEntry] = field(default_factory=dict)  # producers of records that are gone
 
 
 Effect = Callable[[Expected], None]
@@ -58,6 +59,22 @@ class Promises:
 def appended(batch: bytes | bytearray) -> Effect:
     """The batch may be there from now on."""
     return lambda expected: expected.versions[-1].append(bytes(batch))
+
+
+def as_it_is(log: Log) -> Effect:
+    """The story goes on with a log as it came back: what it holds may be lost again, but for what was synced."""
+    version = raw_batches(log)
+    floor, start = log.recovery_point, log.log_start_offset
+    known = {entry.producer_id: entry.to_snapshot() for entry in log.producers.producers.values()}
+
+    def effect(expected: Expected) -> None:
+        expected.versions = [list(version)]
+        expected.floor = floor
+        expected.start_at_least = expected.start_at_most = start
+        expected.must_exist = floor > 0
+        expected.known_before = known
+
+    return effect
 
 
 def synced(offset: int) -> Effect:
@@ -277,11 +294,12 @@ def check_producers(log: Log, found: list[bytes], expected: Expected) -> None:
     least = _replay(log, [batch for batch in found if base_offset(batch) >= log.log_start_offset])
     version = next(each for each in reversed(expected.versions) if _is_slice(found, each))
     end = last_offset(found[-1]) + 1 if found else log.log_end_offset
-    most = _replay(log, [batch for batch in version if last_offset(batch) < end])
+    most = _replay(log, [batch for batch in version if last_offset(batch) < end], expected.known_before)
     known = {entry.producer_id: entry.to_snapshot() for entry in log.producers.producers.values()}
-    assert least.keys() <= known.keys() <= most.keys(), f"{least.keys()} <= {known.keys()} <= {most.keys()}"
+    assert least.keys() <= known.keys() <= most.keys(), f"{least} <= {known.keys()} <= {most}"
     for producer, entry in known.items():
-        assert entry in (least.get(producer), most[producer]), f"{entry}, not {most[producer]}"
+        right = least.get(producer), most[producer]
+        assert entry in right, f"{entry}, not {right}"
     aborted = [entry for segment in visible_segments(log) for entry in segment.txn_index.entries]
     missing = [entry for entry in _aborted(log, found) if entry not in aborted]
     # The first offset of a transaction, and the last stable offset, may lie in what was deleted.
@@ -290,8 +308,11 @@ def check_producers(log: Log, found: list[bytes], expected: Expected) -> None:
     assert len(markers) == len(aborted)
 
 
-def _replay(log: Log, batches: list[bytes]) -> dict[int, SnapshotEntry]:
+def _replay(
+    log: Log, batches: list[bytes], before: dict[int, SnapshotEntry] | None = None
+) -> dict[int, SnapshotEntry]:
     state = ProducerState(log.fs, str(log.directory))
+    state.restore(list((before or {}).values()))
     for batch in batches:
         state.replay(RecordBatch(memoryview(batch)))
     return {entry.producer_id: entry.to_snapshot() for entry in state.producers.values()}
