@@ -16,6 +16,7 @@ from ottla.commands import (
     perf,
     produce,
     topics,
+    transactions,
     verify_log,
     zk,
     zookeeper,
@@ -58,6 +59,7 @@ produce.register(app)
 consume.register(app)
 configs.register(app)
 groups.register(app)
+transactions.register(app)
 dump_log.register(app)
 verify_log.register(app)
 adopt_logs.register(app)

@@ -13,12 +13,12 @@ from client.offsets import EARLIEST, LATEST
 from client.topic_partition import TopicPartition
 from ottla.failure import CommandError, suggest
 from ottla.offset_file import OffsetRow
+from ottla.session import check_partition, has_partition
 
 if TYPE_CHECKING:
     from client.admin import Admin
     from client.admin_types import OffsetAndMetadata
     from client.errors import KafkaError
-    from client.metadata import TopicMetadata
 
 EMPTY = "Empty"
 
@@ -114,7 +114,7 @@ async def plan_reset(
     committed = await admin.list_group_offsets(group)
     known = await admin.describe_topics()
     if scope is None:
-        partitions = [partition for partition in committed if exists(known, partition)]
+        partitions = [partition for partition in committed if has_partition(known, partition)]
         gone = sorted({partition.topic for partition in committed.keys() - set(partitions)})
         plan.notes += [f"{topic}: not there any more, left out" for topic in gone]
     else:
@@ -159,20 +159,6 @@ async def plan_rows(
             others = sorted({row.group for row in rows if row.group is not None})
             raise CommandError(f"{path} has nothing of group {group}{suggest(group, others)}")
         plan.add(group, await admin.list_group_offsets(group), await plan.within_log(admin, wanted))
-
-
-def exists(known: "Mapping[str, TopicMetadata]", partition: TopicPartition) -> bool:
-    """Whether the cluster has a partition."""
-    return partition.topic in known and partition.partition in known[partition.topic].partitions
-
-
-def check_partition(known: "Mapping[str, TopicMetadata]", partition: TopicPartition, where: str = "") -> None:
-    """Raise CommandError, with `where` in front, for a partition that does not exist."""
-    if partition.topic not in known:
-        raise CommandError(f"{where}unknown topic {partition.topic}{suggest(partition.topic, list(known))}")
-    if not exists(known, partition):
-        last = max(known[partition.topic].partitions)
-        raise CommandError(f"{where}topic {partition.topic} has partitions 0 to {last}, not {partition.partition}")
 
 
 def _refusal(group: str, error: "KafkaError") -> Exception:

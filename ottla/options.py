@@ -54,6 +54,17 @@ def parse_assignment(text: str | None, option: str = "--replica-assignment") -> 
         ) from None
 
 
+def parse_names(texts: Sequence[str], known: Sequence[str], option: str) -> list[str]:
+    """Names as Kafka writes them, of names in any case. Raises CommandError for another one."""
+    by_lower = {name.lower(): name for name in known}
+    found = []
+    for text in texts:
+        if text.lower() not in by_lower:
+            raise CommandError(f"{option} {text!r} is none of {', '.join(known)}")
+        found.append(by_lower[text.lower()])
+    return found
+
+
 def parse_topics(texts: Sequence[str], option: str) -> dict[str, list[int] | None]:
     """Topics of "orders" (None: all its partitions) and "orders:0,2". Raises CommandError."""
     found: dict[str, list[int] | None] = {}

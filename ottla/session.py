@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.failure import CommandError, suggest
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from client.errors import KafkaError
     from client.metadata import TopicMetadata
     from client.reader import Reader
+    from client.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
@@ -35,6 +36,20 @@ async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[
         if name not in topics:
             raise CommandError(f"unknown topic {name}{suggest(name, list(topics))}")
     return {name: topics[name] for name in names}
+
+
+def has_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition") -> bool:
+    """Whether the cluster has a partition."""
+    return partition.topic in known and partition.partition in known[partition.topic].partitions
+
+
+def check_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition", where: str = "") -> None:
+    """Raise CommandError, with `where` in front, for a partition that does not exist."""
+    if partition.topic not in known:
+        raise CommandError(f"{where}unknown topic {partition.topic}{suggest(partition.topic, list(known))}")
+    if not has_partition(known, partition):
+        last = max(known[partition.topic].partitions)
+        raise CommandError(f"{where}topic {partition.topic} has partitions 0 to {last}, not {partition.partition}")
 
 
 async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Exception:

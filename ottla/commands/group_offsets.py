@@ -12,7 +12,7 @@ from ottla.failure import CommandError
 from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics
 from ottla.output import print_json, print_table
 from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
-from ottla.session import run, say, unknown_group
+from ottla.session import has_partition, run, say, unknown_group
 
 if TYPE_CHECKING:
     from ottla.offset_plan import OffsetPlan
@@ -200,7 +200,7 @@ def import_zookeeper(
 
     async def main() -> None:
         from client.admin import Admin
-        from ottla.offset_plan import OffsetPlan, exists
+        from ottla.offset_plan import OffsetPlan
         from ottla.zookeeper_offsets import read_zookeeper_offsets
 
         async with opened(zookeeper) as registry:
@@ -213,7 +213,7 @@ def import_zookeeper(
                 committed = await admin.list_group_offsets(group)
                 wanted = {}
                 for partition, offset in offsets.items():
-                    if not exists(known, partition):
+                    if not has_partition(known, partition):
                         plan.notes.append(f"{group}: {partition} is not in the cluster, left out")
                     elif partition in committed and not overwrite:
                         current = committed[partition].offset

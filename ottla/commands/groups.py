@@ -2,14 +2,13 @@
 group_offsets.
 """
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla.commands import group_offsets
 from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
 from ottla.output import print_json, print_table
 from ottla.session import run, unknown_group
 
@@ -43,8 +42,8 @@ def list_groups(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """List the groups of the cluster."""
-    states = _named(state, STATES, "--state")
-    types = _named(type_, TYPES, "--type")
+    states = parse_names(state or (), STATES, "--state")
+    types = parse_names(type_ or (), TYPES, "--type")
 
     async def main() -> None:
         from client.admin import Admin
@@ -59,17 +58,6 @@ def list_groups(
         print_table(("group", "type", "state", "protocol type"), rows)
 
     run(main())
-
-
-def _named(texts: Collection[str] | None, known: tuple[str, ...], option: str) -> list[str]:
-    """Names as Kafka writes them, of names in any case. Raises CommandError for another one."""
-    by_lower = {name.lower(): name for name in known}
-    found = []
-    for text in texts or ():
-        if text.lower() not in by_lower:
-            raise CommandError(f"{option} {text!r} is none of {', '.join(known)}")
-        found.append(by_lower[text.lower()])
-    return found
 
 
 @groups.command(epilog="Example:  ottla groups describe billing")

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from client.admin import Admin
 from client.producer import Producer
 from support.broker import DEADLINE_S, until
+from support.zookeeper import new_chroot, shared_zookeeper
 
 numbers = itertools.count(1)
 
@@ -338,3 +339,111 @@ def test_errors(on, broker, topic, group, monkeypatch):
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", "127.0.0.1:1")
     for words in (("list",), ("describe", group), ("delete", group), (*reset, *scope, "--to-latest")):
         assert "no broker answers at 127.0.0.1:1" in on("groups", *words, code=1).err
+
+
+# -- from ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def zookeeper(ottla, monkeypatch):
+    """A chroot in which offsets can be put: `put(group, topic, partition, text)`."""
+    monkeypatch.setenv("OTTLA_ZOOKEEPER", f"{shared_zookeeper().connect}{new_chroot()}")
+
+    def put(group, topic, partition, text):
+        path = f"/consumers/{group}/offsets/{topic}/{partition}"
+        ottla("zk", "create", "--write", "--parents", "--raw", "--", path, text)
+
+    return put
+
+
+def test_import_from_zookeeper(on, broker, topic, group, zookeeper):
+    second = f"{group}.second"
+    zookeeper(group, topic, 0, "3")
+    zookeeper(group, topic, 2, "1")
+    zookeeper(group, "gone", 0, "7")
+    zookeeper(group, topic, 9, "7")
+    zookeeper(second, topic, 1, "2")
+    commit(broker, group, [(topic, 2, 4)])
+    dry = on("groups", "import-zookeeper", "--json")
+    plan = [
+        {"group": group, "topic": topic, "partition": 0, "current_offset": None, "new_offset": 3},
+        {"group": second, "topic": topic, "partition": 1, "current_offset": None, "new_offset": 2},
+    ]
+    assert dry.json == plan
+    assert dry.err.splitlines() == [
+        f"group {second} did not exist",
+        f"{group}: gone-0 is not in the cluster, left out",
+        f"{group}: {topic}-2 has 4 committed already, left as it is",
+        f"{group}: {topic}-9 is not in the cluster, left out",
+        "nothing is changed: --execute does it",
+    ]
+    assert offsets(on, group) == {(topic, 2): 4}
+    assert "unknown group" in on("groups", "describe", second, code=1).err
+    assert on("groups", "import-zookeeper", "--json", "--execute").json == plan
+    assert offsets(on, group) == {(topic, 0): 3, (topic, 2): 4}
+    assert offsets(on, second) == {(topic, 1): 2}
+    assert "there is nothing to do" in on("groups", "import-zookeeper", "--execute").err
+    on("groups", "import-zookeeper", group, "--overwrite", "--execute")
+    assert offsets(on, group) == {(topic, 0): 3, (topic, 2): 1}
+
+
+def test_import_goes_by_group_and_can_be_kept(on, topic, group, zookeeper):
+    zookeeper(group, topic, 0, "3")
+    zookeeper(f"{group}.second", topic, 1, "2")
+    assert on("groups", "import-zookeeper", group, "--export").out == f"{group},{topic},0,3\n"
+
+
+def test_the_member_of_an_import_comes_in_where_the_offset_says(on, broker, topic, group, zookeeper):
+    for partition in range(3):
+        zookeeper(group, topic, partition, str(partition + 1))
+    on("groups", "import-zookeeper", "--execute")
+    # Not a confluent_member: the poll that brings an assignment may bring a record too.
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "latest"})
+    consumer.subscribe([topic])
+    first = {}
+    deadline = time.monotonic() + DEADLINE_S
+    while len(first) < 3:
+        assert time.monotonic() < deadline
+        message = consumer.poll(0.05)
+        if message is not None:
+            first.setdefault(message.partition(), message.offset())
+    consumer.close()
+    assert first == {0: 1, 1: 2, 2: 3}
+
+
+def test_imports_that_are_refused(on, broker, topic, group, zookeeper, ottla, monkeypatch):
+    def refusal(*words):
+        return on("groups", "import-zookeeper", *words, "--execute", code=1).err
+
+    assert "the chroot is not there" in refusal()
+    zookeeper(group, topic, 0, "1")
+    assert f"ZooKeeper has no group {group}x (did you mean {group}?)" in refusal(f"{group}x")
+    for number, text, clue in [
+        (1, "one", "the offset"),
+        (2, "-5", "-5 is no offset"),
+        ("last", "1", "'last' is no number of a partition"),
+    ]:
+        bad = f"{group}.{number}"
+        zookeeper(bad, topic, number, text)
+        found = refusal(bad)
+        assert f"/consumers/{bad}/offsets/{topic}/{number}" in found
+        assert clue in found
+    assert refusal()  # nothing at all, where one is broken
+    assert "unknown group" in on("groups", "describe", group, code=1).err
+    with confluent_member(broker, group, topic):
+        assert f"group {group} is Stable with 1 member" in refusal(group)
+    ottla("zk", "create", "--write", "--parents", "--raw", f"/consumers/{group}/ids/{group}_host-1", "{}")
+    assert f"group {group} still has consumers in ZooKeeper ({group}_host-1): stop them first" in refusal(group)
+    assert offsets_or_none(on, group) == {}
+    monkeypatch.setenv("OTTLA_ZOOKEEPER", "127.0.0.1:1")
+    assert "127.0.0.1:1" in refusal()
+
+
+def offsets_or_none(on, group):
+    """What a group has committed; nothing of one that is not there, or went with its last member."""
+    return {
+        (row["topic"], row["partition"]): row["committed_offset"]
+        for found in on("groups", "describe", "--json").json
+        for row in found["partitions"]
+        if found["group"] == group and row["committed_offset"] is not None
+    }
