@@ -107,6 +107,9 @@ def _load(
     segments = _open_segments(log, files)
     log.segments = tuple(segments)  # until it is known which of them remain
     damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
+    if segments and segments[-1].base_offset not in damaged and not _ends_fit(segments[-1]):
+        logger.warning("%s: the indexes at %d are garbage", directory, segments[-1].base_offset)
+        damaged.add(segments[-1].base_offset)
     recovery = log_recovery.Recovery(log, segments, damaged, reading)
     recovery.run(recovery_point, clean_shutdown=clean_shutdown)
     segments = recovery.segments
@@ -277,3 +280,18 @@ def _indexes_fit(segment: LogSegment) -> bool:
     except CorruptFileError:
         return False
     return True
+
+
+def _ends_fit(segment: LogSegment) -> bool:
+    """Whether the last entries of both indexes can be: the end of the log is looked for from there."""
+    offsets, times = segment.offset_index, segment.time_index
+    if offsets.last_offset < segment.base_offset or times.last_offset < segment.base_offset:
+        return False
+    if not offsets.entries:
+        return True
+    position = offsets.lookup(offsets.last_offset)
+    try:
+        header = next(iter_headers(segment.file, position, segment.size), None) if position >= 0 else None
+    except CorruptRecordError:
+        return False
+    return header is not None and segment.base_offset <= header.base_offset <= offsets.last_offset

@@ -169,6 +169,23 @@ def test_damaged_indexes_are_built_again(directory, suffix, damage, clean):
     assert contents(directory, ".index", ".timeindex") == before
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("content", [b"\xff" * 48, b"\x00\x00\x00\x01\x00\x00\x00\x11" * 3, b"\x80" + b"\x00" * 23])
+def test_garbage_in_the_last_indexes_is_found_after_a_clean_stop(directory, suffix, content):
+    open_log(directory, **SMALL).close()
+    before = contents(directory, ".index", ".timeindex")
+    victim = max(directory.glob(f"*{suffix}"))
+    victim.write_bytes(content)
+    log = reopen(directory, clean=True)
+    assert log.log_end_offset == 40
+    log.append_as_leader(batch("more"), 1)
+    assert values(log) == [*(f"value {number}" for number in range(40)), "more"]
+    log.close()
+    if suffix == ".index":
+        after = contents(directory, ".index", ".timeindex")
+        assert after[victim.name][: len(before[victim.name])] == before[victim.name]
+
+
 def test_preallocated_indexes_of_a_running_kafka(tmp_path):
     """Kafka fills the indexes of an active segment with zeros up to segment.index.bytes."""
     directory = copy_directory("multi-segment-0", tmp_path)
