@@ -113,7 +113,7 @@ NO_REQUESTS = {
     "client id that is no text": framed(header(3, 1, client_id=b"\0\2\xff\xfe") + b"\0\0\0\0"),
     "unknown api": framed(header(9999, 0) + b"\0" * 30),
     "negative api": framed(header(-1, 0) + b"\0" * 30),
-    "api that is not served": framed(header(26, 0) + b"\0" * 30),
+    "api that is not served": framed(header(52, 0) + b"\0" * 30),  # Vote, of KRaft
     "giant array": framed(header(3, 1) + struct.pack(">i", 2**31 - 1)),
     "negative array": framed(header(3, 0) + struct.pack(">i", -5)),
     "no body": framed(header(0, 9, client_id=b"\0\1x\0")),

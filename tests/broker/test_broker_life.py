@@ -206,7 +206,8 @@ async def test_a_signal_under_load_stops_cleanly(tmp_path, number):
 
 
 def test_a_signal_before_it_is_ready_stops_cleanly(tmp_path, monkeypatch):
-    """It is obeyed when there is something to stop."""
+    """It is obeyed when there is something to stop, and what the last clean stop has marked is still marked."""
+    overrides = settings(tmp_path / "data")
     loading = threading.Event()
     load = LogManager.load
 
@@ -217,10 +218,12 @@ def test_a_signal_before_it_is_ready_stops_cleanly(tmp_path, monkeypatch):
         await load(self)
 
     monkeypatch.setattr(LogManager, "load", slow)
-    overrides = settings(tmp_path / "data")
-    assert main.run(None, overrides, quiet=True) == 0
-    assert loading.is_set()
-    assert (tmp_path / "data" / CLEAN).exists()
+    for clean_before in (False, True):
+        assert (tmp_path / "data" / CLEAN).exists() is clean_before
+        assert main.run(None, overrides, quiet=True) == 0
+        assert loading.is_set()
+        assert (tmp_path / "data" / CLEAN).exists() is clean_before
+        (tmp_path / "data" / CLEAN).touch()
 
 
 async def test_it_stops_however_often_it_is_told(tmp_path):

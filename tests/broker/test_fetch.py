@@ -7,14 +7,13 @@ import asyncio
 import pytest
 
 from protocol.compression import CompressionType
-from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
 from protocol.error_codes import ErrorCode
 from protocol.message_set import iter_messages
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.record_batch import iter_batches
-from storage.log_append import AppendOrigin
 from support.broker import running_broker, until
-from support.wire import NOW_MS, WireClient, append, batch, create_topic, fetch, produce, wire_client
+from support.transactions import TransactionalProducer
+from support.wire import WireClient, append, batch, create_topic, fetch, produce, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -376,27 +375,20 @@ async def test_stopping_the_broker_answers_what_waits(tmp_path):
 # -- isolation ---------------------------------------------------------------------------------------------------------
 
 
-def marker(kind, producer_id):
-    return end_marker_batch(EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp=NOW_MS)
-
-
 async def test_isolation_levels(broker, client, name):
     topic = name()
     await create_topic(client, topic)
-    log = broker.services.replicas.partitions[(topic, 0)].log
-
-    async def transactional(value, producer_id, sequence):
-        records = batch(value, producer_id=producer_id, producer_epoch=0, sequence=sequence, transactional=True)
-        answer = await client.call(produce(topic, records, transactional_id=f"txn-{producer_id}"), 9)
-        return answer.responses[0].partition_responses[0].base_offset
+    aborting, committing = (TransactionalProducer(client.call, f"{way} {topic}") for way in ("abort", "commit"))
+    for producer in (aborting, committing):
+        await producer.begin()
 
     async def read(isolation):
         one = only(await client.call(fetch(topic, isolation_level=isolation), 12))
         return one, [(r.offset, r.value) for b in iter_batches(one.records) if not b.is_control for r in b.records()]
 
     await append(client, topic, batch(b"plain"))
-    assert await transactional(b"aborted", 500, 0) == 1
-    assert await transactional(b"committed", 501, 0) == 2
+    assert await aborting.write(topic, b"aborted") == 1
+    assert await committing.write(topic, b"committed") == 2
     await append(client, topic, batch(b"later"))
     one, seen = await read(1)
     assert (one.last_stable_offset, one.high_watermark, seen) == (1, 4, [(0, b"plain")])
@@ -408,19 +400,16 @@ async def test_isolation_levels(broker, client, name):
     async with wire_client(broker.bootstrap_servers) as waiting:
         waiting.send(fetch(topic, 1, isolation_level=1, max_wait_ms=LONG_MS), 12)
         await until(lambda: broker.services.replicas.fetches.size == 1, "the fetch waits")
-        partition = broker.services.replicas.partitions[(topic, 0)]
-        log.append_as_leader(marker(ControlRecordType.ABORT, 500), 0, origin=AppendOrigin.COORDINATOR)
-        partition.maybe_advance_high_watermark()
-        broker.services.replicas.fetches.check((topic, 0))
+        await aborting.ended(committed=False)
         _, answer = await waiting.receive(1, 12)
         assert only(answer).last_stable_offset == 2
         (aborted,) = only(answer).aborted_transactions
-        assert (aborted.producer_id, aborted.first_offset) == (500, 1)
-    log.append_as_leader(marker(ControlRecordType.COMMIT, 501), 0, origin=AppendOrigin.COORDINATOR)
-    partition.maybe_advance_high_watermark()
+        assert (aborted.producer_id, aborted.first_offset) == (aborting.producer_id, 1)
+    await committing.ended(committed=True)
+    await until(lambda: broker.services.replicas.partitions[(topic, 0)].log.last_stable_offset == 6, "both have ended")
     one, seen = await read(1)
     assert one.last_stable_offset == 6
-    assert [(one.producer_id, one.first_offset) for one in one.aborted_transactions] == [(500, 1)]
+    assert [(one.producer_id, one.first_offset) for one in one.aborted_transactions] == [(aborting.producer_id, 1)]
     assert seen[-1] == (3, b"later")
     old = only(await client.call(fetch(topic), 3))  # old clients never see control records
     offsets = [record.offset for message in iter_messages(old.records) for record in message.records()]

@@ -12,7 +12,8 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from support.wire import NOW_MS, append, batch, create_topic, fetch, produce
+from support.transactions import TransactionalProducer
+from support.wire import NOW_MS, append, batch, create_topic, fetch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -125,9 +126,9 @@ async def test_errors(client, name):
 async def test_isolation(client, name):
     topic = name()
     await filled(client, topic)
-    records = batch(b"x", timestamp=NOW_MS + 20_000, producer_id=9, producer_epoch=0, sequence=0, transactional=True)
-    answer = await client.call(produce(topic, records, transactional_id="t"))
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    producer = TransactionalProducer(client.call, "t")
+    await producer.begin()
+    await producer.write(topic, b"x", timestamp=NOW_MS + 20_000)
     assert (await list_offsets(client, topic, LATEST)).offset == 10
     assert (await list_offsets(client, topic, LATEST, isolation=1)).offset == 9
     assert (await list_offsets(client, topic, NOW_MS + 15_000)).offset == 9
@@ -175,7 +176,6 @@ async def test_delete_records_refused(client, name):
     assert (await list_offsets(client, topic, EARLIEST)).offset == 0
     await create_topic(client, "__consumer_offsets")
     assert await delete_records(client, "__consumer_offsets", 0) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
-    assert (await delete_records(client, "__transaction_state", 0))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # -- OffsetForLeaderEpoch ----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequ
 from protocol.messages.metadata import MetadataRequest
 from protocol.record_batch import iter_batches
 from support.broker import BrokerProcess
+from support.transactions import TransactionalProducer
 from support.wire import append, batch, create_topic, fetch, wire_client
 
 WAYS = ["stop", "kill"]
@@ -93,14 +94,12 @@ async def test_producers_are_known_again(tmp_path, way):
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_an_open_transaction_stays_open(tmp_path, way):
-    from support.wire import produce
-
     async with running(tmp_path) as process:
         async with wire_client(process.bootstrap) as client:
             await create_topic(client, "t")
-            records = batch(b"open", producer_id=9, producer_epoch=0, sequence=0, transactional=True)
-            answer = await client.call(produce("t", records, transactional_id="x"))
-            assert answer.responses[0].partition_responses[0].error_code == 0
+            producer = TransactionalProducer(client.call, "x")
+            await producer.begin()
+            await producer.write("t", b"open")
             await append(client, "t", batch(b"later"))
         end(process, way)
         async with wire_client(process.bootstrap) as client:

@@ -308,9 +308,7 @@ def check_producers(log: Log, found: list[bytes], expected: Expected) -> None:
     assert len(markers) == len(aborted)
 
 
-def _replay(
-    log: Log, batches: list[bytes], before: dict[int, SnapshotEntry] | None = None
-) -> dict[int, SnapshotEntry]:
+def _replay(log: Log, batches: list[bytes], before: dict[int, SnapshotEntry] | None = None) -> dict[int, SnapshotEntry]:
     state = ProducerState(log.fs, str(log.directory))
     state.restore(list((before or {}).values()))
     for batch in batches:

@@ -17,7 +17,7 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from support.wire import batch, fetch
+from support.wire import NOW_MS, batch, fetch
 
 DEADLINE_S = 30.0
 TRANSACTION = 1  # key type
@@ -103,12 +103,15 @@ class TransactionalProducer:
 
         assert await again(attempt) == 0
 
-    async def produce(self, topic: str, *values: bytes, partition: int = 0, version: int = 11, acks: int = -1) -> Any:
+    async def produce(
+        self, topic: str, *values: bytes, partition: int = 0, version: int = 11, acks: int = -1, timestamp: int = NOW_MS
+    ) -> Any:
         """Produce one batch; the partition's answer."""
         key = (topic, partition)
         sequence = self.sequences.get(key, 0)
         records = batch(
             *values,
+            timestamp=timestamp,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             sequence=sequence,
@@ -126,10 +129,12 @@ class TransactionalProducer:
             self.sequences[key] = sequence + len(values)
         return answer
 
-    async def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
-        """Add the partition and produce to it."""
+    async def write(self, topic: str, *values: bytes, partition: int = 0, timestamp: int = NOW_MS) -> int:
+        """Add the partition and produce to it; the base offset."""
         await self.added(topic, partition)
-        assert (await self.produce(topic, *values, partition=partition)).error_code == 0
+        answer = await self.produce(topic, *values, partition=partition, timestamp=timestamp)
+        assert answer.error_code == 0
+        return int(answer.base_offset)
 
     async def end(self, committed: bool, version: int = 4) -> int:
         """EndTxn once."""
