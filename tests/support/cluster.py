@@ -1,0 +1,159 @@
+"""A cluster of brokers for tests: processes that share a chroot of the tests' ZooKeeper.
+
+Brokers keep their port, directory and id over restarts, so that bootstrap addresses stay true. Their sessions time out
+after a few seconds, so that a killed broker is missed soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from client.admin import Admin
+from registry.errors import NoNodeError
+from registry.zookeeper import ZooKeeperRegistry
+from registry.zookeeper_address import ZooKeeperAddress
+from registry.zookeeper_session import end_session
+from support.broker import DEADLINE_S, BrokerProcess
+from support.zookeeper import new_chroot, shared_zookeeper
+
+SESSION_TIMEOUT_MS = 2_000
+"""ZooKeeper takes two of its ticks at least; those of the tests' servers are short."""
+
+
+class BrokerCluster:
+    """Broker processes by id, and our own look at their tree."""
+
+    def __init__(self, tmp_path: Path, overrides: Mapping[str, str]) -> None:
+        self.connect = f"{shared_zookeeper().connect}{new_chroot()}"
+        self.registry = ZooKeeperRegistry(ZooKeeperAddress.parse(self.connect))
+        self.brokers: dict[int, BrokerProcess] = {}
+        self._tmp_path = tmp_path
+        self._overrides = {
+            "zookeeper.connect": self.connect,
+            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
+            **overrides,
+        }
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    async def start(self, *broker_ids: int, **overrides: str) -> None:
+        """Start brokers at the same time, new ones or such as were stopped, and wait until all are ready.
+
+        `overrides` are settings of new ones (names have _ for each dot).
+        """
+        named = {name.replace("_", "."): value for name, value in overrides.items()}
+        for broker_id in broker_ids:
+            if broker_id not in self.brokers:
+                settings = self._overrides | {"broker.id": str(broker_id)} | named
+                self.brokers[broker_id] = BrokerProcess(self._tmp_path / f"broker-{broker_id}", settings)
+            await asyncio.to_thread(self.brokers[broker_id].launch)
+        await asyncio.gather(*(asyncio.to_thread(self.brokers[one].wait_ready) for one in broker_ids))
+
+    async def stop(self, broker_id: int) -> None:
+        """SIGTERM, and wait: a clean stop."""
+        code = await asyncio.to_thread(self.brokers[broker_id].stop)
+        assert code == 0, self.brokers[broker_id].log_text()
+
+    async def kill(self, broker_id: int) -> None:
+        """SIGKILL, and wait; the session lives on until it times out."""
+        await asyncio.to_thread(self.brokers[broker_id].kill)
+
+    def pause(self, broker_id: int) -> None:
+        """SIGSTOP."""
+        self._signal(broker_id, signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """SIGCONT."""
+        self._signal(broker_id, signal.SIGCONT)
+
+    def _signal(self, broker_id: int, number: signal.Signals) -> None:
+        process = self.brokers[broker_id].process
+        assert process is not None
+        process.send_signal(number)
+
+    async def expire_session(self, broker_id: int) -> None:
+        """End a broker's session as if it had timed out, by the token that it keeps."""
+        lines = (self._tmp_path / f"broker-{broker_id}" / "zookeeper-session").read_text().split("\n")
+        number = int(lines[1], 16)
+        credentials = (number - (1 << 64) if number >> 63 else number, bytes.fromhex(lines[2]))
+        assert await end_session(ZooKeeperAddress.parse(self.connect), credentials, 10_000)
+
+    async def close(self) -> None:
+        """Kill what still runs."""
+        for process in self.brokers.values():
+            if process.process is not None and process.process.poll() is None:
+                await asyncio.to_thread(process.kill)
+        await self.registry.close()
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    def bootstrap(self, *broker_ids: int) -> str:
+        """Where clients connect to: the named brokers, or all."""
+        return ",".join(self.brokers[one].bootstrap for one in broker_ids or self.brokers)
+
+    async def znode(self, path: str) -> Any:
+        """A znode's JSON; None where there is no node or no data."""
+        try:
+            data, _ = await self.registry.get(path)
+        except NoNodeError:
+            return None
+        return None if data is None else json.loads(data)
+
+    async def state(self, topic: str, partition: int = 0) -> Any:
+        """A partition's state znode, {} where there is none."""
+        return await self.znode(f"/brokers/topics/{topic}/partitions/{partition}/state") or {}
+
+    async def controller(self) -> int:
+        """The controller's broker id, -1 where there is none."""
+        znode = await self.znode("/controller")
+        return -1 if znode is None else int(znode["brokerid"])
+
+    async def live(self) -> set[int]:
+        """The ids of the registered brokers."""
+        try:
+            return {int(name) for name in await self.registry.children("/brokers/ids")}
+        except NoNodeError:
+            return set()
+
+    async def create_topic(
+        self, topic: str, assignment: Mapping[int, Iterable[int]], configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic with these replicas by partition, and wait for its leaders."""
+        async with Admin(bootstrap_servers=self.bootstrap(*await self.live())) as admin:
+            replicas = {partition: list(brokers) for partition, brokers in assignment.items()}
+            await admin.create_topic(topic, assignment=replicas, configs=dict(configs or {}))
+
+        async def is_led() -> bool:
+            return all([(await self.state(topic, partition)).get("leader", -1) >= 0 for partition in assignment])
+
+        await eventually(is_led, f"{topic} has leaders")
+
+
+async def eventually(condition: Callable[[], Awaitable[object]], what: str, timeout_s: float = DEADLINE_S) -> None:
+    """Poll an asynchronous condition until it holds. Fails with `what` when it does not in time."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while not await condition():
+        if asyncio.get_running_loop().time() > deadline:
+            raise AssertionError(f"not in {timeout_s} s: {what}")
+        await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def broker_cluster(tmp_path: Path, brokers: int = 3, **overrides: str) -> AsyncIterator[BrokerCluster]:
+    """A cluster of brokers 0, 1, …, all ready; killed at the end. Settings have _ for each dot in their names."""
+    named = {name.replace("_", "."): value for name, value in overrides.items()}
+    cluster = BrokerCluster(tmp_path, named)
+    try:
+        await cluster.registry.start()
+        await cluster.start(*range(brokers))
+        yield cluster
+    finally:
+        await cluster.close()
