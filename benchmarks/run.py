@@ -43,13 +43,14 @@ Part = Callable[[Server | None, argparse.Namespace], Iterator[tuple[str, Measure
 class Load:
     """The load process, and what the server spent between its `ready` and its `done`."""
 
-    def __init__(self, server: Server | None, command: str, **options: object) -> None:
+    def __init__(
+        self, server: Server | None, command: str, *, module: str = "benchmarks.load", **options: object
+    ) -> None:
         self.server = server
         bootstrap = server.bootstrap if server else "mock"
         arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        module = [sys.executable, "-m", "benchmarks.load", command]
         self.process = subprocess.Popen(
-            [*module, "--bootstrap", bootstrap, *arguments],
+            [sys.executable, "-m", module, command, "--bootstrap", bootstrap, *arguments],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

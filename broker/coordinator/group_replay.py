@@ -3,15 +3,20 @@
 The last record of a key counts. Offsets of a transaction count when its marker says so; where that is still to come
 they stay open. A record that cannot be read is left out, and said so: everything else is worth more than a reason to
 serve no group of the partition at all.
+
+Before compaction a log holds many commits of each partition: they are kept as bytes, and only those that count are
+decoded in the end.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from broker.coordinator.group import Group
 from broker.coordinator.group_records import GROUP_KEY_VERSION, OFFSET_KEY_VERSIONS, read_group, read_offset
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
+from protocol.buffer import Buffer
 from protocol.control_records import read_end_marker
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage
@@ -22,7 +27,9 @@ from protocol.versioned import decode_versioned, peek_version
 
 logger = logging.getLogger(__name__)
 
-_GroupPartition = tuple[str, TopicPartition]
+_VERSION_BYTES = 2
+_Commit = tuple[Buffer, int]
+"""The value of a record, and the first offset of its batch."""
 
 
 class GroupReplay:
@@ -33,8 +40,9 @@ class GroupReplay:
         self._name = name
         self._now_ms = now_ms
         self._groups: dict[str, Group] = {}
-        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._open: dict[int, dict[_GroupPartition, CommittedOffset]] = {}
+        # By key without its version: 0 and 1 are the same otherwise.
+        self._committed: dict[bytes, _Commit] = {}
+        self._open: dict[int, dict[bytes, _Commit]] = {}
         self._unknown_versions: set[int] = set()
 
     def apply(self, batch: RecordBatch | LegacyMessage) -> int:
@@ -63,8 +71,12 @@ class GroupReplay:
         key = record.key if record.key is not None else b""
         version = peek_version(key)
         if version in OFFSET_KEY_VERSIONS:
-            read, _ = decode_versioned(OffsetCommitKey, key)
-            self._take_offset(read.group, (read.topic, read.partition), record.value, first_offset, producer_id)
+            offsets = self._committed if producer_id is None else self._open.setdefault(producer_id, {})
+            name = bytes(key[_VERSION_BYTES:])
+            if record.value is None:
+                offsets.pop(name, None)
+            else:
+                offsets[name] = (record.value, first_offset)
         elif version == GROUP_KEY_VERSION:
             group_id = decode_versioned(GroupMetadataKey, key)[0].group
             if record.value is None:
@@ -75,51 +87,38 @@ class GroupReplay:
             self._unknown_versions.add(version)
             logger.warning("%s: records with keys of version %d are left out", self._name, version)
 
-    def _take_offset(
-        self,
-        group_id: str,
-        partition: TopicPartition,
-        value: bytes | memoryview | None,
-        first_offset: int,
-        producer_id: int | None,
-    ) -> None:
-        if producer_id is not None:
-            waiting = self._open.setdefault(producer_id, {})
-            if value is None:
-                waiting.pop((group_id, partition), None)
-            else:
-                waiting[(group_id, partition)] = read_offset(value, first_offset)
-        elif value is None:
-            offsets = self._committed.get(group_id, {})
-            offsets.pop(partition, None)
-            if not offsets:
-                self._committed.pop(group_id, None)
-        else:
-            self._committed.setdefault(group_id, {})[partition] = read_offset(value, first_offset)
-
     def _end_transaction(self, batch: RecordBatch) -> None:
         marker = read_end_marker(batch)
         waiting = self._open.pop(batch.producer_id, {})
         if marker is None or not marker.committed:
             return
-        for (group_id, partition), offset in waiting.items():
-            offsets = self._committed.setdefault(group_id, {})
-            known = offsets.get(partition)
-            if known is None or known.log_offset < offset.log_offset:
-                offsets[partition] = offset
+        for name, (value, first_offset) in waiting.items():
+            known = self._committed.get(name)
+            if known is None or known[1] < first_offset:
+                self._committed[name] = (value, first_offset)
 
     def groups(self) -> dict[str, Group]:
         """The groups by id; one that has nothing but offsets is empty and of no type."""
         groups = dict(self._groups)
-        for group_id, offsets in self._committed.items():
+        for group_id, offsets in self._decoded(self._committed).items():
             self._group(groups, group_id).offsets.restore(offsets, {})
         for producer_id, waiting in self._open.items():
-            by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-            for (group_id, partition), offset in waiting.items():
-                by_group.setdefault(group_id, {})[partition] = offset
-            for group_id, transactional in by_group.items():
-                self._group(groups, group_id).offsets.restore({}, {producer_id: transactional})
+            for group_id, offsets in self._decoded(waiting).items():
+                self._group(groups, group_id).offsets.restore({}, {producer_id: offsets})
         return groups
+
+    def _decoded(self, commits: Mapping[bytes, _Commit]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+        """The offsets of each group."""
+        by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        for name, (value, first_offset) in commits.items():
+            try:
+                key, _ = OffsetCommitKey.decode(name, OFFSET_KEY_VERSIONS[-1])
+                offset = read_offset(value, first_offset)
+            except ProtocolError as error:
+                logger.error("%s: a commit at offset %d or later is left out: %s", self._name, first_offset, error)
+            else:
+                by_group.setdefault(key.group, {})[(key.topic, key.partition)] = offset
+        return by_group
 
     def _group(self, groups: dict[str, Group], group_id: str) -> Group:
         group = groups.get(group_id)
