@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from broker.api_table import API_TABLE
+from broker.cluster_session import ClusterSession
 from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
 from broker.controller.controller import Controller
@@ -39,7 +40,7 @@ from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
 from registry.embedded import EmbeddedStore
-from registry.interface import ConnectionState, Registry
+from registry.interface import Registry
 from registry.tree import ensure_persistent_paths
 from replication.replica_manager import ReplicaManager
 from storage.compactor import Compactor, ProcessCompactor
@@ -56,10 +57,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class SessionLostError(Exception):
-    """The registry session expired: another broker may have taken over, so this one must not go on as it was."""
 
 
 def wall_clock_ms() -> int:
@@ -171,25 +168,17 @@ class Broker:
         meta = logs.dirs.check_meta(None if self.config.broker_id < 0 else self.config.broker_id)
         access = await open_registry(self.config, self._store, self._fs, self._now_ms)
         registry = access.registry
-        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def state_changed(state: ConnectionState) -> None:
-            if state is ConnectionState.EXPIRED and not lost.done():
-                lost.set_exception(SessionLostError("the registry session has expired"))
-
         try:
             await registry.start()
-            registry.listen(state_changed)
             await ensure_persistent_paths(registry)
             membership = ClusterMembership(registry, self.config, self._now_ms, self._random)
             cluster_id = await membership.cluster_id(meta.cluster_id)
             broker_id = await membership.broker_id(meta.broker_id)
             directories = [str(directory.path) for directory in logs.dirs.online]
-            await membership.check_id_is_free(  # before our id is written anywhere
-                broker_id, end_own_session=lambda session_id: access.end_own_session(session_id, directories)
-            )
+            session = ClusterSession(broker_id, access, membership, directories, self._registered_anew)
+            await session.check_id_is_free()  # before our id is written anywhere
             logs.dirs.write_meta(broker_id, cluster_id)
-            access.remember_session(directories)
+            session.remember()
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
             self._configs = configs
             await configs.start()
@@ -211,10 +200,10 @@ class Broker:
             services.live_broker_epoch = self.controller.live_broker_epoch
             try:
                 await self._bind(services)
-                services.broker_epoch = await membership.register(
-                    broker_id, [self.advertised(listener) for listener in self.config.advertised_listeners]
+                services.broker_epoch = await session.register(
+                    [self.advertised(listener) for listener in self.config.advertised_listeners]
                 )
-                await self._serve(services, configs, lost, on_ready)
+                await self._serve(services, session, on_ready)
             finally:
                 if self.console is not None:
                     self.console.close()
@@ -223,9 +212,13 @@ class Broker:
                 services.replicas.close()
                 await logs.shutdown(services.broker_epoch)
         finally:
-            if lost.done() and not lost.cancelled():
-                lost.exception()
             await access.close()
+
+    async def _registered_anew(self, broker_epoch: int) -> None:
+        """The session had expired, and there is a new one: nothing that was watched in between was seen."""
+        assert self.services is not None
+        self.services.broker_epoch = broker_epoch
+        await self.services.configs.reload()
 
     async def _load(self, logs: LogManager) -> bool:
         """Load the logs. False if the broker was told to stop meanwhile: the next start recovers what this one did not.
@@ -330,18 +323,17 @@ class Broker:
     async def _serve(
         self,
         services: Services,
-        configs: ConfigStore,
-        lost: asyncio.Future[None],
+        session: ClusterSession,
         on_ready: Callable[[Broker], None],
     ) -> None:
         assert self.controller is not None
         running: list[Coroutine[Any, Any, None]] = [
+            session.run(),
             self.controller.run(),
-            configs.run(),
+            services.configs.run(),
             services.logs.run(),
             services.coordination.run(),
             self._log_dir_failures.run(),
-            _raise_when(lost),
             *(acceptor.run() for acceptor in self.acceptors.values()),
         ]
         if self.config.log_cleaner_enable:
@@ -450,7 +442,3 @@ class Broker:
         if asyncio.iscoroutine(work):
             task.add_done_callback(lambda _: work.close())  # cancelled before its first step it was never awaited
         return answered
-
-
-async def _raise_when(lost: asyncio.Future[None]) -> None:
-    await asyncio.shield(lost)

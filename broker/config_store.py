@@ -150,6 +150,12 @@ class ConfigStore:
         await self.load_broker()
         await self.load_topics(await self._registry.children(ConfigEntityTypeZnode.path("topics")))
 
+    async def reload(self) -> None:
+        """Read everything anew: notifications may have come and gone while there was no session."""
+        await self.load_broker()
+        for topic in list(self._topics):
+            await self.load_topic(topic)
+
     async def run(self) -> None:
         """Act on notifications until cancelled."""
         wake = asyncio.Event()

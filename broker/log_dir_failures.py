@@ -13,7 +13,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from registry.errors import ConnectionLossError, RegistryFullError
+from registry.errors import ConnectionLossError, RegistryFullError, SessionExpiredError
 from registry.interface import Registry
 from registry.notification_znodes import LogDirEventNotificationZnode
 from storage.log_directory import LogDirectory
@@ -57,7 +57,7 @@ class LogDirFailures:
         while True:
             try:
                 await self._registry.create(LogDirEventNotificationZnode.path(), data, sequence=True, make_parents=True)
-            except (ConnectionLossError, RegistryFullError) as error:
+            except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
                 logger.warning("the controller cannot be told of a failed log directory yet: %s", error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
             else:

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from broker.broker import Broker, SessionLostError
+from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
 from broker.first_commands import first_commands
@@ -27,7 +27,6 @@ logger = logging.getLogger("broker")
 EXPECTED = (
     ConfigError,
     BrokerStartError,
-    SessionLostError,
     RegistryDirectoryFailedError,
     RegistryError,
     StorageError,

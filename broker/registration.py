@@ -65,13 +65,17 @@ class ClusterMembership:
         that the session was ours. (Kafka's brokers exit then, and come back when it has expired.)
         """
         stat = await self._registry.exists(BrokerZnode.path(broker_id))
-        if stat is not None and not await end_own_session(stat.ephemeral_owner):
+        if stat is None or stat.ephemeral_owner == self._registry.session_id:
+            return
+        if not await end_own_session(stat.ephemeral_owner):
             raise _taken(broker_id)
 
     async def register(self, broker_id: int, listeners: Sequence[Listener]) -> int:
         """Create our ephemeral node and return its czxid, the broker epoch.
 
-        Raises BrokerStartError where another broker with the same id is alive.
+        A node that this session has made already, by a transaction whose answer was lost, is taken for what it is.
+
+        Raises BrokerStartError where another broker with the same id is alive, ConnectionLossError.
         """
         path = BrokerZnode.path(broker_id)
         znode = BrokerZnode(
@@ -85,7 +89,10 @@ class ClusterMembership:
         try:
             results = await self._registry.multi([Create(path, None, ephemeral=True), Set(path, znode.encode())])
         except NodeExistsError:
-            raise _taken(broker_id) from None
+            own = await self._registry.exists(path)
+            if own is None or own.ephemeral_owner != self._registry.session_id:
+                raise _taken(broker_id) from None
+            return own.czxid
         stat = results[1]
         assert isinstance(stat, Stat)
         return stat.czxid

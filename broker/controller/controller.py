@@ -100,7 +100,8 @@ class Controller:
     async def run(self) -> None:
         """Stand for election, and be the controller whenever won, until cancelled."""
         stand = partial(self._notice, ELECTION, self._elect)
-        watches = [self._registry.watch_data(znode.path(), stand) for znode in (ControllerZnode, ControllerEpochZnode)]
+        paths = [ControllerZnode.path(), ControllerEpochZnode.path(), BrokerZnode.path(self.broker_id)]
+        watches: list[Watch] = [self._registry.watch_data(path, stand) for path in paths]
         watches.append(self._registry.listen(lambda state: stand()))  # whose session has expired has been replaced
         stand()
         try:
@@ -157,6 +158,8 @@ class Controller:
         holder = await self._holder()
         if holder is None:
             self._resign()
+            if not await self._is_registered():
+                return  # a session later it may be: a controller that is no live broker would have others lead its own
             znode = ControllerZnode(broker=self.broker_id, timestamp_ms=self._now_ms())
             try:
                 await self._registry.multi(
@@ -185,6 +188,10 @@ class Controller:
         epoch = ControllerEpochZnode.decode(data, path).epoch
         self._highest_epoch = max(self._highest_epoch, epoch)
         return epoch, stat.version
+
+    async def _is_registered(self) -> bool:
+        stat = await self._registry.exists(BrokerZnode.path(self.broker_id))
+        return stat is not None and stat.ephemeral_owner == self._registry.session_id
 
     async def _holder(self) -> Stat | None:
         """The stat of `/controller`: whose it is, whatever it says."""

@@ -291,14 +291,32 @@ def test_a_bug_is_not_hidden(tmp_path, monkeypatch):
         main.run(None, settings(tmp_path / "data"), quiet=True)
 
 
-async def test_a_lost_session_stops_the_broker(tmp_path):
+async def test_a_lost_session_is_followed_by_another(tmp_path):
+    """Two brokers, as one path: the one that was taken for dead is there again, and leads what it led."""
+    store = await EmbeddedStore.open()
+    broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data", broker_id="7")), store=store)
+    async with broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t")
+        await append(client, "t", batch(b"0"))
+        for _ in range(3):
+            [session] = list(store._sessions)
+            epoch = broker.services.broker_epoch
+            await store.end_session(session)
+            await until(lambda epoch=epoch: broker.services.broker_epoch > epoch, "it is registered anew")
+            await until(lambda: broker.controller.is_active, "it is the controller again")
+            assert (await append(client, "t", batch(b"1"))).error_code == 0
+            await create_topic(client, f"u{epoch}")
+        assert list(store._sessions) != [session]
+    await store.close()
+    assert (tmp_path / "data" / CLEAN).exists()
+
+
+async def test_a_registry_that_has_failed_for_good_stops_the_broker(tmp_path):
     store = await EmbeddedStore.open()
     broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data")), store=store)
     with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - the broker's end is what raises
         async with broker, wire_client(broker.bootstrap_servers) as client:
-            [session] = list(store._sessions)
-            await store.end_session(session)
+            await store.close()
             assert await client.is_closed()
-    assert "session" in str(main._first_leaf(caught.value))
-    await store.close()
+    assert "store is closed" in str(main._first_leaf(caught.value))
     assert (tmp_path / "data" / CLEAN).exists()

@@ -5,16 +5,18 @@ import json
 
 import pytest
 
-from broker.broker import Broker, SessionLostError
+from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
 from broker.registry_access import SESSION_FILE, SessionToken
 from protocol.record_batch import iter_batches
+from registry.broker_znodes import BrokerZnode, Endpoint
+from registry.config_znodes import TopicConfigZnode
 from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from storage.errors import InconsistentClusterIdError
-from support.broker import BrokerProcess, running_broker, settings
+from support.broker import BrokerProcess, running_broker, settings, until
 from support.wire import append, batch, create_topic, fetch, wire_client
 from support.znodes import live_order, live_tree, recorded_order, recorded_tree
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
@@ -141,29 +143,65 @@ async def test_the_same_id_and_directory_at_another_address(tmp_path, connect, r
     assert len(ports) == 2
 
 
-async def test_a_broker_without_zookeeper_goes_on_serving_and_ends_with_its_session(tmp_path, connect, registry):
+async def test_a_broker_without_zookeeper_goes_on_serving_and_comes_back_with_another_session(
+    tmp_path, connect, registry
+):
     async with proxied(connect) as (proxy, through):
-        overrides = settings(tmp_path / "data", zookeeper_connect=through, zookeeper_session_timeout_ms="1500")
+        overrides = settings(
+            tmp_path / "data", zookeeper_connect=through, zookeeper_session_timeout_ms="1500", broker_id="1"
+        )
+        async with Broker(BrokerConfig.load(None, overrides)) as broker:
+            gone = asyncio.Event()
+            async with asyncio.timeout(60), wire_client(broker.bootstrap_servers) as client:
+                await create_topic(client, "t")
+                before = await registry.exists("/brokers/ids/1")
+                registry.watch_children("/brokers/ids", gone.set)
+                assert await registry.children("/brokers/ids") == ["1"]
+                proxy.cut()
+                await append(client, "t", batch(b"without"))  # suspended is not expired
+                assert await records(client) == 1
+                while await registry.children("/brokers/ids"):
+                    gone.clear()
+                    await gone.wait()
+                await registry.set("/config/topics/t", TopicConfigZnode(config={"segment.bytes": "5000"}).encode())
+                await proxy.heal()
+                await until(lambda: broker.services.broker_epoch > before.czxid, "it is registered anew")
+                after = await registry.exists("/brokers/ids/1")
+                assert after.ephemeral_owner != before.ephemeral_owner
+                token = SessionToken.decode((tmp_path / "data" / SESSION_FILE).read_bytes())
+                assert token.session_id == after.ephemeral_owner
+                await until(lambda: broker.controller.is_active, "it is the controller again")
+                assert (await registry.exists("/controller")).ephemeral_owner == after.ephemeral_owner
+                await until(
+                    lambda: broker.services.configs.topic_overrides("t") == {"segment.bytes": "5000"}, "it has read on"
+                )
+                await append(client, "t", batch(b"again"))
+                await create_topic(client, "u")
+                assert await records(client) == 2
+
+
+async def test_a_broker_whose_id_was_taken_while_it_was_away_ends(tmp_path, connect, registry):
+    async with proxied(connect) as (proxy, through):
+        overrides = settings(
+            tmp_path / "data", zookeeper_connect=through, zookeeper_session_timeout_ms="1500", broker_id="1"
+        )
         broker = Broker(BrokerConfig.load(None, overrides))
         ready, gone = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(broker.run(lambda broker: ready.set()))
         async with asyncio.timeout(60):
             await ready.wait()
-            async with wire_client(broker.bootstrap_servers) as client:
-                await create_topic(client, "t")
-                registry.watch_children("/brokers/ids", gone.set)
-                assert len(await registry.children("/brokers/ids")) == 1
-                proxy.cut()
-                await append(client, "t", batch(b"without"))  # suspended is not expired
-                assert await records(client) == 1
+            registry.watch_children("/brokers/ids", gone.set)
+            assert await registry.children("/brokers/ids") == ["1"]
+            proxy.cut()
             while await registry.children("/brokers/ids"):
                 gone.clear()
                 await gone.wait()
-            assert not running.done()  # it cannot know
+            data = BrokerZnode(endpoints=(Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 1),), timestamp_ms=0)
+            await registry.create("/brokers/ids/1", data.encode(), ephemeral=True)
             await proxy.heal()
             with pytest.raises(ExceptionGroup) as raised:
                 await running
-            assert raised.group_contains(SessionLostError)
+            assert raised.group_contains(BrokerStartError, match="id 1 is registered already")
 
 
 async def test_a_blip_costs_nothing(tmp_path, connect, registry):
