@@ -22,11 +22,12 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from storage.checkpoints import OffsetCheckpoint, TopicPartition
+from storage.checkpoints import TopicPartition
 from storage.directory_loader import DirectoryLoader, LogInDirectory, list_contents
 from storage.errors import CorruptFileError, LoadingStoppedError, LogClosedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
+from storage.log_checkpoints import LogCheckpoints
 from storage.log_config import LONG_MAX, LogConfig
 from storage.log_directories import LogDirectories
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
@@ -83,13 +84,17 @@ class LogManager:
         self._loading_stopped = Event()
         self._rolled: set[Log] = set()
         self._flushing: dict[Log, asyncio.Event] = {}
+        self.dirs = LogDirectories(
+            fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=lambda: self._work.wake()
+        )
+        self.checkpoints = LogCheckpoints(fs, self.dirs, self.logs)
         delay = initial_task_delay_ms
         self._work = PeriodicWork(
             [
                 Job(flush_scheduler_interval_ms, self.flush_due_logs, delay),
-                Job(flush_offset_checkpoint_interval_ms, self.checkpoint_recovery_points, delay),
-                Job(flush_start_offset_checkpoint_interval_ms, self.checkpoint_log_start_offsets, delay),
-                Job(high_watermark_checkpoint_interval_ms, self.checkpoint_high_watermarks),
+                Job(flush_offset_checkpoint_interval_ms, self.checkpoints.write_recovery_points, delay),
+                Job(flush_start_offset_checkpoint_interval_ms, self.checkpoints.write_log_start_offsets, delay),
+                Job(high_watermark_checkpoint_interval_ms, self.checkpoints.write_high_watermarks),
                 Job(retention_check_interval_ms, self.delete_old_segments, delay),
                 Job(producer_id_expiration_check_interval_ms, self.expire_producers),
             ],
@@ -97,7 +102,6 @@ class LogManager:
             self._next_urgent_s,
         )
         self.removals = Removals(fs, now_ms, self._work.wake)
-        self.dirs = LogDirectories(fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=self._work.wake)
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = lambda directory, keys: None
         """Called when a directory has failed, with the logs that have gone with it."""
         self.cleaner: LogCleaner | None = None
@@ -284,7 +288,7 @@ class LogManager:
         directory = self.dirs.of(str(parent))
         if directory is not None and directory.is_online:
             await self.fs.run_blocking(lambda: self._sync(parent))
-            await self._write_checkpoints(directory)
+            await self.checkpoints.write_all_of(directory)
             if self.cleaner is not None:
                 await self.cleaner.deleted(directory, (topic, partition))
 
@@ -312,7 +316,7 @@ class LogManager:
         directory = self.dirs.of(str(log.directory.parent))
         while log.recovery_point > offset:  # a sync that is under way may raise it again
             log.recovery_point = offset
-            if directory is not None and not await self._write_recovery_points(directory):
+            if directory is not None and not await self.checkpoints.write_recovery_points_of(directory):
                 raise LogDirIOError(directory.recovery_points.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def _sync(self, path: Path) -> None:
@@ -320,67 +324,6 @@ class LogManager:
             self.fs.sync_directory(str(path))
         except OSError as error:
             raise self.fs.failed(path, error, lost_writes=True) from error
-
-    # -- checkpoints -------------------------------------------------------------------------------
-
-    def _logs_in(self, directory: LogDirectory) -> list[tuple[TopicPartition, Log]]:
-        return [item for item in self.logs.items() if item[1].directory.parent == directory.path]
-
-    async def checkpoint_recovery_points(self) -> None:
-        """Write how far every log is synced."""
-        for directory in self.dirs.online:
-            await self._write_recovery_points(directory)
-
-    async def _write_recovery_points(self, directory: LogDirectory) -> bool:
-        """Write how far logs are synced; before it where they start, which may be what moved that.
-
-        What lies below the start of a log was perhaps never synced: no start must find itself below it.
-        """
-        if not await self._write_log_start_offsets(directory):
-            return False
-        return await self._write(directory, directory.recovery_points, lambda log: log.recovery_point)
-
-    async def checkpoint_log_start_offsets(self) -> None:
-        """Write where logs start, of those that start within a segment."""
-        for directory in self.dirs.online:
-            await self._write_log_start_offsets(directory)
-
-    async def _write_log_start_offsets(self, directory: LogDirectory) -> bool:
-        def within_a_segment(log: Log) -> int | None:
-            # Segments that were removed may come back after a power cut until that is synced.
-            is_within = log.log_start_offset > log.segments[0].base_offset or log.names_unsynced
-            return log.log_start_offset if is_within else None
-
-        return await self._write(directory, directory.log_start_offsets, within_a_segment)
-
-    async def checkpoint_high_watermarks(self) -> None:
-        """Write every log's high watermark."""
-        for directory in self.dirs.online:
-            await self._write_high_watermarks(directory)
-
-    async def _write_high_watermarks(self, directory: LogDirectory) -> bool:
-        return await self._write(directory, directory.high_watermarks, lambda log: log.high_watermark)
-
-    async def _write_checkpoints(self, directory: LogDirectory) -> bool:
-        """Write all three. False if one could not be written."""
-        written = [await self._write_recovery_points(directory), await self._write_high_watermarks(directory)]
-        return all(written)
-
-    async def _write(
-        self, directory: LogDirectory, checkpoint: OffsetCheckpoint, offset_of: Callable[[Log], int | None]
-    ) -> bool:
-        """Replace a checkpoint, one at a time: the last one written is the newest.
-
-        `offset_of`: None leaves a log out. On a full disk the old one stays until the next time: then False.
-        """
-        async with directory.checkpointing:
-            offsets = {key: offset for key, log in self._logs_in(directory) if (offset := offset_of(log)) is not None}
-            try:
-                await self.fs.run_blocking(lambda: checkpoint.write(offsets))
-            except LogDirIOError as error:
-                logger.debug("%s is not written: %s", checkpoint.path, error)  # who has met it has been told of already
-                return False
-            return True
 
     # -- work from time to time --------------------------------------------------------------------
 
@@ -484,8 +427,8 @@ class LogManager:
         is recovered at the next start. One that is offline is left as it is.
         """
         for directory in self.dirs.online:
-            closed = [await self._close(log) for _, log in self._logs_in(directory)]
-            written = directory.is_online and await self._write_checkpoints(directory)
+            closed = [await self._close(log) for log in self.logs.values() if log.directory.parent == directory.path]
+            written = directory.is_online and await self.checkpoints.write_all_of(directory)
             if written and all(closed) and directory.is_online:
                 await self._mark_clean(directory, broker_epoch)
         self.dirs.unlock()

@@ -192,7 +192,9 @@ async def test_a_disk_that_blocks_stops_nobody_who_does_not_wait_for_it(tmp_path
     log, other = logs.get_or_create("t", 0), logs.get_or_create("t", 1)
     log.append_as_leader(batch("first"), 0)
     fs.gate = Event()
-    flushing = [asyncio.create_task(work) for work in (logs.flush(log), logs.checkpoint_recovery_points(), logs.run())]
+    flushing = [
+        asyncio.create_task(work) for work in (logs.flush(log), logs.checkpoints.write_recovery_points(), logs.run())
+    ]
     try:
         await until(fs.waiting.is_set)
         for number in range(20):
@@ -220,11 +222,11 @@ async def test_checkpoints_are_written_one_at_a_time(tmp_path, fs):
     log = logs.get_or_create("t", 0)
     await logs.flush(log)
     fs.gate = Event()
-    first = asyncio.create_task(logs.checkpoint_recovery_points())
+    first = asyncio.create_task(logs.checkpoints.write_recovery_points())
     await until(fs.waiting.is_set)
     log.append_as_leader(batch("a"), 0)
     log.recovery_point = 1
-    second = asyncio.create_task(logs.checkpoint_recovery_points())
+    second = asyncio.create_task(logs.checkpoints.write_recovery_points())
     await asyncio.sleep(0)
     fs.gate.set()
     await asyncio.gather(first, second)
@@ -254,7 +256,7 @@ async def test_a_truncation_is_durable_when_it_returns(tmp_path, fs):
     for _ in range(10):
         log.append_as_leader(batch("a"), 0)
     await logs.flush(log)
-    await logs.checkpoint_recovery_points()
+    await logs.checkpoints.write_recovery_points()
     fs.take(tmp_path)
     assert await logs.truncate_to(log, 5)
     assert logs.dirs.all[0].recovery_points.read() == {("t", 0): 5}

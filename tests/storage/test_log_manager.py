@@ -212,7 +212,7 @@ async def test_a_start_after_a_kill_recovers_from_the_recovery_points(tmp_path, 
         for _ in range(partition + 1):
             log.append_as_leader(batch("a"), 0)
     await logs.flush(logs.get("t", 4))
-    await logs.checkpoint_recovery_points()
+    await logs.checkpoints.write_recovery_points()
     logs.dirs.unlock()
     logs = manager(tmp_path, recovery_threads=threads)
     logs.dirs.lock()
@@ -254,7 +254,7 @@ class TestDeletion:
         log.append_as_leader(batch("a"), 0)
         log.update_high_watermark(1)
         log.increment_log_start_offset(1)
-        await logs.checkpoint_log_start_offsets()
+        await logs.checkpoints.write_log_start_offsets()
         reading = log.read(0, 100, max_offset=1).records if log.log_start_offset == 0 else None
         assert reading is None
         await logs.delete("to-delete", 0)

@@ -143,9 +143,9 @@ class Workload:
         self.say(key).now(deleted)
 
     def checkpoint(self):
-        self.run(self.logs.checkpoint_recovery_points())
-        self.run(self.logs.checkpoint_log_start_offsets())
-        self.run(self.logs.checkpoint_high_watermarks())
+        self.run(self.logs.checkpoints.write_recovery_points())
+        self.run(self.logs.checkpoints.write_log_start_offsets())
+        self.run(self.logs.checkpoints.write_high_watermarks())
         for key, log in self.logs.logs.items():
             self.say(key).now(started(log.log_start_offset))
 

@@ -183,7 +183,7 @@ async def test_below_the_recovery_point_nothing_is_read(tmp_path):
             log.append_as_leader(batch("x" * 5000), 0)
         bases = [segment.base_offset for segment in log.segments]
         await logs.flush(log, bases[-2] + 1)
-        await logs.checkpoint_recovery_points()
+        await logs.checkpoints.write_recovery_points()
     fs = WatchedFileSystem()
     async with started(tmp_path, fs=fs) as logs:
         assert logs.get("t", 0).recovery_point == bases[-2] + 1
