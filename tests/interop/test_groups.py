@@ -8,6 +8,7 @@ those that were written while the membership was stable exactly once.
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import signal
 import subprocess
@@ -33,7 +34,13 @@ LIBRARIES = {
 }
 EVERY = [(library, assignor) for library, assignors in LIBRARIES.items() for assignor in assignors]
 SOME = [("confluent-kafka", "cooperative"), ("aiokafka", "range"), ("kafka-python", "sticky")]
-SIZES = [(1, 1), (1, 50), (2, 3), (5, 20), (20, 50), (20, 7)] if FULL else [(3, 7)]
+SIZES = [(1, 1), (1, 50), (2, 3), (5, 20), (20, 50), (20, 7)]  # members, partitions
+if os.environ.get("OTTLA_STORMS") == "all":
+    STORMS = list(itertools.product(EVERY, SIZES))
+elif FULL:
+    STORMS = list(zip(EVERY, itertools.cycle(SIZES), strict=False))
+else:
+    STORMS = [(one, (3, 7)) for one in SOME]
 _NUMBERS = itertools.count(1)
 
 
@@ -176,9 +183,9 @@ class Storm:
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("library", "assignor"), EVERY if FULL else SOME)
-@pytest.mark.parametrize(("members", "partitions"), SIZES)
-def test_a_storm(broker, tmp_path, topic, library, assignor, members, partitions):
+@pytest.mark.parametrize(("client", "size"), STORMS)
+def test_a_storm(broker, tmp_path, topic, client, size):
+    (library, assignor), (members, partitions) = client, size
     rng = random.Random(f"{library} {assignor} {members} {partitions}")
     with Storm(broker, tmp_path, topic, partitions, library, assignor) as storm:
         for _ in range(members):

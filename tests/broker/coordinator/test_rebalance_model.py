@@ -195,7 +195,7 @@ def settle(table, clients):
 @pytest.mark.counted
 @pytest.mark.timeout(1800 if FULL else 120)
 def test_a_restless_group_keeps_its_rules_and_settles():
-    for seed in range(count(200, 20_000)):
+    for seed in range(count(200, 5_000)):
         try:
             table, clients = live(seed)
             settle(table, clients)
