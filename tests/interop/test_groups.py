@@ -183,7 +183,7 @@ class Storm:
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("client", "size"), STORMS)
+@pytest.mark.parametrize(("client", "size"), STORMS, ids=lambda part: "-".join(map(str, part)))
 def test_a_storm(broker, tmp_path, topic, client, size):
     (library, assignor), (members, partitions) = client, size
     rng = random.Random(f"{library} {assignor} {members} {partitions}")
