@@ -147,7 +147,10 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self) -> None:
         """Start reading from a connection that was held."""
         self._held = False
-        self._resume_reading()
+        if self._start < self._end or self._eof:  # see `buffer_updated`
+            self.acceptor.call_soon(self._handle_frames)
+        else:
+            self._resume_reading()
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Set SO_SNDBUF and SO_RCVBUF; -1 leaves the system's size."""
@@ -172,6 +175,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
+        if self._held:  # uvloop reads after connection_made, though that has paused it: this waits here
+            self._reading_paused = False
+            self._pause_reading()
+            return
         self._handle_frames()
 
     def eof_received(self) -> bool:
@@ -179,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
         self._eof = True
         if self._pending is not None:
             self._linger = self.acceptor.call_later(CLOSE_LINGER_S, self._give_up_waiting)
-        return self._is_occupied
+        return self._is_occupied or self._held
 
     def _give_up_waiting(self) -> None:
         """The client has most likely gone altogether: a long poll of hours must not outlive it."""
