@@ -1,69 +1,45 @@
-"""Real ZooKeepers for development and tests: one process or an ensemble of three, on this machine only.
+"""Real ZooKeepers: a server process, and for development and tests one or an ensemble of three on this machine.
 
-pyspark's jars hold a ZooKeeper server; they are found without importing pyspark. A server is ready when it opens a
-session: `ruok` is answered even where sessions hang.
+A server is ready when it opens a session: `ruok` is answered even where sessions hang.
 
-    data_dir/.lock               held while the servers run: two ensembles on the same data would destroy it
-    data_dir/node-<n>/data       what ZooKeeper keeps
-    data_dir/node-<n>/zoo.cfg    written anew at each start: the ports may be others
-    data_dir/node-<n>/server.log
+    data_dir/.lock         held while the servers run: two ensembles on the same data would destroy it
+    data_dir/node-<n>/     the files of one server, see `zookeeper_files`
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import math
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Self
 
 from ottla.failure import CommandError
-from ottla.java import find_java
+from ottla.zookeeper_files import Peer, server_command, write_configuration
 from registry.errors import ConnectionLossError
 from registry.zookeeper_address import ZooKeeperAddress
 
 HOST = "127.0.0.1"
-JARS = ("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
-LOGGING_JARS = ("log4j-slf4j2-impl", "log4j-api", "log4j-core")
-JAVA_OPTIONS = (
-    "-Xmx64m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Dzookeeper.admin.enableServer=false",
-    "-Dzookeeper.jmxDisable=true",
-)
-TICK_MS = 250
-MIN_SESSION_MS = 2 * TICK_MS
-MAX_SESSION_MS = 120_000
 START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 10.0
 _ATTEMPTS = 3  # at finding ports that nobody takes meanwhile
-
-_LOGGING = """\
-status = off
-appender.file.type = Console
-appender.file.name = file
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-logger.connection.name = org.apache.zookeeper.server.NIOServerCnxn
-logger.connection.level = error
-"""
 
 
 class ZooKeeperServer:
-    """One server process, with its own directory and ports."""
+    """One server process on the files of its folder."""
 
-    def __init__(self, folder: Path, ports: list[int]) -> None:
+    def __init__(self, folder: Path, port: int, *, host: str = HOST) -> None:
+        """`host` and `port` are where clients on this machine reach it."""
         self.folder = folder
-        self.port, self.quorum_port, self.election_port = ports
+        self.host = host
+        self.port = port
         self._process: subprocess.Popen[bytes] | None = None
+        self._to_file = True
 
     @property
     def pid(self) -> int | None:
@@ -78,26 +54,29 @@ class ZooKeeperServer:
     @property
     def address(self) -> str:
         """host:port for clients."""
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
-    def start(self) -> None:
-        """Start the process; `ZooKeeperEnsemble.wait` waits until it serves."""
-        jars = [*_jars(JARS), *_jars(LOGGING_JARS)]
-        logging = self.folder / "log4j2.properties"
-        logging.write_text(_LOGGING)
-        command = [
-            str(find_java()),
-            *JAVA_OPTIONS,
-            f"-Dlog4j2.configurationFile={logging}",
-            "-cp",
-            ":".join(str(jar) for jar in jars),
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            str(self.folder / "zoo.cfg"),
-        ]
-        with (self.folder / "server.log").open("wb") as log:
+    @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
+
+    def start(self, lock: IO[bytes] | None = None, *, to_file: bool = True) -> None:
+        """Start the process; `wait_until_serving` waits for more. What it says goes to server.log, or to our output.
+
+        It holds `lock` too: should we be killed, nobody else takes the directory while it runs.
+        """
+        command = server_command(self.folder)
+        self._to_file = to_file
+        with self._log.open("wb") as log:
+            output = log if to_file else None
             # In a session of its own: Ctrl-C at the terminal is for us, and we stop it in order.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=() if lock is None else (lock.fileno(),),
             )
 
     def kill(self) -> None:
@@ -135,7 +114,7 @@ class ZooKeeperServer:
     def mode(self) -> str:
         """Its part in the ensemble, by its own word: standalone, leader, follower; "" where it does not serve."""
         try:
-            with socket.create_connection((HOST, self.port), timeout=5) as connection:
+            with socket.create_connection((self.host, self.port), timeout=5) as connection:
                 connection.sendall(b"srvr")
                 answer = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
         except OSError:
@@ -144,7 +123,9 @@ class ZooKeeperServer:
 
     def last_words(self) -> str:
         """What it said last, for an error message."""
-        lines = (self.folder / "server.log").read_text(errors="replace").splitlines()
+        if not self._to_file:
+            return "what it said stands above"
+        lines = self._log.read_text(errors="replace").splitlines()
         for sign in ("Exception: ", " ERROR "):
             for line in reversed(lines):
                 if sign in line:
@@ -185,11 +166,12 @@ class ZooKeeperEnsemble:
     async def start(self) -> None:
         """Start all servers and wait until each opens a session. Raises CommandError with what a server said last."""
         try:
-            self._take_directory()
+            self._lock = take_directory(self.data_dir)
+            self._check_count()
             for attempt in range(1, _ATTEMPTS + 1):
                 self._configure()
                 for server in self.servers:
-                    server.start()
+                    server.start(self._lock)
                 try:
                     await self.wait()
                 except CommandError as error:
@@ -204,7 +186,8 @@ class ZooKeeperEnsemble:
 
     async def wait(self) -> None:
         """Wait until every server that runs opens a session. Raises CommandError."""
-        await asyncio.gather(*(_ready(server) for server in self.servers if server.is_running))
+        running = [server for server in self.servers if server.is_running]
+        await asyncio.gather(*(wait_until_serving(server, START_TIMEOUT_S) for server in running))
 
     def close(self) -> None:
         """Stop all servers, and remove the data if it was temporary. Idempotent."""
@@ -219,65 +202,48 @@ class ZooKeeperEnsemble:
         for server in self.servers:
             server.terminate()
         for server in self.servers:
-            server.wait(_STOP_TIMEOUT_S)
+            server.wait(STOP_TIMEOUT_S)
 
-    def _take_directory(self) -> None:
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.data_dir / ".lock").open("wb")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CommandError(f"{self.data_dir} is in the hands of another ZooKeeper") from None
+    def _check_count(self) -> None:
         there = len(list(self.data_dir.glob("node-*")))
         if there not in (0, self._count):
             raise CommandError(f"{self.data_dir} is that of {there} ZooKeeper nodes, not of {self._count}")
 
     def _configure(self) -> None:
-        ports = _free_ports(3 * self._count)
+        count = self._count
+        ports = free_ports(3 * count)
+        client_ports, quorum_ports, election_ports = ports[:count], ports[count : 2 * count], ports[2 * count :]
         if self._first_port:
-            wanted = range(self._first_port, self._first_port + self._count)
-            for port in wanted:
-                _require_free(port)
-            ports[0 : 3 * self._count : 3] = wanted
-        folders = [self.data_dir / f"node-{number}" for number in range(1, self._count + 1)]
+            client_ports = list(range(self._first_port, self._first_port + count))
+            for port in client_ports:
+                require_free(port)
+        peers = [Peer(HOST, *pair) for pair in zip(quorum_ports, election_ports, strict=True)]
         self.servers = [
-            ZooKeeperServer(folder, ports[index * 3 : index * 3 + 3]) for index, folder in enumerate(folders)
+            ZooKeeperServer(self.data_dir / f"node-{number}", port) for number, port in enumerate(client_ports, 1)
         ]
         for number, server in enumerate(self.servers, 1):
-            data = server.folder / "data"
-            data.mkdir(parents=True, exist_ok=True)
-            (data / "myid").write_text(f"{number}\n")
-            (server.folder / "zoo.cfg").write_text(self._config(server))
-
-    def _config(self, server: ZooKeeperServer) -> str:
-        lines = [
-            f"tickTime={TICK_MS}",
-            f"minSessionTimeout={MIN_SESSION_MS}",
-            f"maxSessionTimeout={MAX_SESSION_MS}",
-            f"dataDir={server.folder / 'data'}",
-            f"clientPort={server.port}",
-            f"clientPortAddress={HOST}",
-            "maxClientCnxns=0",
-            "admin.enableServer=false",
-            "4lw.commands.whitelist=srvr,mntr,ruok",
-            f"forceSync={'yes' if self._sync else 'no'}",
-            f"initLimit={10_000 // TICK_MS}",
-            f"syncLimit={5_000 // TICK_MS}",
-        ]
-        if self._count > 1:
-            lines += [
-                f"server.{number}={HOST}:{one.quorum_port}:{one.election_port}"
-                for number, one in enumerate(self.servers, 1)
-            ]
-        return "\n".join([*lines, ""])
+            write_configuration(server.folder, number, peers, listen=HOST, port=server.port, sync=self._sync)
 
 
-async def _ready(server: ZooKeeperServer) -> None:
+def take_directory(folder: Path) -> IO[bytes]:
+    """Hold a data directory until the file is closed. Raises CommandError while somebody else does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / ".lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise CommandError(f"{folder} is in the hands of another ZooKeeper") from None
+    return lock
+
+
+async def wait_until_serving(server: ZooKeeperServer, timeout_s: float = math.inf) -> None:
+    """Wait until a server opens a session. Raises CommandError when it ends, or takes longer."""
     from registry.zookeeper_session import ZooKeeperSession
 
     address = ZooKeeperAddress.parse(server.address)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + START_TIMEOUT_S
+    deadline = loop.time() + timeout_s
     while True:
         if not server.is_running:
             raise CommandError(f"ZooKeeper on {server.address} ended: {server.last_words()}")
@@ -286,13 +252,13 @@ async def _ready(server: ZooKeeperServer) -> None:
             await session.open(500)
         except ConnectionLossError as error:
             if loop.time() > deadline:
-                raise CommandError(f"ZooKeeper is not ready after {START_TIMEOUT_S:.0f} s: {error}") from None
+                raise CommandError(f"ZooKeeper is not ready after {timeout_s:.0f} s: {error}") from None
         else:
             await session.close()
             return
 
 
-def _require_free(port: int) -> None:
+def require_free(port: int) -> None:
     """Raise CommandError where somebody listens on the port: it might be a ZooKeeper, and answer in ours' place."""
     try:
         socket.create_server((HOST, port)).close()
@@ -300,25 +266,10 @@ def _require_free(port: int) -> None:
         raise CommandError(f"cannot listen on {HOST}:{port}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now; all are asked for before any is given back."""
     sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
     ports: list[int] = [one.getsockname()[1] for one in sockets]
     for one in sockets:
         one.close()
     return ports
-
-
-def _jars(names: tuple[str, ...]) -> list[Path]:
-    """The jars of pyspark with these names. Raises CommandError naming what to install."""
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise CommandError("a ZooKeeper server comes with pyspark, which is not there: pip install 'ottla[zookeeper]'")
-    folder = Path(spec.origin).parent / "jars"
-    found = []
-    for name in names:
-        jars = sorted(folder.glob(f"{name}-[0-9]*.jar"))
-        if not jars:
-            raise CommandError(f"{folder} has no {name}: this pyspark cannot give us a ZooKeeper server")
-        found.append(jars[-1])
-    return found

@@ -1,8 +1,9 @@
-"""`ottla zookeeper`: a real ZooKeeper for development, one node or an ensemble, until Ctrl-C."""
+"""`ottla zookeeper`: a real ZooKeeper until Ctrl-C: one node or an ensemble here, or one server of an ensemble."""
 
 import asyncio
 import contextlib
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,12 @@ from ottla.failure import CommandError
 from ottla.session import run, say
 
 if TYPE_CHECKING:
+    from ottla.zookeeper_member import ZooKeeperMember
     from ottla.zookeeper_server import ZooKeeperEnsemble
 
 _LOOK_S = 0.25  # how soon the end of a server is noticed
+_MEMBER_PORT = 2181
+_HERE = "127.0.0.1"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,27 +28,65 @@ def register(app: typer.Typer) -> None:
     def zookeeper(
         nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=7, help="How many servers: 1, or 3.")] = 1,
         port: Annotated[
-            int, typer.Option("--port", "-p", min=0, max=65535, help="Of the first server; 0: any that is free.")
+            int,
+            typer.Option("--port", "-p", min=0, max=65535, help="Of the first server; 0: any that is free."),
         ] = 0,
         data_dir: Annotated[
             Path | None, typer.Option("--data-dir", "-d", metavar="DIR", help="Kept; without it the data is temporary.")
         ] = None,
+        number: Annotated[
+            int | None, typer.Option("--id", metavar="N", help="Which of --servers this one is, counted from 1.")
+        ] = None,
+        servers: Annotated[
+            str | None,
+            typer.Option(
+                metavar="HOST:PORT:PORT,...",
+                help="All servers of an ensemble of which only one runs here, each with its ports for the others.",
+            ),
+        ] = None,
+        listen: Annotated[
+            str, typer.Option(metavar="HOST", help="With --servers: the address for clients; 0.0.0.0: every one.")
+        ] = _HERE,
     ) -> None:
         """Run a real ZooKeeper for development on 127.0.0.1, out of pyspark's jars; Ctrl-C stops it.
 
+        With --servers and --id it is one server of an ensemble on several machines.
+
         Needs pyspark and a Java: pip install 'ottla[zookeeper]' brings both.
         """
-        run(_serve(nodes, port, data_dir))
+        if servers is None and number is None:
+            if listen != _HERE:
+                raise CommandError("--listen goes with --servers")
+            run(_serve_ensemble(nodes, port, data_dir))
+            return
+        if servers is None or number is None or data_dir is None:
+            raise CommandError("one server of an ensemble needs --servers, --id and --data-dir")
+        if nodes != 1:
+            raise CommandError("--servers says how many there are: leave out --nodes")
+        run(_serve_member(servers, number, data_dir, listen, port or _MEMBER_PORT))
 
 
-async def _serve(nodes: int, port: int, data_dir: Path | None) -> None:
+async def _serve_ensemble(nodes: int, port: int, data_dir: Path | None) -> None:
     from ottla.zookeeper_server import ZooKeeperEnsemble
 
+    ensemble = ZooKeeperEnsemble(data_dir, nodes=nodes, port=port)
+    await _serve(ensemble, lambda: _say_ready(ensemble, is_kept=data_dir is not None))
+
+
+async def _serve_member(servers: str, number: int, data_dir: Path, listen: str, port: int) -> None:
+    from ottla.zookeeper_files import Peer
+    from ottla.zookeeper_member import ZooKeeperMember
+
+    peers = [Peer.parse(text) for text in servers.split(",")]
+    member = ZooKeeperMember(data_dir, number, peers, listen=listen, port=port)
+    await _serve(member, lambda: print(f"ZooKeeper serves on {member.connect}.", flush=True))
+
+
+async def _serve(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", say_ready: Callable[[], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    ensemble = ZooKeeperEnsemble(data_dir, nodes=nodes, port=port)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
     try:
         starting = asyncio.create_task(ensemble.start())
         stopping = asyncio.create_task(stop.wait())
@@ -55,13 +97,13 @@ async def _serve(nodes: int, port: int, data_dir: Path | None) -> None:
             return
         stopping.cancel()
         await starting
-        _say_ready(ensemble, is_kept=data_dir is not None)
+        say_ready()
         await _watch(ensemble, stop)
     finally:
         ensemble.close()
 
 
-async def _watch(ensemble: "ZooKeeperEnsemble", stop: asyncio.Event) -> None:
+async def _watch(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", stop: asyncio.Event) -> None:
     """Wait for the end. Raises CommandError when no server is left."""
     gone: set[str] = set()
     while not stop.is_set():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla import java, zookeeper_server
+from ottla import java, zookeeper_files, zookeeper_server
 from ottla.failure import CommandError
 from support.broker import ROOT
 
@@ -106,6 +106,40 @@ def test_ctrl_c_while_it_starts():
         assert starting.stderr.read() == b""
 
 
+# -- one server of an ensemble on several machines; test_compose.py runs three -----------------------------------------
+
+SERVERS = "a:2888:3888,b:2888:3888,[::1]:2888:3888"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--servers", SERVERS, "--id", 4], "--id 4 is none of the 3 servers: 1 is the first"),
+        (["--servers", SERVERS, "--id", 0], "--id 0 is none of the 3 servers: 1 is the first"),
+        (["--servers", SERVERS], "one server of an ensemble needs --servers, --id and --data-dir"),
+        (["--id", 1], "one server of an ensemble needs --servers, --id and --data-dir"),
+        (["--servers", SERVERS, "--id", 1, "--nodes", 3], "leave out --nodes"),
+        (["--listen", "0.0.0.0"], "--listen goes with --servers"),
+        (
+            ["--servers", "a:2888:3888,b:2888", "--id", 1],
+            "'b:2888' is no ZooKeeper server such as zookeeper-1:2888:3888",
+        ),
+        (["--servers", "a:2888:70000", "--id", 1], "'a:2888:70000' is no ZooKeeper server"),
+        (["--servers", "a:2888:3888;x=1", "--id", 1], "is no ZooKeeper server"),
+    ],
+)
+def test_a_server_that_is_none_of_the_ensemble(ottla, tmp_path, words, message):
+    assert message in ottla("zookeeper", *words, "--data-dir", tmp_path / "zk", code=1).err
+    assert not (tmp_path / "zk").exists()
+
+
+def test_a_directory_is_that_of_one_server(ottla, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "myid").write_text("2\n")
+    refused = ottla("zookeeper", "--servers", SERVERS, "--id", 1, "--data-dir", tmp_path, code=1)
+    assert f"{tmp_path} is that of server 2, not of 1" in refused.err
+
+
 # -- what it needs -----------------------------------------------------------------------------------------------------
 
 
@@ -145,7 +179,13 @@ def test_no_java(tmp_path, monkeypatch):
         java.find_java()
 
 
+async def test_jars_from_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("OTTLA_ZOOKEEPER_JARS", str(tmp_path))
+    with pytest.raises(CommandError, match=rf"{tmp_path} has no zookeeper: it cannot give us"):
+        await zookeeper_server.ZooKeeperEnsemble().start()
+
+
 async def test_no_pyspark(monkeypatch):
-    monkeypatch.setattr(zookeeper_server, "find_spec", lambda name: None)
+    monkeypatch.setattr(zookeeper_files, "find_spec", lambda name: None)
     with pytest.raises(CommandError, match=r"comes with pyspark.*pip install 'ottla\[zookeeper\]'"):
         await zookeeper_server.ZooKeeperEnsemble().start()
