@@ -12,7 +12,10 @@ from broker.apis.add_offsets_to_txn import AddOffsetsToTxnHandler
 from broker.apis.add_partitions_to_txn import AddPartitionsToTxnHandler
 from broker.apis.allocate_producer_ids import AllocateProducerIdsHandler
 from broker.apis.alter_configs import AlterConfigsHandler
+from broker.apis.alter_partition import AlterPartitionHandler
+from broker.apis.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from broker.apis.api_versions import ApiVersionsHandler
+from broker.apis.controlled_shutdown import ControlledShutdownHandler
 from broker.apis.create_partitions import CreatePartitionsHandler
 from broker.apis.create_topics import CreateTopicsHandler
 from broker.apis.delete_groups import DeleteGroupsHandler
@@ -24,6 +27,7 @@ from broker.apis.describe_groups import DescribeGroupsHandler
 from broker.apis.describe_log_dirs import DescribeLogDirsHandler
 from broker.apis.describe_producers import DescribeProducersHandler
 from broker.apis.describe_transactions import DescribeTransactionsHandler
+from broker.apis.elect_leaders import ElectLeadersHandler
 from broker.apis.end_txn import EndTxnHandler
 from broker.apis.fetch import FetchHandler
 from broker.apis.find_coordinator import FindCoordinatorHandler
@@ -35,6 +39,7 @@ from broker.apis.leader_and_isr import LeaderAndIsrHandler
 from broker.apis.leave_group import LeaveGroupHandler
 from broker.apis.list_groups import ListGroupsHandler
 from broker.apis.list_offsets import ListOffsetsHandler
+from broker.apis.list_partition_reassignments import ListPartitionReassignmentsHandler
 from broker.apis.list_transactions import ListTransactionsHandler
 from broker.apis.metadata import MetadataHandler
 from broker.apis.offset_commit import OffsetCommitHandler
@@ -45,6 +50,7 @@ from broker.apis.produce import ProduceHandler
 from broker.apis.stop_replica import StopReplicaHandler
 from broker.apis.sync_group import SyncGroupHandler
 from broker.apis.txn_offset_commit import TxnOffsetCommitHandler
+from broker.apis.update_features import UpdateFeaturesHandler
 from broker.apis.update_metadata import UpdateMetadataHandler
 from broker.apis.write_txn_markers import WriteTxnMarkersHandler
 from broker.handler import Handler
@@ -80,6 +86,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.LEADER_AND_ISR, 0, 7, LeaderAndIsrHandler),
     Api(ApiKey.STOP_REPLICA, 0, 4, StopReplicaHandler),
     Api(ApiKey.UPDATE_METADATA, 0, 8, UpdateMetadataHandler),
+    Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, ControlledShutdownHandler),
     Api(ApiKey.OFFSET_COMMIT, 0, 9, OffsetCommitHandler),
     Api(ApiKey.OFFSET_FETCH, 0, 9, OffsetFetchHandler),
     Api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorHandler),
@@ -105,8 +112,13 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, DescribeLogDirsHandler),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsHandler),
     Api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsHandler),
+    Api(ApiKey.ELECT_LEADERS, 0, 2, ElectLeadersHandler),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, IncrementalAlterConfigsHandler),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, AlterPartitionReassignmentsHandler),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, ListPartitionReassignmentsHandler),
     Api(ApiKey.OFFSET_DELETE, 0, 0, OffsetDeleteHandler),
+    Api(ApiKey.ALTER_PARTITION, 0, 3, AlterPartitionHandler),
+    Api(ApiKey.UPDATE_FEATURES, 0, 1, UpdateFeaturesHandler),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 1, DescribeClusterHandler),
     Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, DescribeProducersHandler),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, DescribeTransactionsHandler),

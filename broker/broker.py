@@ -26,6 +26,7 @@ from broker.coordination import Coordination
 from broker.dispatcher import Dispatcher
 from broker.errors import BrokerStartError
 from broker.fetch_sessions import FetchSessions
+from broker.hand_over import HandOver
 from broker.listener import Listener
 from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import MetadataCache, Snapshot
@@ -196,6 +197,7 @@ class Broker:
                 topic_overrides=configs.read_topic,
                 now_ms=self._now_ms,
             )
+            services.controller = self.controller
             services.is_controller = lambda: self.controller is not None and self.controller.is_active
             services.live_broker_epoch = self.controller.live_broker_epoch
             try:
@@ -348,6 +350,10 @@ class Broker:
             try:
                 await self._stopping.wait()
                 logger.info("broker %d is stopping", services.broker_id)
+                if self._ready.is_set():
+                    await HandOver(
+                        services.broker_id, self.config, self.metadata, self._network, lambda: services.broker_epoch
+                    ).run()
             finally:  # also where a service has died: no request may come any more
                 for acceptor in self.acceptors.values():
                     await acceptor.close()

@@ -67,6 +67,9 @@ class BrokerConfig:
     broker_id_generation_enable: bool
     broker_rack: str | None
     reserved_broker_max_id: int
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
     controller_socket_timeout_ms: int
     zookeeper_connect: str | None
     zookeeper_connection_timeout_ms: int | None  # None: as long as the session's
@@ -97,8 +100,11 @@ class BrokerConfig:
 
     # topics and replication
     auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    leader_imbalance_per_broker_percentage: int
     min_insync_replicas: int
     num_partitions: int
     replica_fetch_backoff_ms: int

@@ -31,6 +31,12 @@ class RequestError(BrokerError):
         self.code = code
 
 
+class NotControllerError(BrokerError):
+    """This broker is not the controller, or has ceased to be it before it could answer."""
+
+    code = ErrorCode.NOT_CONTROLLER
+
+
 class BrokerStartError(Exception):
     """The broker cannot start; the text says what to do about it."""
 

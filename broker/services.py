@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
+from broker.controller.controller import Controller
 from broker.coordination import Coordination
+from broker.errors import NotControllerError
 from broker.fetch_sessions import FetchSessions
 from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
@@ -43,8 +45,16 @@ class Services:
     """The epoch of a broker's registration, as the controller knows it; None for a broker that is not there."""
     served_apis: Sequence[tuple[int, int, int]] = ()
     """(API key, lowest, highest version), for ApiVersions."""
+    controller: Controller | None = None
+    """This broker's candidate; see `acting_controller`."""
     broker_epoch: int = -1
     """The czxid of this broker's registration: requests that name an older one were meant for an earlier life."""
+
+    def acting_controller(self) -> Controller:
+        """The controller, where this broker is it. Raises NotControllerError."""
+        if self.controller is None or not self.controller.is_active:
+            raise NotControllerError("This is not the correct controller for this cluster.")
+        return self.controller
 
     def check_broker_epoch(self, broker_epoch: int) -> None:
         """Refuse a controller's request that was meant for an earlier life of this broker (KIP-380).

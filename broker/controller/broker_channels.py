@@ -14,6 +14,7 @@ from typing import Any
 from broker.config import BrokerConfig
 from broker.controller.channel import ControllerChannel, OnAnswer
 from broker.controller.context import ControllerContext, TopicPartition
+from broker.controller.partition_states import Unannounced
 from broker.controller.requests import (
     LEADER_AND_ISR_VERSION,
     STOP_REPLICA_VERSION,
@@ -74,17 +75,16 @@ class BrokerChannels:
 
     # -- what they are told ----------------------------------------------------------------------------------------
 
-    def announce(
-        self, keys: Collection[TopicPartition], *, new: Collection[TopicPartition], except_to: Collection[int] = ()
-    ) -> None:
+    def announce(self, told: Unannounced, *, except_to: Collection[int] = ()) -> None:
         """Tell replicas what they lead and follow, then everyone who leads."""
-        if not keys:
-            return
-        ordered = sorted(keys)
         others = [broker_id for broker_id in self._context.brokers if broker_id not in except_to]
-        for broker_id in others:
-            self.leader_and_isr(broker_id, ordered, new=new)
-        self.update_metadata(others, ordered)
+        changed = sorted(told.changed)
+        if changed:
+            for broker_id in others:
+                self.leader_and_isr(broker_id, changed, new=told.new)
+        everything = sorted(told.changed | told.published)
+        if everything:
+            self.update_metadata(others, everything)
 
     def leader_and_isr(
         self, broker_id: int, keys: Iterable[TopicPartition], *, new: Collection[TopicPartition], full: bool = False
@@ -105,8 +105,11 @@ class BrokerChannels:
             if entry is not None:
                 entry[0].send(self._requests.update_metadata(broker_id, keys), UPDATE_METADATA_VERSION)
 
-    def delete_replicas(self, broker_id: int, keys: Iterable[TopicPartition], on_answer: OnAnswer) -> None:
-        """Have a broker stop and delete its replicas; `on_answer` hears how that went."""
+    def stop_replicas(
+        self, broker_id: int, keys: Iterable[TopicPartition], *, delete: bool, on_answer: OnAnswer | None = None
+    ) -> None:
+        """Have a broker stop its replicas, or delete them; `on_answer` hears how that went."""
         entry = self._channels.get(broker_id)
         if entry is not None:
-            entry[0].send(self._requests.delete_replicas(broker_id, keys), STOP_REPLICA_VERSION, on_answer)
+            request = self._requests.stop_replicas(broker_id, keys, delete=delete)
+            entry[0].send(request, STOP_REPLICA_VERSION, on_answer)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from protocol.uuid import ZERO_UUID
 from registry.broker_znodes import BrokerZnode
 from registry.controller_znodes import ControllerEpochZnode
-from registry.interface import Check
+from registry.interface import ANY_VERSION, Check
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
 
 TopicPartition = tuple[str, int]
@@ -50,16 +50,23 @@ class ControllerContext:
         self.unreadable_topics: set[str] = set()
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
         """By live broker: its replicas that are in log directories that have failed."""
+        self.shutting_down: set[int] = set()
+        """Live brokers that have asked to be relieved (ControlledShutdown): nobody is elected there any more."""
+        self.stopped: dict[int, set[TopicPartition]] = {}
+        """By live broker: replicas that it was told to stop, so that it hears no more of them in this life."""
+        self.topic_versions: dict[str, int] = {}
+        """Versions of the topics' znodes, which our own changes name."""
 
     def epoch_check(self) -> Check:
         """What makes a transaction fail where another controller has been elected."""
         return Check(ControllerEpochZnode.path(), self.epoch_version)
 
-    def take_topic(self, topic: str, znode: TopicZnode) -> None:
+    def take_topic(self, topic: str, znode: TopicZnode, version: int = ANY_VERSION) -> None:
         """A topic is new or has changed. What was known of partitions that it has no more is forgotten."""
         known = self.topics.get(topic)
         is_other = known is not None and known.topic_id not in (None, znode.topic_id)
         self.topics[topic] = znode
+        self.topic_versions[topic] = version
         self._forget_states(topic, lambda partition: is_other or partition not in znode.partitions)
 
     def topic_id(self, topic: str) -> bytes:
@@ -83,22 +90,63 @@ class ControllerContext:
         """Partitions that were assigned and never had a leader."""
         return [key for key in self.all_partitions() if key not in self.leaderships]  # unreadable ones included
 
-    def without_live_leader(self) -> list[TopicPartition]:
-        """Partitions whose leader is gone; those that are being deleted need none."""
+    def with_losses(self) -> list[TopicPartition]:
+        """Partitions whose leader is gone, or an in-sync replica; those that are being deleted need neither."""
         return [
             key
             for key, leadership in self.leaderships.items()
-            if not self.is_online(leadership.state.leader, key) and key[0] not in self.deleting
-            if key not in self.unreadable
+            if key[0] not in self.deleting and key not in self.unreadable and self._has_losses(key, leadership)
         ]
+
+    def _has_losses(self, key: TopicPartition, leadership: Leadership) -> bool:
+        state = leadership.state
+        return not self.is_online(state.leader, key) or not all(self.is_online(one, key) for one in state.isr)
 
     def is_online(self, broker_id: int, key: TopicPartition) -> bool:
         """Whether a broker is alive and the log directory of its replica has not failed."""
         return broker_id in self.brokers and key not in self.offline_dirs.get(broker_id, ())
 
-    def online_replicas(self, key: TopicPartition) -> list[int]:
+    def is_eligible(self, broker_id: int, key: TopicPartition) -> bool:
+        """Whether a replica is online, and its broker not about to go."""
+        return broker_id not in self.shutting_down and self.is_online(broker_id, key)
+
+    def eligible_replicas(self, key: TopicPartition) -> list[int]:
         """The replicas of a partition that could lead it."""
-        return [replica for replica in self.replicas(key) if self.is_online(replica, key)]
+        return [replica for replica in self.replicas(key) if self.is_eligible(replica, key)]
+
+    def partition_exists(self, key: TopicPartition) -> bool:
+        """Whether a topic's znode has this partition."""
+        znode = self.topics.get(key[0])
+        return znode is not None and key[1] in znode.partitions
+
+    def is_reassigning(self, key: TopicPartition) -> bool:
+        """Whether a partition is on its way to other replicas."""
+        znode = self.topics[key[0]]
+        return bool(znode.adding_replicas.get(key[1]) or znode.removing_replicas.get(key[1]))
+
+    def reassigning(self) -> list[TopicPartition]:
+        """All partitions that are on their way; deletion ends that."""
+        return [
+            (topic, partition)
+            for topic, znode in self.topics.items()
+            if topic not in self.deleting
+            for partition in sorted({*znode.adding_replicas, *znode.removing_replicas})
+            if self.is_reassigning((topic, partition))
+        ]
+
+    def led_by(self, broker_id: int) -> list[TopicPartition]:
+        """The partitions that a broker leads and somebody else could."""
+        return [
+            key
+            for key, leadership in self.leaderships.items()
+            if leadership.state.leader == broker_id and key[0] not in self.deleting and len(self.replicas(key)) > 1
+        ]
+
+    def broker_gone(self, broker_id: int) -> None:
+        """What was known of this life of a broker is of no use any more."""
+        self.offline_dirs.pop(broker_id, None)
+        self.shutting_down.discard(broker_id)
+        self.stopped.pop(broker_id, None)
 
     def partitions_on(self, broker_id: int) -> list[TopicPartition]:
         """The partitions that a broker has a replica of."""
@@ -107,6 +155,7 @@ class ControllerContext:
     def forget(self, topic: str) -> None:
         """The topic does not exist any more."""
         self.topics.pop(topic, None)
+        self.topic_versions.pop(topic, None)
         self.deleting.discard(topic)
         self._forget_states(topic, lambda partition: True)
 
@@ -114,9 +163,9 @@ class ControllerContext:
         for key in [key for key in self.leaderships if key[0] == topic and is_gone(key[1])]:
             del self.leaderships[key]
         self.unreadable -= {key for key in self.unreadable if key[0] == topic and is_gone(key[1])}
-        for keys in self.offline_dirs.values():
+        for keys in [*self.offline_dirs.values(), *self.stopped.values()]:
             keys -= {key for key in keys if key[0] == topic and is_gone(key[1])}
 
     def offline_replicas(self, key: TopicPartition) -> list[int]:
-        """Replicas on brokers that are not alive, and in log directories that have failed."""
-        return [replica for replica in self.replicas(key) if not self.is_online(replica, key)]
+        """Replicas on brokers that are not alive or about to go, and in log directories that have failed."""
+        return [replica for replica in self.replicas(key) if not self.is_eligible(replica, key)]

@@ -1,59 +1,67 @@
 """The controller: one broker of the cluster decides who leads what, and tells the others.
 
-It wins `/controller` and raises `/controller_epoch` in one transaction; every later write of its checks that epoch, so
-a controller that has been replaced without noticing can change nothing. It works through one queue of events, one at a
-time. Events are level-triggered: each says "look again at this part of the tree", so noticing the same thing twice is
-harmless and missing none is enough.
+It is elected (candidacy.py), and every later write of its checks `/controller_epoch`, so a controller that has been
+replaced without noticing can change nothing. It works through one queue of events, one at a time. Events are
+level-triggered: each says "look again at this part of the tree", so noticing the same thing twice is harmless and
+missing none is enough. Requests that it decides on (`decide`) take their turn in the same queue.
 
-What brokers and admin handlers want done they write into the tree (a topic's znode, `/admin/delete_topics/t`); the
-controller notices and acts. That is also how tools of the ZooKeeper era are obeyed.
+What brokers and admin handlers want done they write into the tree (a topic's znode, `/admin/delete_topics/t`), or ask
+for; the controller acts. That is also how tools of the ZooKeeper era are obeyed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 from broker.config import BrokerConfig
+from broker.controller.alter_partition import IsrProposals, Outcome, Proposal
 from broker.controller.broker_channels import BrokerChannels
+from broker.controller.candidacy import Candidacy
 from broker.controller.context import ControllerContext, LiveBroker, TopicPartition
+from broker.controller.elections import Elections
+from broker.controller.event_queue import ELECTION, EventQueue
+from broker.controller.isr_notifications import IsrNotifications
+from broker.controller.live_brokers import LiveBrokers
 from broker.controller.log_dir_events import LogDirEvents
+from broker.controller.partition_states import PartitionStates
 from broker.controller.partitions import PartitionLeaders
+from broker.controller.reassignments import Reassignments
+from broker.controller.shutdowns import Shutdowns
+from broker.controller.stopped_replicas import StoppedReplicas
+from broker.controller.topic_assignments import TopicAssignments
 from broker.controller.topic_deletion import TopicDeletion
 from client.network import Network
-from registry.admin_znodes import DeleteTopicsZnode
-from registry.broker_znodes import BrokerIdsZnode, BrokerZnode
-from registry.controller_znodes import ControllerEpochZnode, ControllerZnode, FeatureZnode
-from registry.errors import (
-    BadVersionError,
-    ConnectionLossError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-    RegistryFullError,
-    SessionExpiredError,
-    ZnodeFormatError,
-)
-from registry.interface import Create, Registry, Set, Stat, Watch
-from registry.notification_znodes import LogDirEventNotificationsZnode
-from registry.topic_znodes import TopicsZnode, TopicZnode
+from registry.admin_znodes import DeleteTopicsZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
+from registry.broker_znodes import BrokerIdsZnode
+from registry.controller_znodes import FeatureZnode
+from registry.errors import BadVersionError, NodeExistsError
+from registry.interface import Create, Registry, Watch
+from registry.notification_znodes import IsrChangeNotificationsZnode, LogDirEventNotificationsZnode
+from registry.topic_znodes import TopicsZnode
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_S = 0.1
-FULL_BACKOFF_S = 1.0
+FIRST_REBALANCE_S = 5.0
+"""After taking office leaders are left to settle for so long; then every leader.imbalance.check.interval.seconds."""
 
-Event = Callable[[], Awaitable[None]]
+T = TypeVar("T")
 
-ELECTION = "election"
 BROKERS = "brokers"
 TOPICS = "topics"
 DELETIONS = "deletions"
 LOG_DIRS = "log directories"
 ANSWERS = "answers"
+REASSIGNMENTS = "reassignments"
+PREFERRED = "preferred leaders"
+REBALANCE = "rebalance"
+ISR_CHANGES = "ISR changes"
+LOSSES = "losses"
 
 
 class Controller:
@@ -68,27 +76,36 @@ class Controller:
         config: BrokerConfig,
         topic_overrides: Callable[[str], Awaitable[dict[str, str]]],
         now_ms: Callable[[], int],
+        rng: random.Random | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.is_active = False
         """True from the election until somebody else is elected, or we cannot tell."""
-        self.context = ControllerContext()
+        self.context = context = ControllerContext()
         self._registry = registry
-        self._now_ms = now_ms
+        self._config = config
         self._in_office = False  # active, and everybody has been told everything
-        self._highest_epoch = 0
-        self._events: dict[str, Event] = {}
-        self._wake = asyncio.Event()
+        self._queue = EventQueue(lambda: self.is_active, self._was_replaced, self._resign)
         self._watches: list[Watch] = []
-        self._topic_watches: dict[str, Watch] = {}
         self._newcomers: set[int] = set()  # live brokers that have not been told what they lead
-        self._lost: set[TopicPartition] = set()  # partitions with a replica that is newly offline
         self._tasks: asyncio.TaskGroup | None = None
-        self._channels = BrokerChannels(broker_id, self.context, network=network, config=config)
-        self._leaders = PartitionLeaders(registry, self.context, config, topic_overrides)
-        self._log_dirs = LogDirEvents(registry, self.context, partial(self._notice, ANSWERS, self._answered))
+        self._candidacy = Candidacy(broker_id, registry, now_ms)
+        self._channels = BrokerChannels(broker_id, context, network=network, config=config)
+        self._states = states = PartitionStates(registry, context)
+        self._leaders = leaders = PartitionLeaders(states, context, config, topic_overrides)
+        self._stopped = StoppedReplicas(context)
+        self._brokers = LiveBrokers(registry, partial(self._queue.notice, BROKERS, self._brokers_changed))
+        self._topics = TopicAssignments(
+            registry, context, has_topic_ids=True, rng=rng or random.Random(), changed=self._notice_topic
+        )
+        self._log_dirs = LogDirEvents(registry, context, partial(self._queue.notice, ANSWERS, self._answered))
         self._channels.on_leader_and_isr = self._log_dirs.heard
-        self._deletion = TopicDeletion(registry, self.context, config, self._channels, self._notice_deletions)
+        self._deletion = TopicDeletion(registry, context, config, self._channels, leaders, self._notice_deletions)
+        self._reassignments = Reassignments(registry, context, states, leaders, self._topics, self._stopped)
+        self._elections = Elections(registry, context, config, leaders)
+        self._shutdowns = Shutdowns(context, leaders, self._stopped)
+        self._proposals = IsrProposals(context, states)
+        self._isr_notifications = IsrNotifications(registry, context, states)
 
     def live_broker_epoch(self, broker_id: int) -> int | None:
         """The epoch of a broker's registration; None where it is not there."""
@@ -99,77 +116,76 @@ class Controller:
 
     async def run(self) -> None:
         """Stand for election, and be the controller whenever won, until cancelled."""
-        stand = partial(self._notice, ELECTION, self._elect)
-        paths = [ControllerZnode.path(), ControllerEpochZnode.path(), BrokerZnode.path(self.broker_id)]
-        watches: list[Watch] = [self._registry.watch_data(path, stand) for path in paths]
+        stand = partial(self._queue.notice, ELECTION, self._elect)
+        watches: list[Watch] = [self._registry.watch_data(path, stand) for path in self._candidacy.watched_paths()]
         watches.append(self._registry.listen(lambda state: stand()))  # whose session has expired has been replaced
         stand()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 while True:
-                    await self._handle_next()
+                    await self._queue.handle_next()
         finally:
             for watch in watches:
                 watch.cancel()
             self._resign()
 
-    def _notice(self, name: str, event: Event) -> None:
-        """Queue an event, unless it is queued already."""
-        self._events.setdefault(name, event)
-        self._wake.set()
+    async def decide(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Have `work` done in its turn, and what came of it told to the brokers (see EventQueue.ask)."""
 
-    async def _handle_next(self) -> None:
-        while not self._events:
-            self._wake.clear()
-            await self._wake.wait()
-        name = next(iter(self._events))
-        event = self._events.pop(name)
-        if name != ELECTION and not self.is_active:
-            return
-        try:
-            await event()
-        except SessionExpiredError:
-            self._resign()
-        except ZnodeFormatError as error:
-            logger.error("%s: left alone: %s", name, error)
-        except (BadVersionError, NoNodeError, NodeExistsError, NotEmptyError, ConnectionLossError) as error:
-            if error.path == ControllerEpochZnode.path():
-                logger.info("another controller has taken over")
-                self._resign()
-                self._notice(ELECTION, self._elect)
-                return
-            logger.info("%s: the tree changed meanwhile, or the answer was lost (%s): looking again", name, error)
-            await asyncio.sleep(RETRY_BACKOFF_S)
-            self._notice(name, event)
-        except RegistryFullError as error:
-            logger.warning("%s: nothing can be decided (%s): looking again", name, error)
-            await asyncio.sleep(FULL_BACKOFF_S)
-            self._notice(name, event)
+        async def told() -> T:
+            result = await work()
+            self._tell()
+            return result
+
+        return await self._queue.ask(what, told)
+
+    # -- what others ask for -----------------------------------------------------------------------------------------
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
+    ) -> dict[TopicPartition, Outcome]:
+        """ISR changes that a leader proposes. Raises RequestError, NotControllerError."""
+        outcomes = await self.decide(
+            "AlterPartition", partial(self._proposals.decide, broker_id, broker_epoch, proposals)
+        )
+        if any(self.context.partition_exists(key) and self.context.is_reassigning(key) for key in outcomes):
+            self._queue.notice(REASSIGNMENTS, self._reassign)
+        return outcomes
+
+    async def relieve(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is about to go: what it still leads though others could. Raises RequestError, NotControllerError."""
+        return await self.decide("ControlledShutdown", partial(self._shutdowns.relieve, broker_id, broker_epoch))
+
+    @property
+    def reassignments(self) -> Reassignments:
+        """For `decide`."""
+        return self._reassignments
+
+    @property
+    def elections(self) -> Elections:
+        """For `decide`."""
+        return self._elections
+
+    def leaders_may_be_found(self) -> None:
+        """A setting has changed that may let somebody lead (unclean.leader.election.enable)."""
+        if self.is_active:
+            self._queue.notice(LOSSES, self._look_after_losses)
 
     # -- election --------------------------------------------------------------------------------------------------
 
     async def _elect(self) -> None:
-        """Look who the controller is, and try to become it where nobody is.
-
-        The epoch is read first: where `/controller` is ours afterwards, nobody can have raised it in between.
-        """
-        epoch, version = await self._read_epoch()
-        holder = await self._holder()
+        """Look who the controller is, and try to become it where nobody is."""
+        epoch, version = await self._candidacy.epoch()
+        holder = await self._candidacy.holder()
         if holder is None:
             self._resign()
-            if not await self._is_registered():
-                return  # a session later it may be: a controller that is no live broker would have others lead its own
-            znode = ControllerZnode(broker=self.broker_id, timestamp_ms=self._now_ms())
+            if not await self._candidacy.may_stand():
+                return
             try:
-                await self._registry.multi(
-                    [
-                        Create(ControllerZnode.path(), znode.encode(), ephemeral=True),
-                        Set(ControllerEpochZnode.path(), ControllerEpochZnode(epoch=epoch + 1).encode(), version),
-                    ]
-                )
+                await self._candidacy.win(epoch, version)
             except (NodeExistsError, BadVersionError):
-                self._notice(ELECTION, self._elect)
+                self._queue.notice(ELECTION, self._elect)
                 return
             await self._take_office(epoch + 1, version + 1)
         elif holder.ephemeral_owner != self._registry.session_id:
@@ -177,39 +193,9 @@ class Controller:
         elif not self._in_office:  # the answer to our election was lost, or taking office failed half way
             await self._take_office(epoch, version)
 
-    async def _read_epoch(self) -> tuple[int, int]:
-        """The controller epoch, and the version of its znode. Raises ZnodeFormatError."""
-        path = ControllerEpochZnode.path()
-        try:
-            data, stat = await self._registry.get(path)
-        except NoNodeError:
-            await self._registry.create(path, ControllerEpochZnode(epoch=self._highest_epoch).encode())
-            data, stat = await self._registry.get(path)
-        epoch = ControllerEpochZnode.decode(data, path).epoch
-        self._highest_epoch = max(self._highest_epoch, epoch)
-        return epoch, stat.version
-
-    async def _is_registered(self) -> bool:
-        stat = await self._registry.exists(BrokerZnode.path(self.broker_id))
-        return stat is not None and stat.ephemeral_owner == self._registry.session_id
-
-    async def _holder(self) -> Stat | None:
-        """The stat of `/controller`: whose it is, whatever it says."""
-        path = ControllerZnode.path()
-        try:
-            data, stat = await self._registry.get(path)
-        except NoNodeError:
-            return None
-        try:
-            ControllerZnode.decode(data, path)
-        except ZnodeFormatError as error:
-            logger.error("there is a controller, but nobody can tell which: %s", error)
-        return stat
-
     async def _take_office(self, epoch: int, epoch_version: int) -> None:
         """Read the tree, tell everyone, and act on what was left undone."""
         self._leave_office()
-        self._highest_epoch = max(self._highest_epoch, epoch)
         logger.info("broker %d is the controller, epoch %d", self.broker_id, epoch)
         self.is_active = True
         context = self.context
@@ -218,23 +204,46 @@ class Controller:
             with suppress(NodeExistsError):
                 feature = Create(FeatureZnode.path(), FeatureZnode().encode())
                 await self._registry.multi([context.epoch_check(), feature])
-            self._watch_children(BrokerIdsZnode.TEMPLATE, BROKERS, self._brokers_changed)
-            self._watch_children(TopicsZnode.TEMPLATE, TOPICS, self._topics_changed)
-            self._watch_children(DeleteTopicsZnode.path(), DELETIONS, self._deletions_changed)
-            self._watch_children(LogDirEventNotificationsZnode.path(), LOG_DIRS, self._log_dirs_failed)
+            self._watch_tree()
             await self._log_dirs.remove(await self._log_dirs.read())  # everybody is told everything below, and answers
+            await self._isr_notifications.take()  # all states are read below
             await self._deletion.read()
-            await self._read_topics()
-            await self._leaders.read_states(context.all_partitions())
-            self._welcome(await self._read_brokers())
+            await self._topics.read_all()
+            await self._states.read(context.all_partitions())
+            self._welcome(await self._brokers.read())
             await self._leaders.elect_new()
-            await self._leaders.elect_for_lost()
+            await self._leaders.look_after_losses()
             self._tell()
+            await self._reassign()
             await self._deletion.resume()
+            await self._elections.read_requested()
+            self._tell()
         except BaseException:
             self._leave_office()
             raise
         self._in_office = True
+        if self._config.auto_leader_rebalance_enable:
+            self._queue.notice_later(FIRST_REBALANCE_S, REBALANCE, self._rebalance)
+
+    def _watch_tree(self) -> None:
+        registry = self._registry
+        for path, name, event in (
+            (BrokerIdsZnode.TEMPLATE, BROKERS, self._brokers_changed),
+            (TopicsZnode.TEMPLATE, TOPICS, self._topics_changed),
+            (DeleteTopicsZnode.path(), DELETIONS, self._deletions_changed),
+            (LogDirEventNotificationsZnode.path(), LOG_DIRS, self._log_dirs_failed),
+            (IsrChangeNotificationsZnode.path(), ISR_CHANGES, self._isrs_changed),
+        ):
+            self._watches.append(registry.watch_children(path, partial(self._queue.notice, name, event)))
+        for path, name, event in (
+            (ReassignPartitionsZnode.path(), REASSIGNMENTS, self._reassign),
+            (PreferredReplicaElectionZnode.path(), PREFERRED, self._elect_preferred),
+        ):
+            self._watches.append(registry.watch_data(path, partial(self._queue.notice, name, event)))
+
+    def _was_replaced(self) -> None:
+        self._resign()
+        self._queue.notice(ELECTION, self._elect)
 
     def _resign(self) -> None:
         if self.is_active:
@@ -244,57 +253,37 @@ class Controller:
     def _leave_office(self) -> None:
         """Forget everything that was known: the next term begins by reading."""
         self.is_active = self._in_office = False
-        for watch in [*self._watches, *self._topic_watches.values()]:
+        for watch in self._watches:
             watch.cancel()
         self._watches.clear()
-        self._topic_watches.clear()
-        for name in [name for name in self._events if name != ELECTION]:
-            del self._events[name]
+        self._queue.drop()
         self._channels.stop_all()
         self._newcomers.clear()
-        self._lost.clear()
-        self._leaders.clear()
-        self._log_dirs.clear()
-        self._deletion.clear()
+        for part in (self._brokers, self._topics, self._states, self._stopped, self._log_dirs, self._deletion):
+            part.clear()
         self.context.clear()
-
-    def _watch_children(self, path: str, name: str, event: Event) -> None:
-        self._watches.append(self._registry.watch_children(path, partial(self._notice, name, event)))
 
     # -- brokers ---------------------------------------------------------------------------------------------------
 
-    async def _read_brokers(self) -> dict[int, LiveBroker]:
-        registry = self._registry
-        brokers: dict[int, LiveBroker] = {}
-        for name in await registry.children(BrokerIdsZnode.TEMPLATE):
-            path = f"{BrokerIdsZnode.TEMPLATE}/{name}"
-            try:
-                broker_id = int(name)
-                data, stat = await registry.get(path)
-                brokers[broker_id] = LiveBroker(broker_id, stat.czxid, BrokerZnode.decode(data, path))
-            except NoNodeError:
-                continue  # gone since
-            except ZnodeFormatError as error:
-                logger.error("a broker's registration is left alone: %s", error)
-            except ValueError:
-                logger.error("a broker's registration is left alone: %s: %r is no broker id", path, name)
-        return brokers
-
     async def _brokers_changed(self) -> None:
-        before = self.context.brokers
-        after = await self._read_brokers()
-        gone = {broker_id for broker_id in before if before[broker_id] != after.get(broker_id)}
+        context = self.context
+        before = context.brokers
+        after = await self._brokers.read()
+        gone = {id_ for id_, broker in before.items() if id_ not in after or after[id_].epoch != broker.epoch}
         for broker_id in gone:
             self._channels.stop(broker_id)
-            self._log_dirs.broker_gone(broker_id)
+            context.broker_gone(broker_id)
         self._newcomers -= gone
         if gone:  # also those that are back already: what they led had no leader in between
-            self.context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
-            await self._leaders.elect_for_lost()
-        if gone or after.keys() != before.keys():
+            context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
+            await self._leaders.look_after_losses()
+        arrived = after.keys() - context.brokers.keys()
+        if gone or arrived or after != before:
             self._welcome(after)
         await self._leaders.elect_new()
-        await self._leaders.elect_for_lost()
+        await self._leaders.look_after_losses()
+        await self._reassignments.brokers_came(arrived)
+        await self._reassignments.resume()
         self._tell()
         await self._deletion.resume()
 
@@ -302,56 +291,35 @@ class Controller:
         """Take over who is alive, and tell all of them; what newcomers lead they are told by `_tell`."""
         before = self.context.brokers
         arrived = brokers.keys() - before.keys()
+        moved = [id_ for id_, broker in brokers.items() if id_ in before and before[id_] != broker]
         logger.info("live brokers: %s; newly come: %s", sorted(brokers), sorted(arrived))
         self.context.brokers = brokers
         self._newcomers |= arrived
         assert self._tasks is not None
-        self._channels.start(arrived, self._tasks.create_task)
+        for broker_id in moved:  # it may listen elsewhere now; what was queued for it is said again
+            self._channels.stop(broker_id)
+            self._newcomers.add(broker_id)
+        self._channels.start({*arrived, *moved}, self._tasks.create_task)
         self._channels.update_metadata(brokers.keys() - arrived, ())
         self._channels.update_metadata(arrived, self.context.all_partitions())
 
+    async def _look_after_losses(self) -> None:
+        await self._leaders.look_after_losses()
+        await self._reassignments.resume()
+        self._tell()
+
     # -- topics ----------------------------------------------------------------------------------------------------
 
-    async def _read_topics(self) -> None:
-        """Take over all topic znodes, and watch each for more partitions."""
-        context = self.context
-        names = set(await self._registry.children(TopicsZnode.TEMPLATE))
-        for topic in context.topics.keys() - names:
-            context.forget(topic)
-        for topic in self._topic_watches.keys() - names:
-            self._topic_watches.pop(topic).cancel()
-        context.unreadable_topics &= names
-        for topic in sorted(names - context.topics.keys() - context.unreadable_topics):
-            if topic not in self._topic_watches:
-                self._topic_watches[topic] = self._registry.watch_data(
-                    TopicZnode.path(topic), partial(self._notice, f"topic {topic}", partial(self._topic_changed, topic))
-                )
-            await self._read_topic(topic)
-
-    async def _read_topic(self, topic: str) -> None:
-        path = TopicZnode.path(topic)
-        try:
-            data, stat = await self._registry.get(path)
-            znode = TopicZnode.decode(data, path)
-        except NoNodeError:
-            return
-        except ZnodeFormatError as error:
-            logger.error("a topic is left alone: %s", error)
-            self.context.unreadable_topics.add(topic)
-            return
-        if znode.topic_id is None:
-            znode = self._leaders.with_topic_id(znode)
-            await self._registry.multi([self.context.epoch_check(), Set(path, znode.encode(), stat.version)])
-        self.context.unreadable_topics.discard(topic)
-        self.context.take_topic(topic, znode)
+    def _notice_topic(self, topic: str) -> None:
+        self._queue.notice(f"topic {topic}", partial(self._topic_changed, topic))
 
     async def _topics_changed(self) -> None:
-        await self._read_topics()
+        await self._topics.read_all()
         await self._partitions_added()
         await self._deletion.resume()
 
     async def _topic_changed(self, topic: str) -> None:
-        await self._read_topic(topic)
+        await self._topics.read(topic)
         await self._partitions_added()
 
     async def _partitions_added(self) -> None:
@@ -360,14 +328,36 @@ class Controller:
 
     def _tell(self) -> None:
         """Tell newcomers everything, and the others what they have not been told yet."""
-        changed, new = self._leaders.take_unannounced()
+        told = self._states.take_unannounced()
         newcomers, self._newcomers = self._newcomers, set()
         if newcomers:
             everything = list(self.context.all_partitions())
             for broker_id in newcomers:
-                self._channels.leader_and_isr(broker_id, everything, new=new, full=True)
+                self._channels.leader_and_isr(broker_id, everything, new=told.new, full=True)
             self._channels.update_metadata(newcomers, everything)
-        self._channels.announce(changed, new=new, except_to=newcomers)
+        self._channels.announce(told, except_to=newcomers)
+        self._stopped.tell(self._channels)
+
+    # -- moves and elections -----------------------------------------------------------------------------------------
+
+    async def _reassign(self) -> None:
+        await self._reassignments.read_requested()
+        await self._reassignments.resume()
+        self._tell()
+
+    async def _elect_preferred(self) -> None:
+        await self._elections.read_requested()
+        self._tell()
+
+    async def _rebalance(self) -> None:
+        self._queue.notice_later(self._config.leader_imbalance_check_interval_seconds, REBALANCE, self._rebalance)
+        await self._elections.rebalance()
+        self._tell()
+
+    async def _isrs_changed(self) -> None:
+        await self._isr_notifications.take()
+        await self._reassignments.resume()
+        self._tell()
 
     # -- log directories -------------------------------------------------------------------------------------------
 
@@ -381,13 +371,10 @@ class Controller:
 
     async def _answered(self) -> None:
         """Brokers have said which of their replicas they have lost: have others lead, and tell who cannot."""
-        self._lost |= self._log_dirs.take_answers()
-        if not self._lost:
-            return
-        await self._leaders.elect_for_lost()
-        self._tell()
-        lost, self._lost = self._lost, set()
-        self._channels.update_metadata(self.context.brokers, sorted(lost))
+        lost = self._log_dirs.take_answers()
+        if lost:
+            self._states.publish(lost)
+            await self._look_after_losses()
 
     # -- deletions -------------------------------------------------------------------------------------------------
 
@@ -397,8 +384,7 @@ class Controller:
 
     def _notice_deletions(self, delay_s: float = 0.0) -> None:
         """Look at the deletions (again)."""
-        notice = partial(self._notice, DELETIONS, self._deletions_changed)
         if delay_s:
-            asyncio.get_running_loop().call_later(delay_s, notice)
+            self._queue.notice_later(delay_s, DELETIONS, self._deletions_changed)
         else:
-            notice()
+            self._queue.notice(DELETIONS, self._deletions_changed)

@@ -1,7 +1,7 @@
-"""Who leads a partition: pure decisions from replicas, in-sync replicas and live brokers.
+"""Who leads a partition: pure decisions from replicas, in-sync replicas and the replicas that can lead.
 
-`replicas` is in order of preference. A decision is the new leader and the new ISR; None means that nobody can lead:
-the partition goes without a leader and its ISR stays what it was, since those are the ones who have its data.
+`replicas` is in order of preference. A decision is the new leader and the new ISR; None means that nobody can lead, or
+that nothing would be gained: a partition without a leader keeps its ISR, since those are the ones who have its data.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ class Elected(NamedTuple):
 
     leader: int
     isr: list[int]
+    is_clean: bool = True
+    """False where the leader was not in sync: what only the others had is lost."""
 
 
 def elect_for_new_partition(replicas: Sequence[int], live: Collection[int]) -> Elected | None:
@@ -40,5 +42,29 @@ def elect_after_loss(
     if unclean:
         for replica in replicas:
             if replica in live:
-                return Elected(replica, [replica])
+                return Elected(replica, [replica], is_clean=False)
+    return None
+
+
+def elect_preferred(replicas: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
+    """The preferred leader, where it is in sync and can lead."""
+    preferred = replicas[0]
+    return Elected(preferred, list(isr)) if preferred in live and preferred in isr else None
+
+
+def elect_for_shutdown(
+    replicas: Sequence[int], isr: Sequence[int], online: Collection[int], shutting_down: Collection[int]
+) -> Elected | None:
+    """The leader is about to go: the first in-sync replica that is not, and nobody in sync who is."""
+    for replica in replicas:
+        if replica in isr and replica in online and replica not in shutting_down:
+            return Elected(replica, [one for one in isr if one not in shutting_down])
+    return None
+
+
+def elect_for_reassignment(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
+    """The replicas have changed: the first of the new ones that is in sync."""
+    for replica in target:
+        if replica in isr and replica in live:
+            return Elected(replica, list(isr))
     return None

@@ -36,10 +36,6 @@ class LogDirEvents:
         """Another term begins: every broker is asked about everything."""
         self._answers.clear()
 
-    def broker_gone(self, broker_id: int) -> None:
-        """What it has lost it may have again when it comes back."""
-        self._context.offline_dirs.pop(broker_id, None)
-
     # -- notifications ---------------------------------------------------------------------------------------------
 
     async def read(self) -> dict[str, int]:

@@ -1,182 +1,189 @@
-"""Partition leaders as the controller keeps them in the tree: reading states, electing, writing the outcome.
+"""Partition leaders: every change of a leader or an ISR that the controller makes by itself.
 
-Every write is a transaction that also checks the controller epoch, and every change of a state names the version it
-was read with, so nothing another broker wrote in between is lost.
+What Kafka keeps as state machines of partitions and replicas is here a question to the tree, asked again after every
+event: who has no leader, whose leader is gone, who is in sync and gone. One change of a state is one write, as in
+Kafka, so versions and leader epochs count alike. (One difference: where all replicas in sync are lost at once, Kafka
+keeps the last of them as the ISR; all are kept here, since each of them has everything that was committed.)
 """
 
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from broker.config import BrokerConfig
-from broker.controller.context import ControllerContext, Leadership, TopicPartition
+from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.leader_election import (
     NO_LEADER,
     Elected,
     elect_after_loss,
     elect_for_new_partition,
+    elect_for_reassignment,
+    elect_for_shutdown,
+    elect_preferred,
 )
-from protocol.uuid import random_uuid
-from registry.errors import NoNodeError, ZnodeFormatError
-from registry.interface import Create, Op, Registry, Set, Stat
-from registry.topic_znodes import (
-    PartitionStateZnode,
-    TopicPartitionsZnode,
-    TopicPartitionZnode,
-    TopicZnode,
-)
+from broker.controller.partition_states import PartitionStates
+from registry.topic_znodes import LEADER_RECOVERING, PartitionStateZnode
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_PER_TRANSACTION = 200
-
 
 class PartitionLeaders:
-    """Reads and writes `/brokers/topics/t/partitions/p/state`."""
+    """Decides who leads what, and writes it."""
 
     def __init__(
         self,
-        registry: Registry,
+        states: PartitionStates,
         context: ControllerContext,
         config: BrokerConfig,
         topic_overrides: Callable[[str], Awaitable[dict[str, str]]],
-        rng: random.Random | None = None,
     ) -> None:
-        self._registry = registry
+        self._states = states
         self._context = context
         self._config = config
         self._topic_overrides = topic_overrides
-        self._random = rng or random.Random()
-        self._unannounced: set[TopicPartition] = set()  # in the tree, and the brokers have not been told
-        self._new: set[TopicPartition] = set()  # of those, the ones that never had a leader before
 
-    def clear(self) -> None:
-        """Another term begins."""
-        self._unannounced.clear()
-        self._new.clear()
-
-    def take_unannounced(self) -> tuple[set[TopicPartition], set[TopicPartition]]:
-        """The partitions whose states brokers must be told of now, and which of them are new."""
-        exist = self._context.leaderships.keys()
-        changed, new = self._unannounced & exist, self._new & exist
-        self.clear()
-        return changed, new
-
-    def with_topic_id(self, znode: TopicZnode) -> TopicZnode:
-        """A topic that was made by a tool which knows no topic ids gets one."""
-        return znode.replace(topic_id=random_uuid(self._random), version=3)
-
-    async def read_states(self, keys: Iterable[TopicPartition]) -> None:
-        """Take over the states that exist. What differs from what was known is to be announced."""
-        leaderships, unreadable = self._context.leaderships, self._context.unreadable
-        for key in list(keys):
-            path = PartitionStateZnode.path(*key)
-            try:
-                data, stat = await self._registry.get(path)
-                leadership = Leadership(PartitionStateZnode.decode(data, path), stat.version)
-            except NoNodeError:
-                leaderships.pop(key, None)
-                unreadable.discard(key)
-                continue
-            except ZnodeFormatError as error:
-                if key not in unreadable:
-                    logger.error("a partition is left alone: %s", error)
-                unreadable.add(key)
-                continue
-            unreadable.discard(key)
-            if leaderships.get(key) != leadership:
-                self._learn(key, leadership)
-
-    def _learn(self, key: TopicPartition, leadership: Leadership) -> None:
-        state = leadership.state
-        if key not in self._context.leaderships and state.controller_epoch == self._context.epoch:
-            self._new.add(key)  # also where we wrote it and the answer was lost
-        self._context.leaderships[key] = leadership
-        self._unannounced.add(key)
+    # -- new partitions and lost replicas ------------------------------------------------------------------------------
 
     async def elect_new(self) -> None:
         """Give a leader to every partition that never had one, where a replica is alive."""
+        context = self._context
         states: dict[TopicPartition, PartitionStateZnode] = {}
-        await self.read_states(self._context.without_state())
-        for key in self._context.without_state():
-            if key[0] in self._context.deleting or key in self._context.unreadable:
+        await self._states.read(context.without_state())
+        for key in context.without_state():
+            if key[0] in context.deleting or key in context.unreadable:
                 continue
-            elected = elect_for_new_partition(self._context.replicas(key), self._context.online_replicas(key))
+            elected = elect_for_new_partition(context.replicas(key), context.eligible_replicas(key))
             if elected is None:
                 logger.warning("%s-%d has no live replica: it stays without a leader", *key)
                 continue
             states[key] = PartitionStateZnode(
-                leader=elected.leader, leader_epoch=0, isr=elected.isr, controller_epoch=self._context.epoch
+                leader=elected.leader, leader_epoch=0, isr=elected.isr, controller_epoch=context.epoch
             )
-        await self._create(states)
+        await self._states.create(states)
 
-    async def elect_for_lost(self) -> None:
-        """Elect where the leader is gone, or its log directory."""
+    async def look_after_losses(self) -> None:
+        """Elect where the leader is gone, or its log directory; take out of the ISR who is."""
         states: dict[TopicPartition, PartitionStateZnode] = {}
-        await self.read_states(self._context.without_live_leader())
-        for key in self._context.without_live_leader():
+        await self._states.read(self._context.with_losses())
+        for key in self._context.with_losses():
             state = self._context.leaderships[key].state
-            elected = await self._elect_after_loss(key, state)
-            if elected is None and state.leader == NO_LEADER:
+            after = await self._after_loss(key, state)
+            if (after.leader, after.isr) != (state.leader, state.isr):
+                states[key] = after
+        await self._states.set(states)
+
+    async def _after_loss(self, key: TopicPartition, state: PartitionStateZnode) -> PartitionStateZnode:
+        context = self._context
+        if context.is_online(state.leader, key):
+            return self._next(state, isr=[one for one in state.isr if context.is_online(one, key)])
+        live = context.eligible_replicas(key)
+        elected = elect_after_loss(context.replicas(key), state.isr, live, unclean=False)
+        if elected is None and live and await self._may_be_unclean(key[0]):
+            elected = elect_after_loss(context.replicas(key), state.isr, live, unclean=True)
+        if elected is None:
+            return self._next(state, leader=NO_LEADER)
+        return self._elected(key, state, elected)
+
+    async def _may_be_unclean(self, topic: str) -> bool:
+        overrides = await self._topic_overrides(topic)
+        return self._config.log_config(overrides).unclean_leader_election_enable
+
+    async def remove_from_isr(self, broker_id: int, keys: Iterable[TopicPartition]) -> None:
+        """A broker's replicas are to be stopped: it is neither leader nor in sync any more.
+
+        Who is alone in an ISR stays in it: it has the data.
+        """
+        states: dict[TopicPartition, PartitionStateZnode] = {}
+        for key in keys:
+            leadership = self._context.leaderships.get(key)
+            if leadership is None or broker_id not in leadership.state.isr or key in self._context.unreadable:
                 continue
-            states[key] = state.replace(
-                leader=NO_LEADER if elected is None else elected.leader,
-                isr=state.isr if elected is None else elected.isr,
-                leader_epoch=state.leader_epoch + 1,
-                controller_epoch=self._context.epoch,
+            state = leadership.state
+            states[key] = self._next(
+                state,
+                leader=NO_LEADER if state.leader == broker_id else state.leader,
+                isr=[one for one in state.isr if one != broker_id] or state.isr,
             )
-        await self._set(states)
+        await self._states.set(states)
 
-    async def _elect_after_loss(self, key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
-        replicas, live = self._context.replicas(key), self._context.online_replicas(key)
-        elected = elect_after_loss(replicas, state.isr, live, unclean=False)
-        if elected is None and live:
-            overrides = await self._topic_overrides(key[0])
-            unclean = self._config.log_config(overrides).unclean_leader_election_enable
-            elected = elect_after_loss(replicas, state.isr, live, unclean=unclean)
-        return elected
+    # -- elections that somebody asked for -----------------------------------------------------------------------------
 
-    async def _create(self, states: Mapping[TopicPartition, PartitionStateZnode]) -> None:
-        parents: set[str] = set()
-        for chunk in _chunks(states):
-            ops: list[Op] = [self._context.epoch_check()]
-            for (topic, partition), state in chunk.items():
-                parent = TopicPartitionsZnode.path(topic)
-                if parent not in parents and await self._registry.exists(parent) is None:
-                    ops.append(Create(parent))
-                parents.add(parent)
-                if await self._registry.exists(TopicPartitionZnode.path(topic, partition)) is None:
-                    ops.append(Create(TopicPartitionZnode.path(topic, partition)))
-                ops.append(Create(PartitionStateZnode.path(topic, partition), state.encode()))
-            await self._registry.multi(ops)
-            for key, state in chunk.items():
-                self._learn(key, Leadership(state, 0))
+    async def elect_preferred(self, keys: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Give partitions to their preferred leaders. Those where that was possible."""
+        return await self._elect(
+            keys,
+            lambda key, state: elect_preferred(
+                self._context.replicas(key), state.isr, self._context.eligible_replicas(key)
+            ),
+        )
 
-    async def _set(self, states: Mapping[TopicPartition, PartitionStateZnode]) -> None:
-        for chunk in _chunks(states):
-            ops: list[Op] = [self._context.epoch_check()]
-            ops += [
-                Set(
-                    PartitionStateZnode.path(*key),
-                    state.encode(),
-                    self._context.leaderships[key].partition_epoch,
-                )
-                for key, state in chunk.items()
-            ]
-            results = await self._registry.multi(ops)
-            for (key, state), stat in zip(chunk.items(), results[1:], strict=True):
-                assert isinstance(stat, Stat)
-                self._learn(key, Leadership(state, stat.version))
+    async def elect_unclean(self, keys: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Elect whoever is there: somebody asked for exactly that. Those where that was possible."""
+        return await self._elect(
+            keys,
+            lambda key, state: elect_after_loss(
+                self._context.replicas(key), state.isr, self._context.eligible_replicas(key), unclean=True
+            ),
+        )
 
+    async def elect_for_shutdown(self, keys: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Move leaders away from brokers that are about to go. Those where that was possible."""
+        context = self._context
 
-def _chunks(
-    states: Mapping[TopicPartition, PartitionStateZnode],
-) -> list[dict[TopicPartition, PartitionStateZnode]]:
-    """Transactions must fit ZooKeeper's packet limit."""
-    items = list(states.items())
-    return [
-        dict(items[start : start + PARTITIONS_PER_TRANSACTION])
-        for start in range(0, len(items), PARTITIONS_PER_TRANSACTION)
-    ]
+        def elect(key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
+            online = [one for one in context.replicas(key) if context.is_online(one, key)]
+            return elect_for_shutdown(context.replicas(key), state.isr, online, context.shutting_down)
+
+        return await self._elect(keys, elect)
+
+    async def elect_for_reassignment(self, key: TopicPartition, target: list[int]) -> bool:
+        """Have one of the target replicas lead, one that is in sync. False where none can."""
+
+        def elect(key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
+            return elect_for_reassignment(target, state.isr, self._context.eligible_replicas(key))
+
+        return key in await self._elect([key], elect)
+
+    async def _elect(
+        self,
+        keys: Collection[TopicPartition],
+        elect: Callable[[TopicPartition, PartitionStateZnode], Elected | None],
+    ) -> set[TopicPartition]:
+        await self._states.read(keys)
+        states: dict[TopicPartition, PartitionStateZnode] = {}
+        for key in keys:
+            leadership = self._context.leaderships.get(key)
+            elected = None
+            if leadership is not None and key not in self._context.unreadable:
+                elected = elect(key, leadership.state)
+                if elected is not None:
+                    states[key] = self._elected(key, leadership.state, elected)
+        await self._states.set(states)
+        return set(states)
+
+    async def renew_epoch(self, key: TopicPartition) -> None:
+        """Raise the leader epoch and nothing else: the leader hears that its replicas have changed."""
+        await self._states.read([key])
+        leadership = self._context.leaderships.get(key)
+        if leadership is not None and key not in self._context.unreadable:
+            await self._states.set({key: self._next(leadership.state)})
+
+    # -- small parts ---------------------------------------------------------------------------------------------------
+
+    def _elected(self, key: TopicPartition, state: PartitionStateZnode, elected: Elected) -> PartitionStateZnode:
+        after = self._next(state, leader=elected.leader, isr=elected.isr)
+        if elected.is_clean:
+            return after
+        logger.warning("%s-%d: broker %d leads though it was not in sync", *key, elected.leader)
+        return after.replace(leader_recovery_state=LEADER_RECOVERING)
+
+    def _next(
+        self, state: PartitionStateZnode, *, leader: int | None = None, isr: list[int] | None = None
+    ) -> PartitionStateZnode:
+        return state.replace(
+            leader=state.leader if leader is None else leader,
+            isr=state.isr if isr is None else isr,
+            leader_epoch=state.leader_epoch + 1,
+            controller_epoch=self._context.epoch,
+        )

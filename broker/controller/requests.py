@@ -24,7 +24,8 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from replication.replica_manager import EPOCH_OF_DELETION
+from replication.partition import NO_EPOCH
+from replication.roles import EPOCH_OF_DELETION
 
 LEADER_AND_ISR_VERSION = 7
 UPDATE_METADATA_VERSION = 8
@@ -51,16 +52,24 @@ class RequestBuilder:
         new: Collection[TopicPartition],
         full: bool = False,
     ) -> LeaderAndIsrRequest:
-        """The states of those of `keys` that the broker has a replica of; none of a topic that is being deleted."""
+        """The states of those of `keys` that the broker has a replica of.
+
+        None of a topic that is being deleted, and none that the broker was told to stop. A replica that a reassignment
+        adds is new to its broker: it may be begun in any log directory.
+        """
         context = self._context
+        stopped = context.stopped.get(broker_id, ())
         topics: dict[str, LeaderAndIsrTopicState] = {}
         leaders: set[int] = set()
         for key in keys:
             topic, partition = key
             leadership = context.leaderships.get(key)
-            if leadership is None or topic in context.deleting or broker_id not in context.replicas(key):
+            if leadership is None or topic in context.deleting or key in stopped:
+                continue
+            if broker_id not in context.replicas(key):
                 continue
             state = leadership.state
+            adding = context.topics[topic].adding_replicas.get(partition, [])
             leaders.add(state.leader)
             topics.setdefault(
                 topic, LeaderAndIsrTopicState(topic_name=topic, topic_id=context.topic_id(topic))
@@ -74,9 +83,9 @@ class RequestBuilder:
                     isr=state.isr,
                     partition_epoch=leadership.partition_epoch,
                     replicas=context.replicas(key),
-                    adding_replicas=context.topics[topic].adding_replicas.get(partition, []),
+                    adding_replicas=adding,
                     removing_replicas=context.topics[topic].removing_replicas.get(partition, []),
-                    is_new=key in new,
+                    is_new=key in new or broker_id in adding,
                     leader_recovery_state=state.leader_recovery_state,
                 )
             )
@@ -127,15 +136,19 @@ class RequestBuilder:
             live_brokers=[self._live_broker(broker_id) for broker_id in sorted(context.brokers)],
         )
 
-    def delete_replicas(self, broker_id: int, keys: Iterable[TopicPartition]) -> StopReplicaRequest:
-        """Stop and delete: the topics of `keys` are being deleted."""
+    def stop_replicas(self, broker_id: int, keys: Iterable[TopicPartition], *, delete: bool) -> StopReplicaRequest:
+        """Stop replicas, and delete them where their topic is being deleted or they are no replicas any more."""
         context = self._context
         topics: dict[str, StopReplicaTopicState] = {}
-        for topic, partition in keys:
+        for key in keys:
+            topic, partition = key
+            leadership = context.leaderships.get(key)
+            if topic in context.deleting:
+                leader_epoch = EPOCH_OF_DELETION
+            else:
+                leader_epoch = NO_EPOCH if leadership is None else leadership.state.leader_epoch
             topics.setdefault(topic, StopReplicaTopicState(topic_name=topic)).partition_states.append(
-                StopReplicaPartitionState(
-                    partition_index=partition, leader_epoch=EPOCH_OF_DELETION, delete_partition=True
-                )
+                StopReplicaPartitionState(partition_index=partition, leader_epoch=leader_epoch, delete_partition=delete)
             )
         return StopReplicaRequest(
             controller_id=self._controller_id,

@@ -14,6 +14,7 @@ from functools import partial
 from broker.config import BrokerConfig
 from broker.controller.broker_channels import BrokerChannels
 from broker.controller.context import ControllerContext, TopicPartition
+from broker.controller.partitions import PartitionLeaders
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 from registry.admin_znodes import DeleteTopicsZnode, DeleteTopicZnode
@@ -37,6 +38,7 @@ class TopicDeletion:
         context: ControllerContext,
         config: BrokerConfig,
         channels: BrokerChannels,
+        leaders: PartitionLeaders,
         look_again: Callable[[float], None],
     ) -> None:
         """`look_again(seconds)`: have the controller `resume` after that time."""
@@ -44,6 +46,7 @@ class TopicDeletion:
         self._context = context
         self._config = config
         self._channels = channels
+        self._leaders = leaders
         self._look_again = look_again
         self._asked: dict[str, dict[int, int]] = {}  # topic: broker id: broker epoch that was asked to delete
         self._deleted: dict[str, set[int]] = {}  # topic: brokers that have answered without an error
@@ -77,19 +80,22 @@ class TopicDeletion:
             if self._deleted.get(topic, set()) >= holders.keys():
                 await self._finish(topic)
             else:
-                self._ask(topic, holders)
+                await self._ask(topic, holders)
 
-    def _ask(self, topic: str, holders: dict[int, list[TopicPartition]]) -> None:
+    async def _ask(self, topic: str, holders: dict[int, list[TopicPartition]]) -> None:
         """Hide the topic from every broker, then have its replicas deleted where that was not asked for yet."""
         live = self._context.brokers
         if topic not in self._asked:
+            for broker_id in sorted(holders.keys() & live.keys()):
+                await self._leaders.remove_from_isr(broker_id, holders[broker_id])
             self._asked[topic] = {}
             self._channels.update_metadata(live, self._context.partitions_of(topic))
         asked, deleted = self._asked[topic], self._deleted.setdefault(topic, set())
         for broker_id, keys in holders.items():
             if broker_id in live and broker_id not in deleted and asked.get(broker_id) != live[broker_id].epoch:
                 asked[broker_id] = live[broker_id].epoch
-                self._channels.delete_replicas(broker_id, keys, partial(self._heard, topic, broker_id))
+                heard = partial(self._heard, topic, broker_id)
+                self._channels.stop_replicas(broker_id, keys, delete=True, on_answer=heard)
 
     def _holders(self, topic: str) -> dict[int, list[TopicPartition]]:
         holders: dict[int, list[TopicPartition]] = {}

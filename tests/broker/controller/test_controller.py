@@ -254,7 +254,7 @@ async def test_an_unreadable_topic_may_be_replaced(cluster, caplog):
     controller = await cluster.elected()
     assert TopicZnode.path("bad") in caplog.text
     await cluster.admin.delete(TopicZnode.path("bad"))
-    await until(lambda: "bad" not in controller._topic_watches, "it is gone")
+    await until(lambda: not controller._topics.is_watched("bad"), "it is gone")
     await cluster.create("bad", [1])
     await until(lambda: cluster.leads(1, "bad") == (1, 0, True), "it is good now")
 

@@ -28,10 +28,10 @@ def test_a_new_partition(replicas, live, elected):
         ([1, 2, 3], [1, 3], {2, 3}, False, Elected(3, [3])),  # live, but out of sync
         ([1, 2, 3], [1, 3], {2, 3}, True, Elected(3, [3])),  # unclean only where nothing else is left
         ([1, 2, 3], [1], {2, 3}, False, None),
-        ([1, 2, 3], [1], {2, 3}, True, Elected(2, [2])),
+        ([1, 2, 3], [1], {2, 3}, True, Elected(2, [2], is_clean=False)),
         ([1, 2, 3], [1], {9}, True, None),
         ([1, 2, 3], [], {2}, False, None),
-        ([1, 2, 3], [], {2}, True, Elected(2, [2])),
+        ([1, 2, 3], [], {2}, True, Elected(2, [2], is_clean=False)),
         ([1, 2], [9, 2], {9, 2}, False, Elected(2, [9, 2])),  # who is no replica does not lead
     ],
 )

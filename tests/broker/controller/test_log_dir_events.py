@@ -60,7 +60,8 @@ async def test_another_replica_in_sync_takes_over(cluster):
     await until(lambda: cluster.leader("t", 0) == (2, 1), "the next one leads")
     assert cluster.state("t", 0).isr == [2, 3]
     await until(lambda: cluster.leads(3, "t", 0) == (2, 1, False), "the others are told")
-    assert cluster.leader("t", 1) == (2, 0)  # a follower is lost: the leader stays
+    assert cluster.leader("t", 1) == (2, 1)  # a follower is lost: the leader stays, and hears of it
+    assert cluster.state("t", 1).isr == [2, 3]
     await until(lambda: cluster.offline(2, "t", 1) == [1], "and yet everybody knows that it is offline")
 
 

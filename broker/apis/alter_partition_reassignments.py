@@ -1,0 +1,65 @@
+"""AlterPartitionReassignments: move partitions to other replicas, or with null go back (KIP-455).
+
+It is answered when the moves have begun; ListPartitionReassignments tells which are not done.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from broker.errors import RequestError
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+class AlterPartitionReassignmentsHandler(
+    Handler[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]
+):
+    """Has the controller begin, one partition after the other."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.ALTER)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(
+        self, request: AlterPartitionReassignmentsRequest, context: RequestContext
+    ) -> AlterPartitionReassignmentsResponse:
+        """Raises NotControllerError for the whole request."""
+        self._services.acting_controller()
+        return AlterPartitionReassignmentsResponse(
+            responses=[
+                ReassignableTopicResponse(
+                    name=topic.name, partitions=[await self._move(topic.name, one) for one in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+    async def _move(self, topic: str, one: ReassignablePartition) -> ReassignablePartitionResponse:
+        controller = self._services.acting_controller()
+        key = (topic, one.partition_index)
+        target = None if one.replicas is None else list(one.replicas)
+        try:
+            await controller.decide(f"reassignment of {topic}", partial(controller.reassignments.submit, key, target))
+        except RequestError as error:
+            return ReassignablePartitionResponse(
+                partition_index=one.partition_index, error_code=error.code, error_message=str(error)
+            )
+        return ReassignablePartitionResponse(partition_index=one.partition_index, error_message=None)
+
+    def failed(
+        self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
+    ) -> AlterPartitionReassignmentsResponse:
+        """The whole request was refused."""
+        return AlterPartitionReassignmentsResponse(error_code=code, error_message=None)

@@ -1,0 +1,44 @@
+"""ControlledShutdown: a broker is about to stop, and asks the controller to have others lead what it leads.
+
+The answer names the partitions that nobody else can lead yet; the broker may ask again.
+"""
+
+from __future__ import annotations
+
+from broker.errors import NotControllerError, RequestError
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+
+class ControlledShutdownHandler(Handler[ControlledShutdownRequest, ControlledShutdownResponse]):
+    """Has the controller relieve the broker."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: ControlledShutdownRequest, context: RequestContext) -> ControlledShutdownResponse:
+        """Raises RequestError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH where we are none."""
+        try:
+            controller = self._services.acting_controller()
+            remaining = await controller.relieve(request.broker_id, request.broker_epoch)
+        except NotControllerError as error:
+            raise RequestError(ErrorCode.STALE_CONTROLLER_EPOCH, str(error)) from None
+        return ControlledShutdownResponse(
+            remaining_partitions=[
+                RemainingPartition(topic_name=topic, partition_index=partition) for topic, partition in remaining
+            ]
+        )
+
+    def failed(self, request: ControlledShutdownRequest, code: ErrorCode) -> ControlledShutdownResponse:
+        """Nothing was moved."""
+        return ControlledShutdownResponse(error_code=code)

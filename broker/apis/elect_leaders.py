@@ -1,0 +1,90 @@
+"""ElectLeaders: preferred leaders get their partitions back, or whoever is there leads (KIP-183, KIP-460).
+
+It is answered when this broker's metadata know the new leaders, or when time is up. Where all partitions are asked for,
+those that need no election are left out of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from broker.controller.context import TopicPartition
+from broker.controller.elections import ElectionType, Outcome
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.metadata_cache import Snapshot
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
+    """Has the controller elect."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.ALTER)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle(self, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+        """Raises NotControllerError for the whole request."""
+        controller = self._services.acting_controller()
+        try:
+            kind = ElectionType(request.election_type)
+        except ValueError:
+            return self.failed(request, ErrorCode.INVALID_REQUEST)
+        keys = _keys(request)
+        outcomes = await controller.decide("ElectLeaders", partial(controller.elections.elect, keys, kind))
+        elected = {
+            key: controller.context.leaderships[key].state.leader
+            for key, (code, _) in outcomes.items()
+            if code is ErrorCode.NONE and key in controller.context.leaderships
+        }
+        await self._wait(elected, outcomes, request.timeout_ms)
+        results: dict[str, ReplicaElectionResult] = {}
+        for (topic, partition), (code, message) in outcomes.items():
+            if keys is None and code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            results.setdefault(topic, ReplicaElectionResult(topic=topic)).partition_result.append(
+                PartitionResult(partition_id=partition, error_code=code, error_message=message)
+            )
+        return ElectLeadersResponse(replica_election_results=list(results.values()))
+
+    async def _wait(
+        self, elected: dict[TopicPartition, int], outcomes: dict[TopicPartition, Outcome], timeout_ms: int
+    ) -> None:
+        """Wait until metadata tell of the leaders; who they do not tell of in time has REQUEST_TIMED_OUT."""
+        metadata = self._services.metadata
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1000
+
+        for key, leader in elected.items():
+
+            def is_told(snapshot: Snapshot, key: TopicPartition = key, leader: int = leader) -> bool:
+                state = snapshot.partition(*key)
+                return state is not None and state.leader == leader
+
+            if not await metadata.wait_until(is_told, deadline_s - loop.time()):
+                outcomes[key] = (ErrorCode.REQUEST_TIMED_OUT, None)
+
+    def failed(self, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+        """The whole request was refused; version 0 has room for that in its partitions only."""
+        results: dict[str, ReplicaElectionResult] = {}
+        for topic, partition in _keys(request) or ():
+            results.setdefault(topic, ReplicaElectionResult(topic=topic)).partition_result.append(
+                PartitionResult(partition_id=partition, error_code=code, error_message=None)
+            )
+        return ElectLeadersResponse(error_code=code, replica_election_results=list(results.values()))
+
+
+def _keys(request: ElectLeadersRequest) -> list[TopicPartition] | None:
+    if request.topic_partitions is None:
+        return None
+    return [(one.topic, partition) for one in request.topic_partitions for partition in one.partitions]

@@ -1,0 +1,50 @@
+"""ListPartitionReassignments: the partitions that are on their way to other replicas (KIP-455)."""
+
+from __future__ import annotations
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+class ListPartitionReassignmentsHandler(Handler[ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse]):
+    """Asks the controller."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.DESCRIBE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: ListPartitionReassignmentsRequest, context: RequestContext
+    ) -> ListPartitionReassignmentsResponse:
+        """Raises NotControllerError."""
+        controller = self._services.acting_controller()
+        moving = controller.context.reassigning()
+        if request.topics is not None:
+            wanted = {(topic.name, partition) for topic in request.topics for partition in topic.partition_indexes}
+            moving = [key for key in moving if key in wanted]
+        topics: dict[str, OngoingTopicReassignment] = {}
+        for topic, partition in moving:
+            current = controller.reassignments.current((topic, partition))
+            topics.setdefault(topic, OngoingTopicReassignment(name=topic)).partitions.append(
+                OngoingPartitionReassignment(
+                    partition_index=partition,
+                    replicas=current.replicas,
+                    adding_replicas=current.adding,
+                    removing_replicas=current.removing,
+                )
+            )
+        return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+
+    def failed(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
+        """Nothing to tell."""
+        return ListPartitionReassignmentsResponse(error_code=code, error_message=None)

@@ -1,0 +1,47 @@
+"""UpdateFeatures: a ZooKeeper cluster has no features of its own to finalize (KIP-584).
+
+`/feature` is there, and empty; Kafka 3.9's brokers in this mode support none either. So every update names a feature
+that is not supported. In this mode Kafka answers NONE for each feature all the same (its own code calls that wrong);
+we say what is the matter.
+"""
+
+from __future__ import annotations
+
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+NOT_SUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
+
+
+class UpdateFeaturesHandler(Handler[UpdateFeaturesRequest, UpdateFeaturesResponse]):
+    """Refuses each update."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.CLUSTER, Operation.ALTER)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+        """Raises NotControllerError."""
+        self._services.acting_controller()
+        return UpdateFeaturesResponse(
+            error_message=None,
+            results=[
+                UpdatableFeatureResult(
+                    feature=one.feature, error_code=ErrorCode.INVALID_REQUEST, error_message=NOT_SUPPORTED
+                )
+                for one in request.feature_updates
+            ],
+        )
+
+    def failed(self, request: UpdateFeaturesRequest, code: ErrorCode) -> UpdateFeaturesResponse:
+        """The whole request was refused."""
+        return UpdateFeaturesResponse(error_code=code, error_message=None)

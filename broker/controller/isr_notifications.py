@@ -1,0 +1,51 @@
+"""What leaders below inter.broker.protocol.version 2.7 have done to their ISR by themselves.
+
+They write the state with its version as the condition, and now and then a list of what they have changed under
+/isr_change_notification. The controller reads these states again, has everybody hear of them, and removes the lists.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.controller.context import ControllerContext, TopicPartition
+from broker.controller.partition_states import PartitionStates
+from registry.errors import NoNodeError, ZnodeFormatError
+from registry.interface import Delete, Registry
+from registry.notification_znodes import IsrChangeNotificationsZnode, IsrChangeNotificationZnode
+
+logger = logging.getLogger(__name__)
+
+
+class IsrNotifications:
+    """Reads the notifications."""
+
+    def __init__(self, registry: Registry, context: ControllerContext, states: PartitionStates) -> None:
+        self._registry = registry
+        self._context = context
+        self._states = states
+
+    async def take(self) -> None:
+        """Look at the partitions that are named, and remove the notifications."""
+        parent = IsrChangeNotificationsZnode.path()
+        try:
+            names = await self._registry.children(parent)
+        except NoNodeError:
+            return
+        keys: dict[TopicPartition, None] = {}
+        for name in sorted(names):
+            path = f"{parent}/{name}"
+            try:
+                data, _ = await self._registry.get(path)
+                keys |= dict.fromkeys(IsrChangeNotificationZnode.decode(data, path).partitions)
+            except NoNodeError:
+                continue
+            except ZnodeFormatError as error:
+                logger.error("a notification is thrown away: %s", error)
+        known = [key for key in keys if self._context.partition_exists(key)]
+        await self._states.read(known)
+        self._states.publish(known)
+        for name in sorted(names):
+            path = f"{parent}/{name}"
+            if await self._registry.exists(path) is not None:
+                await self._registry.multi([self._context.epoch_check(), Delete(path)])

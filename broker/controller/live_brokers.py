@@ -1,0 +1,58 @@
+"""Who is alive: the registrations under /brokers/ids, as the controller reads them.
+
+Each is watched, too: a broker may change what it advertises without ending its life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from broker.controller.context import LiveBroker
+from registry.broker_znodes import BrokerIdsZnode, BrokerZnode
+from registry.errors import NoNodeError, ZnodeFormatError
+from registry.interface import Registry, Watch
+
+logger = logging.getLogger(__name__)
+
+
+class LiveBrokers:
+    """Reads the registrations."""
+
+    def __init__(self, registry: Registry, changed: Callable[[], None]) -> None:
+        """`changed`: have the controller `read` again."""
+        self._registry = registry
+        self._changed = changed
+        self._watches: dict[str, Watch] = {}
+
+    def clear(self) -> None:
+        """The term has ended: watch nothing any more."""
+        for watch in self._watches.values():
+            watch.cancel()
+        self._watches.clear()
+
+    async def read(self) -> dict[int, LiveBroker]:
+        """The live brokers by id. What cannot be read is reported and left alone."""
+        names = await self._registry.children(BrokerIdsZnode.TEMPLATE)
+        for gone in self._watches.keys() - set(names):
+            self._watches.pop(gone).cancel()
+        for name in names:
+            if name not in self._watches:
+                self._watches[name] = self._registry.watch_data(f"{BrokerIdsZnode.TEMPLATE}/{name}", self._changed)
+        brokers = await asyncio.gather(*map(self._read, names))
+        return {broker.id: broker for broker in brokers if broker is not None}
+
+    async def _read(self, name: str) -> LiveBroker | None:
+        path = f"{BrokerIdsZnode.TEMPLATE}/{name}"
+        try:
+            broker_id = int(name)
+            data, stat = await self._registry.get(path)
+            return LiveBroker(broker_id, stat.czxid, BrokerZnode.decode(data, path))
+        except NoNodeError:
+            return None  # gone since
+        except ZnodeFormatError as error:
+            logger.error("a broker's registration is left alone: %s", error)
+        except ValueError:
+            logger.error("a broker's registration is left alone: %s: %r is no broker id", path, name)
+        return None

@@ -1,0 +1,161 @@
+"""The state znodes of partitions: reading and writing them, and what of them the brokers have not been told yet.
+
+Every write is a transaction that also checks the controller epoch, and every change of a state names the version it
+was read with, so nothing that a leader wrote in between is lost: such a write raises BadVersionError, the state counts
+as unknown until it has been read again, and the event is repeated.
+
+A state with a new leader epoch goes to the replicas (LeaderAndIsr) and to everybody (UpdateMetadata); one whose leader
+has only changed its ISR goes into metadata alone, since that leader knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from broker.controller.context import ControllerContext, Leadership, TopicPartition
+from registry.errors import BadVersionError, NoNodeError, ZnodeFormatError
+from registry.interface import Create, Op, Registry, Set, Stat
+from registry.topic_znodes import PartitionStateZnode, TopicPartitionsZnode, TopicPartitionZnode
+
+logger = logging.getLogger(__name__)
+
+PARTITIONS_PER_TRANSACTION = 200
+"""Transactions must fit ZooKeeper's packet limit."""
+
+States = Mapping[TopicPartition, PartitionStateZnode]
+
+
+class Unannounced(NamedTuple):
+    """Partitions that brokers must be told of."""
+
+    changed: set[TopicPartition]
+    """Their leader epoch is new."""
+    new: set[TopicPartition]
+    """Of these, the ones that never had a leader before."""
+    published: set[TopicPartition]
+    """Those that only metadata tell of."""
+
+
+class PartitionStates:
+    """Reads and writes `/brokers/topics/t/partitions/p/state`, and keeps `context.leaderships`."""
+
+    def __init__(self, registry: Registry, context: ControllerContext) -> None:
+        self._registry = registry
+        self._context = context
+        self._changed: set[TopicPartition] = set()
+        self._new: set[TopicPartition] = set()
+        self._published: set[TopicPartition] = set()
+
+    def clear(self) -> None:
+        """Another term begins."""
+        self._changed.clear()
+        self._new.clear()
+        self._published.clear()
+
+    # -- what is to be told --------------------------------------------------------------------------------------------
+
+    def take_unannounced(self) -> Unannounced:
+        """What brokers must be told of now; it counts as told from here on."""
+        exist = self._context.leaderships.keys()
+        changed = self._changed & exist
+        told = Unannounced(changed, self._new & exist, {key for key in self._published if key in exist} - changed)
+        self.clear()
+        return told
+
+    def publish(self, keys: Iterable[TopicPartition]) -> None:
+        """Have metadata tell of partitions once more."""
+        self._published.update(keys)
+
+    def announce(self, keys: Iterable[TopicPartition]) -> None:
+        """Have the replicas of partitions hear of their states once more, and metadata tell of them."""
+        self._changed.update(keys)
+
+    def _learn(self, key: TopicPartition, leadership: Leadership) -> None:
+        known = self._context.leaderships.get(key)
+        state = leadership.state
+        if known is None and state.controller_epoch == self._context.epoch:
+            self._new.add(key)  # also where we wrote it and the answer was lost
+        if known is None or known.state.leader_epoch != state.leader_epoch:
+            self._changed.add(key)
+        else:
+            self._published.add(key)
+        self._context.leaderships[key] = leadership
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def read(self, keys: Iterable[TopicPartition]) -> None:
+        """Take over the states that exist. What differs from what was known is to be announced."""
+        keys = list(keys)
+        for start in range(0, len(keys), PARTITIONS_PER_TRANSACTION):
+            chunk = keys[start : start + PARTITIONS_PER_TRANSACTION]
+            for key, leadership in zip(chunk, await asyncio.gather(*map(self._read, chunk)), strict=True):
+                if leadership is not None and self._context.leaderships.get(key) != leadership:
+                    self._learn(key, leadership)
+
+    async def _read(self, key: TopicPartition) -> Leadership | None:
+        """One state; None where there is none to be taken over."""
+        unreadable = self._context.unreadable
+        path = PartitionStateZnode.path(*key)
+        try:
+            data, stat = await self._registry.get(path)
+            leadership = Leadership(PartitionStateZnode.decode(data, path), stat.version)
+        except NoNodeError:
+            self._context.leaderships.pop(key, None)
+            unreadable.discard(key)
+            return None
+        except ZnodeFormatError as error:
+            if key not in unreadable:
+                logger.error("a partition is left alone: %s", error)
+            unreadable.add(key)
+            return None
+        unreadable.discard(key)
+        return leadership
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    async def create(self, states: States) -> None:
+        """Write the first states of partitions."""
+        for chunk in _chunks(states):
+            ops: list[Op] = [self._context.epoch_check(), *await self._missing_parents(chunk)]
+            ops += [Create(PartitionStateZnode.path(*key), state.encode()) for key, state in chunk.items()]
+            await self._registry.multi(ops)
+            for key, state in chunk.items():
+                self._learn(key, Leadership(state, 0))
+
+    async def _missing_parents(self, keys: Iterable[TopicPartition]) -> list[Op]:
+        paths: dict[str, None] = {}
+        for topic, partition in keys:
+            paths[TopicPartitionsZnode.path(topic)] = None
+            paths[TopicPartitionZnode.path(topic, partition)] = None
+        stats = await asyncio.gather(*map(self._registry.exists, paths))
+        return [Create(path) for path, stat in zip(paths, stats, strict=True) if stat is None]
+
+    async def set(self, states: States) -> None:
+        """Replace states. Raises BadVersionError where somebody else has changed one: it must be read again."""
+        for chunk in _chunks(states):
+            keys = list(chunk)
+            ops: list[Op] = [self._context.epoch_check()]
+            ops += [
+                Set(PartitionStateZnode.path(*key), state.encode(), self._context.leaderships[key].partition_epoch)
+                for key, state in chunk.items()
+            ]
+            try:
+                results = await self._registry.multi(ops)
+            except BadVersionError as error:
+                if error.op_index:
+                    await self.read([keys[error.op_index - 1]])
+                raise
+            for (key, state), stat in zip(chunk.items(), results[1:], strict=True):
+                assert isinstance(stat, Stat)
+                self._learn(key, Leadership(state, stat.version))
+
+
+def _chunks(states: States) -> list[dict[TopicPartition, PartitionStateZnode]]:
+    items = list(states.items())
+    return [
+        dict(items[start : start + PARTITIONS_PER_TRANSACTION])
+        for start in range(0, len(items), PARTITIONS_PER_TRANSACTION)
+    ]
