@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from benchmarks import coordinator_report
+from benchmarks import cases, coordinator_report
+from benchmarks.cases import Case, Figures
 from benchmarks.coordinator_load import TOPIC
-from benchmarks.run import RESULTS, Load, environment, medians
-from benchmarks.server import Ottla, Server, directory
+from benchmarks.run import Load
+from benchmarks.server import Ottla, Server
 
 MEMBERS = (2, 20, 200)
 RECORDS = (1, 100)
 PARTITIONS = (1, 100)
 
-# full, quick
-REBALANCES = (20, 3)
-REQUESTS = (20_000, 2_000)
-TRANSACTIONS = (1_000, 100)
-LOADED_COMMITS = (500_000, 50_000)
-ROUNDS = (3, 1)
-
-Figures = dict[str, Any]
+SIZES = {  # full, quick
+    "rebalances": (20, 3),
+    "requests": (20_000, 2_000),
+    "transactions": (1_000, 100),
+    "loaded_commits": (500_000, 50_000),
+}
 
 
 class Coordinator(Ottla):
@@ -51,13 +46,13 @@ def load(server: Server, command: str, **options: object) -> Figures:
 
 
 def rebalances(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    for members in MEMBERS:
+    for members, _ in itertools.product(MEMBERS, range(options.rounds)):
         with Coordinator(base) as server:
             yield f"rebalance {members}", load(server, "rebalance", members=members, count=options.rebalances)
 
 
 def commits(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    for partitions in PARTITIONS:
+    for partitions, _ in itertools.product(PARTITIONS, range(options.rounds)):
         with Coordinator(base) as server:
             server.create_topic(TOPIC, partitions)
             count = options.requests * (1 if partitions == 1 else 10)
@@ -67,35 +62,28 @@ def commits(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figu
 def loading(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
     """A broker is started on what another has written; its clock starts with the process."""
     case = {"partitions": 100, "keys": 50_000}
-    with Coordinator(base) as server:
-        server.create_topic(TOPIC, 100)
-        load(server, "commits", count=options.loaded_commits - case["keys"], **case)
-        server.stop()
-        server.start()
-        began, cpu = time.monotonic(), server.cpu_seconds()
-        figures = load(server, "loaded", **case)
-        if figures["offsets"] != case["keys"]:
-            raise SystemExit(f"benchmarks: {figures['offsets']} of {case['keys']} offsets were loaded")
-        yield (
-            "loading",
-            figures
-            | {
-                "commits": options.loaded_commits,
-                "started_cpu_s": cpu,
-                "started_s": began - server.started_at,
-                "total_cpu_s": server.cpu_seconds(),
-            },
-        )
+    for _ in range(options.rounds):
+        with Coordinator(base) as server:
+            server.create_topic(TOPIC, 100)
+            load(server, "commits", count=options.loaded_commits - case["keys"], **case)
+            server.stop()
+            server.start()
+            started_s = time.monotonic() - server.started_at
+            figures = load(server, "loaded", **case)
+            if figures["offsets"] != case["keys"]:
+                raise SystemExit(f"benchmarks: {figures['offsets']} of {case['keys']} offsets were loaded")
+            figures |= {"started_s": started_s, "total_cpu_s": server.cpu_seconds()}
+            yield "loading", figures | {"commits": options.loaded_commits}
 
 
 def transactions(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    for records in RECORDS:
+    for records, _ in itertools.product(RECORDS, range(options.rounds)):
         with Coordinator(base) as server:
             server.create_topic(TOPIC, 1)
             yield f"transaction {records}", load(server, "transactions", records=records, count=options.transactions)
 
 
-CASES: dict[str, Callable[[Path, argparse.Namespace], Iterator[tuple[str, Figures]]]] = {
+CASES: dict[str, Case] = {
     "rebalances": rebalances,
     "commits": commits,
     "loading": loading,
@@ -103,31 +91,5 @@ CASES: dict[str, Callable[[Path, argparse.Namespace], Iterator[tuple[str, Figure
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coordinators", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round of little: does it work at all?")
-    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--directory", type=Path, help="where files go (default: memory, where there is enough)")
-    options = parser.parse_args()
-    choice = 1 if options.quick else 0
-    options.rounds = options.rounds or ROUNDS[choice]
-    options.rebalances, options.requests = REBALANCES[choice], REQUESTS[choice]
-    options.transactions, options.loaded_commits = TRANSACTIONS[choice], LOADED_COMMITS[choice]
-    found: dict[str, list[Figures]] = {}
-    with tempfile.TemporaryDirectory(prefix="bench-coordinators-", dir=options.directory or directory()) as base:
-        for case, number in itertools.product(options.cases, range(options.rounds)):
-            print(f"{time.strftime('%H:%M:%S')} {case} round {number + 1}", file=sys.stderr, flush=True)
-            for name, figures in CASES[case](Path(base), options):
-                found.setdefault(name, []).append(figures)
-    cases = {name: medians(rounds) for name, rounds in found.items()}
-    text = coordinator_report.table(cases)
-    print(text)
-    if not options.quick and options.cases == list(CASES):
-        results = {"environment": environment(), "cases": cases, "rounds": found}
-        (RESULTS / "coordinators.json").write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "coordinators.md").write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    cases.run("coordinators", __doc__, CASES, SIZES, coordinator_report.table)

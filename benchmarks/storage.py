@@ -14,24 +14,21 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compaction, log_cases, storage_report
-from benchmarks.run import RESULTS, Load, environment, medians
-from benchmarks.server import ROOT, Ottla, Server, directory
+from benchmarks import cases, compaction, log_cases, storage_report
+from benchmarks.cases import Case, Figures
+from benchmarks.run import Load
+from benchmarks.server import ROOT, Ottla, Server
 
-Figures = dict[str, Any]
-
-# full, quick
-LOG_BYTES = (2_000_000_000, 200_000_000)
-KEYED_BYTES = (1_000_000_000, 100_000_000)
-FETCH_BYTES = (500_000_000, 50_000_000)
-LATENCY_MESSAGES = (10_000, 2_000)
-ROUNDS = (3, 1)
+SIZES = {  # full, quick
+    "log_bytes": (2_000_000_000, 200_000_000),
+    "keyed_bytes": (1_000_000_000, 100_000_000),
+    "fetch_bytes": (500_000_000, 50_000_000),
+    "messages": (10_000, 2_000),
+}
 
 WITHOUT_SENDFILE = f"""
 import runpy
@@ -72,7 +69,6 @@ class Resting(Compacting):
 def log_case(name: str, path: Path, **options: int) -> Figures:
     arguments = [part for option, value in options.items() for part in (f"--{option}", str(value))]
     command = [sys.executable, "-m", "benchmarks.log_cases", name, str(path), *arguments]
-    print(f"{time.strftime('%H:%M:%S')} {name}", file=sys.stderr, flush=True)
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures
@@ -102,7 +98,6 @@ def many_segments(base: Path, options: argparse.Namespace) -> Iterator[tuple[str
 def compactions(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
     kinds = ((options.keyed_bytes, 4_000_000, 1000), (options.keyed_bytes // 4, 128_000_000, 100))
     for (size, dedupe, value_bytes), _ in itertools.product(kinds, range(options.rounds)):
-        print(f"{time.strftime('%H:%M:%S')} compaction", file=sys.stderr, flush=True)
         what = f"compact {value_bytes:,} B a value, map of {dedupe // 1_000_000} MB"
         yield what, compaction.measure(size, dedupe, base, value_bytes=value_bytes)
 
@@ -172,7 +167,7 @@ def end(process: subprocess.Popen[Any]) -> None:
         process.wait()
 
 
-CASES: dict[str, Callable[[Path, argparse.Namespace], Iterator[tuple[str, Figures]]]] = {
+CASES: dict[str, Case] = {
     "starts": starts,
     "segments": many_segments,
     "compaction": compactions,
@@ -182,30 +177,5 @@ CASES: dict[str, Callable[[Path, argparse.Namespace], Iterator[tuple[str, Figure
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.storage", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round of little data: does it work at all?")
-    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--directory", type=Path, help="where files go (default: memory, where there is enough)")
-    options = parser.parse_args()
-    choice = 1 if options.quick else 0
-    options.rounds = options.rounds or ROUNDS[choice]
-    options.log_bytes, options.keyed_bytes = LOG_BYTES[choice], KEYED_BYTES[choice]
-    options.fetch_bytes, options.messages = FETCH_BYTES[choice], LATENCY_MESSAGES[choice]
-    found: dict[str, list[Figures]] = {}
-    with tempfile.TemporaryDirectory(prefix="bench-storage-", dir=options.directory or directory()) as base:
-        for case in options.cases:
-            for name, figures in CASES[case](Path(base), options):
-                found.setdefault(name, []).append(figures)
-    cases = {name: medians(rounds) for name, rounds in found.items()}
-    text = storage_report.table(cases)
-    print(text)
-    if not options.quick and options.cases == list(CASES):
-        results = {"environment": environment(), "cases": cases, "rounds": found}
-        (RESULTS / "storage.json").write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "storage.md").write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    cases.run("storage", __doc__, CASES, SIZES, storage_report.table)
