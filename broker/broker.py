@@ -37,13 +37,13 @@ from broker.producer_ids import ProducerIds
 from broker.registration import ClusterMembership
 from broker.registry_access import open_registry
 from broker.registry_offsets import RegistryOffsets
+from broker.replicas import ReplicaParts
 from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
 from registry.embedded import EmbeddedStore
 from registry.interface import Registry
 from registry.tree import ensure_persistent_paths
-from replication.replica_manager import ReplicaManager
 from storage.compactor import Compactor, ProcessCompactor
 from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
@@ -241,12 +241,15 @@ class Broker:
         self, broker_id: int, cluster_id: str, logs: LogManager, configs: ConfigStore, registry: Any
     ) -> Services:
         config = self.config
-        replicas = ReplicaManager(
+        replicas = ReplicaParts(
             broker_id,
-            logs,
-            configs.topic_config,
-            exists=lambda topic, partition: self.metadata.snapshot.partition(topic, partition) is not None,
-        )
+            config,
+            metadata=self.metadata,
+            network=self._network,
+            registry=registry,
+            broker_epoch=lambda: -1 if self.services is None else self.services.broker_epoch,
+            now_s=asyncio.get_running_loop().time,
+        ).manager(logs, configs.topic_config)
         configs.on_topic_changed = replicas.topic_config_changed
         configs.on_broker_changed = self._settings_changed
         topics = Topics(config, registry, self.metadata, configs, self._random)
@@ -285,7 +288,7 @@ class Broker:
         self._log_dir_failures = failures = LogDirFailures(broker_id, registry, registry_directory)
 
         def failed(directory: LogDirectory, keys: list[tuple[str, int]]) -> None:
-            services.replicas.log_directory_failed(keys)
+            services.replicas.roles.log_directory_failed(keys)
             failures.add(directory)
 
         services.logs.on_offline = failed
@@ -334,6 +337,7 @@ class Broker:
             self.controller.run(),
             services.configs.run(),
             services.logs.run(),
+            services.replicas.run(),
             services.coordination.run(),
             self._log_dir_failures.run(),
             *(acceptor.run() for acceptor in self.acceptors.values()),
@@ -390,7 +394,7 @@ class Broker:
         """Dynamic settings of this broker have changed: tell those who keep a copy."""
         services = self.services
         assert services is not None
-        services.replicas.all_topic_configs_changed()
+        services.replicas.settings_changed()
         services.logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
         assert services.logs.cleaner is not None
         services.logs.cleaner.settings_changed()

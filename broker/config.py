@@ -22,7 +22,7 @@ from broker.listener import Listener, check_ports, parse_listeners, parse_protoc
 from broker.properties import read_properties
 from broker.refused_settings import refusal
 from broker.setting_names import LISTENER_PREFIX, refuse_unknown
-from broker.settings.catalog import BROKER_SETTINGS
+from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
 from storage.log_config import TOPIC_SETTINGS, LogConfig
 from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
 
@@ -105,15 +105,22 @@ class BrokerConfig:
     delete_topic_enable: bool
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
+    inter_broker_protocol_version: str
     min_insync_replicas: int
     num_partitions: int
+    num_replica_fetchers: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int
     replica_fetch_response_max_bytes: int
     replica_fetch_wait_max_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_max_messages: int  # -1: any number
     replica_lag_time_max_ms: int
+    replica_selector_class: str | None
+    replica_socket_timeout_ms: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     unclean_leader_election_enable: bool
 
     # the log
@@ -229,6 +236,12 @@ class BrokerConfig:
         """The value of any setting by Kafka's name, without other units and derived defaults."""
         return self.values[name]
 
+    def dynamic_quota(self, name: str) -> int:
+        """A quota that exists only as a dynamic setting."""
+        value = self.values.get(name, DYNAMIC_QUOTAS[name].default)
+        assert isinstance(value, int)
+        return value
+
     def log_config(self, overrides: Mapping[str, str] | None = None) -> LogConfig:
         """The settings of a topic with these overrides; raises ConfigError where one is unknown or bad."""
         return LogConfig(overrides, self.topic_defaults)
@@ -245,8 +258,9 @@ class BrokerConfig:
         copy.values = dict(self.values)
         for layer in layers:
             for name, text in layer.items():
-                if name in BROKER_SETTINGS:
-                    copy.values[name] = BROKER_SETTINGS[name].parse(text)
+                setting = BROKER_SETTINGS.get(name) or DYNAMIC_QUOTAS.get(name)
+                if setting is not None:
+                    copy.values[name] = setting.parse(text)
         copy._resolve()
         return copy
 

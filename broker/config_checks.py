@@ -27,6 +27,12 @@ ORDERED: tuple[tuple[str, str], ...] = (
 )
 """Pairs of settings of which the first must not exceed the second."""
 
+REPLICA_SELECTORS = (
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+"""The classes that replica.selector.class may name: those that come with Kafka."""
+
 LARGER_THAN_MESSAGES = (
     "log.segment.bytes",
     "replica.fetch.max.bytes",
@@ -46,6 +52,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_connections(config)
     _check_internal_topics(config)
     _check_zookeeper(config)
+    _check_replica_selector(config)
     values: dict[str, Any] = config.values
     for low, high in ORDERED:
         if values[low] > values[high]:
@@ -92,6 +99,12 @@ def _check_times(config: BrokerConfig) -> None:
         names = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
         name = next(name for name in names if config.values[name] is not None)
         raise ConfigError(name, 0, "must be at least 1, or -1 for no limit")
+
+
+def _check_replica_selector(config: BrokerConfig) -> None:
+    name = config.replica_selector_class
+    if name and name not in REPLICA_SELECTORS:
+        raise ConfigError("replica.selector.class", name, f"must be one of {', '.join(REPLICA_SELECTORS)}")
 
 
 def _check_listeners(config: BrokerConfig) -> None:

@@ -47,6 +47,8 @@ class CachedPartition:
         tell = (
             fetched.size_bytes > 0
             or fetched.error is not None
+            or fetched.diverging is not None
+            or fetched.preferred_replica is not None
             or fetched.high_watermark != self.high_watermark
             or fetched.log_start_offset != self.log_start_offset
         )

@@ -43,7 +43,8 @@ class BrokerMetrics:
         self.apis: dict[str, ApiMetrics] = {}
         self.rejected_frames = 0  # frames that were no valid request: their connections were closed
         self.connections_accepted = 0
-        self.fetched_bytes: dict[str, int] = {}  # by topic
+        self.fetched_bytes: dict[str, int] = {}  # by consumers, by topic
+        self.replicated_bytes_out: dict[str, int] = {}  # by followers, by topic
 
     def api(self, name: str) -> ApiMetrics:
         """The counters of one API, made at first use."""

@@ -69,7 +69,6 @@ CLASSIC_NAMES: dict[str, str] = {
     "replica.fetch.max.bytes.per.topic": "use replica.fetch.max.bytes",
     "replica.fetch.min.messages": "use replica.fetch.min.bytes",
     "replica.fetch.wait.time.ms": "use replica.fetch.wait.max.ms",
-    "replica.lag.max.messages": "use replica.lag.time.max.ms",
     "replica.lag.max.time.ms": "use replica.lag.time.max.ms",
     "replica.highwatermark.checkpoint.ms": "use replica.high.watermark.checkpoint.interval.ms",
     "quota.consumer.default": "set consumer_byte_rate for the default client with kafka-configs",

@@ -2,6 +2,10 @@
 
 The limits are KIP-74's: partitions are read in the order of the request until `max_bytes` is used up, and the first
 batch of the first partition that has any is returned whole, however large it is: a consumer always gets on.
+
+A follower's fetch tells how far it has got, and learns by the *diverging epoch* where its log parts from ours
+(KIP-595). A consumer of a new leader waits until that knows that all is committed which was before its epoch: it shall
+not be told of an end that others have seen passed.
 """
 
 from __future__ import annotations
@@ -9,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from protocol.errors import ProtocolError
-from replication.errors import ReplicationError
+from replication.errors import OffsetNotAvailableError, ReplicationError
+from replication.follower_progress import UNKNOWN_BROKER_EPOCH
 from replication.partition import NO_EPOCH, Isolation, Partition
-from storage.errors import StorageError
+from storage.errors import OffsetOutOfRangeError, StorageError
+from storage.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
+from storage.log import Log
 from storage.log_append import LogReadInfo
 
 CONSUMER = -1
 """The replica id of those who are no broker."""
+
+UNKNOWN_OFFSET = -1
 
 GetPartition = Callable[[str, int, bytes], Partition]
 """Topic, partition, topic id (ZERO_UUID where the request has none) → Partition; raises ReplicationError."""
@@ -26,6 +35,7 @@ class FetchPartition:
 
     __slots__ = (
         "current_leader_epoch",
+        "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
         "offset",
@@ -43,6 +53,7 @@ class FetchPartition:
         max_bytes: int,
         current_leader_epoch: int = NO_EPOCH,
         log_start_offset: int = -1,
+        last_fetched_epoch: int = NO_EPOCH,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -52,12 +63,25 @@ class FetchPartition:
         self.current_leader_epoch = current_leader_epoch
         self.log_start_offset = log_start_offset
         """The follower's own; consumers send -1."""
+        self.last_fetched_epoch = last_fetched_epoch
+        """Of the last record that the client has; NO_EPOCH where its log shall not be compared with ours."""
 
 
 class FetchParams:
     """What holds for all partitions of a Fetch request."""
 
-    __slots__ = ("hard_max_bytes", "isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
+    __slots__ = (
+        "broker_epoch",
+        "hard_max_bytes",
+        "is_throttled",
+        "isolation",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "only_leader",
+        "preferred_replica",
+        "replica_id",
+    )
 
     def __init__(
         self,
@@ -68,6 +92,10 @@ class FetchParams:
         max_bytes: int,
         isolation: Isolation,
         hard_max_bytes: bool,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        only_leader: bool = True,
+        preferred_replica: Callable[[Partition, int], int | None] | None = None,
+        is_throttled: Callable[[Partition], bool] | None = None,
     ) -> None:
         self.replica_id = replica_id
         self.max_wait_ms = max_wait_ms
@@ -76,12 +104,29 @@ class FetchParams:
         self.isolation = isolation if replica_id == CONSUMER else Isolation.LOG_END
         self.hard_max_bytes = hard_max_bytes
         """True for Fetch v0 to v2, where not even the first batch may exceed the limits."""
+        self.broker_epoch = broker_epoch
+        """The follower's registration (KIP-903)."""
+        self.only_leader = only_leader
+        """False where the client may read from a follower."""
+        self.preferred_replica = preferred_replica
+        """Of a partition that we lead and an offset: who else had better be read from (KIP-392)."""
+        self.is_throttled = is_throttled
+        """Whether a follower shall get nothing of a partition now."""
 
 
 class FetchedPartition:
-    """The outcome for one partition: an error, or what was read and how far the partition goes."""
+    """What was read of one partition, or why nothing was."""
 
-    __slots__ = ("error", "high_watermark", "info", "last_stable_offset", "log_start_offset", "request")
+    __slots__ = (
+        "diverging",
+        "error",
+        "high_watermark",
+        "info",
+        "last_stable_offset",
+        "log_start_offset",
+        "preferred_replica",
+        "request",
+    )
 
     def __init__(
         self,
@@ -89,16 +134,19 @@ class FetchedPartition:
         *,
         info: LogReadInfo | None = None,
         error: Exception | None = None,
-        high_watermark: int = -1,
-        last_stable_offset: int = -1,
-        log_start_offset: int = -1,
+        log: Log | None = None,
+        diverging: tuple[int, int] | None = None,
+        preferred_replica: int | None = None,
     ) -> None:
         self.request = request
         self.info = info
         self.error = error
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
+        self.diverging = diverging
+        """(epoch, end offset) where the client's log parts from ours."""
+        self.preferred_replica = preferred_replica
+        self.high_watermark = UNKNOWN_OFFSET if log is None else log.high_watermark
+        self.last_stable_offset = UNKNOWN_OFFSET if log is None else log.last_stable_offset
+        self.log_start_offset = UNKNOWN_OFFSET if log is None else log.log_start_offset
 
     @property
     def size_bytes(self) -> int:
@@ -107,14 +155,22 @@ class FetchedPartition:
 
 
 def read_partitions(
-    params: FetchParams, requests: Iterable[FetchPartition], get_partition: GetPartition
+    params: FetchParams,
+    requests: Iterable[FetchPartition],
+    get_partition: GetPartition,
+    *,
+    is_waited_for: bool = False,
 ) -> list[FetchedPartition]:
-    """Read every partition of the request, within the limits."""
+    """Read every partition of the request, within the limits.
+
+    is_waited_for: the request came some time ago, and what it tells of a follower is known already.
+    """
     remaining = params.max_bytes
     min_one_message = not params.hard_max_bytes
+    tell = params.replica_id != CONSUMER and not is_waited_for
     fetched = []
     for request in requests:
-        one = _read_partition(params, request, get_partition, min(remaining, request.max_bytes), min_one_message)
+        one = _read_partition(params, request, get_partition, min(remaining, request.max_bytes), min_one_message, tell)
         size = one.size_bytes
         if size:
             min_one_message = False
@@ -129,29 +185,58 @@ def _read_partition(
     get_partition: GetPartition,
     max_bytes: int,
     min_one_message: bool,
+    tell: bool,
 ) -> FetchedPartition:
     try:
         partition = get_partition(request.topic, request.partition, request.topic_id)
-        log = partition.leader_log(request.current_leader_epoch)
+        epoch = request.current_leader_epoch
+        log = partition.leader_log(epoch) if params.only_leader else partition.any_log(epoch)
+        if params.preferred_replica is not None and partition.is_leader:
+            preferred = params.preferred_replica(partition, request.offset)
+            if preferred is not None:
+                return FetchedPartition(request, info=NOTHING, log=log, preferred_replica=preferred)
+        if request.last_fetched_epoch >= 0:
+            diverging = _diverging_epoch(log, request)
+            if diverging is not None:
+                return FetchedPartition(request, info=NOTHING, log=log, diverging=diverging)
         if params.replica_id != CONSUMER:
-            partition.follower_fetches(params.replica_id, request.offset)
-        info = partition.read(
-            request.offset,
-            max_bytes,
-            isolation=params.isolation,
-            min_one_message=min_one_message,
+            partition.check_follower(params.replica_id, epoch)
+            if params.is_throttled is not None and params.is_throttled(partition):
+                max_bytes, min_one_message = 0, False
+        info = partition.read_log(
+            log, request.offset, max_bytes, isolation=params.isolation, min_one_message=min_one_message
         )
         if info.first_batch_incomplete and not params.hard_max_bytes:
             info = LogReadInfo(None, True, info.aborted_transactions)  # a part of a batch is of no use to anybody
+        if tell:
+            partition.follower_fetches(params.replica_id, request.offset, request.log_start_offset, params.broker_epoch)
+        fetched = FetchedPartition(request, info=info, log=log)
+        if partition.is_high_watermark_behind and params.replica_id == CONSUMER:
+            if not info.size_bytes:
+                raise OffsetNotAvailableError(
+                    f"{request.topic}-{request.partition} is committed up to {log.high_watermark} at least, "
+                    f"its leader's epoch begins at {partition.leader_epoch_start_offset}"
+                )
+            fetched.high_watermark = fetched.last_stable_offset = UNKNOWN_OFFSET
     except (ReplicationError, StorageError, ProtocolError, OSError) as error:
         return FetchedPartition(request, error=error)
-    return FetchedPartition(
-        request,
-        info=info,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-    )
+    return fetched
+
+
+NOTHING = LogReadInfo(None)
+
+
+def _diverging_epoch(log: Log, request: FetchPartition) -> tuple[int, int] | None:
+    """(epoch, end offset) in our log where the client's is another one; None where it is a beginning of ours.
+
+    Raises OffsetOutOfRangeError where we know nothing of the client's epoch, or have deleted what it asks for.
+    """
+    epoch, end_offset = log.end_offset_for_epoch(request.last_fetched_epoch)
+    if end_offset == UNDEFINED_EPOCH_OFFSET or request.offset < log.log_start_offset:
+        raise OffsetOutOfRangeError(request.offset, log.log_start_offset, log.log_end_offset)
+    if epoch < request.last_fetched_epoch or end_offset < request.offset:
+        return epoch, end_offset
+    return None
 
 
 class DelayedFetch:
@@ -179,13 +264,16 @@ class DelayedFetch:
         for request in self._watched:
             try:
                 partition = self._get_partition(request.topic, request.partition, request.topic_id)
-                log = partition.leader_log(request.current_leader_epoch)
-                if partition.visible_end(log, params.isolation) == request.offset:
+                epoch = request.current_leader_epoch
+                log = partition.leader_log(epoch) if params.only_leader else partition.any_log(epoch)
+                if partition.visible_end(log, params.isolation) <= request.offset <= log.log_end_offset:
+                    continue
+                if params.is_throttled is not None and params.is_throttled(partition):
                     continue
                 if params.min_bytes <= 1:
                     return True
-                info = partition.read(
-                    request.offset, request.max_bytes, isolation=params.isolation, min_one_message=True
+                info = partition.read_log(
+                    log, request.offset, request.max_bytes, isolation=params.isolation, min_one_message=True
                 )
             except (ReplicationError, StorageError, ProtocolError, OSError):
                 return True
@@ -196,4 +284,4 @@ class DelayedFetch:
 
     def complete(self) -> list[FetchedPartition]:
         """See `DelayedOperation`."""
-        return read_partitions(self._params, self._requests, self._get_partition)
+        return read_partitions(self._params, self._requests, self._get_partition, is_waited_for=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from protocol.buffer import Buffer
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
 from protocol.uuid import ZERO_UUID
+from replication.alter_partition import LeaderAndIsr
 from replication.errors import (
     FencedLeaderEpochError,
     LogDirOfflineError,
@@ -19,7 +19,8 @@ from replication.errors import (
     NotLeaderOrFollowerError,
     UnknownLeaderEpochError,
 )
-from replication.in_sync_replicas import InSyncReplicas
+from replication.follower_progress import UNKNOWN_BROKER_EPOCH
+from replication.in_sync_replicas import InSyncReplicas, LagRules
 from replication.transaction_verification import UNVERIFIED, TransactionVerification, VerificationGuard
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
@@ -40,11 +41,22 @@ class Isolation(IntEnum):
     LOG_END = 2  # followers
 
 
+class PartitionEvents:
+    """What partitions tell; here nobody listens."""
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """It has moved, but not by an append to a partition with one replica."""
+
+    def outsider_fetched(self, partition: Partition, replica_id: int) -> None:
+        """A follower that is not in sync has fetched."""
+
+
 class Partition:
     """The state of one partition on one broker, as the controller last told it."""
 
     __slots__ = (
         "controller_epoch",
+        "events",
         "is_offline",
         "isr",
         "leader_epoch",
@@ -56,13 +68,21 @@ class Partition:
         "produced_bytes",
         "produced_records",
         "replicas",
+        "rules",
         "sync",
         "topic",
         "topic_id",
         "verification",
     )
 
-    def __init__(self, topic: str, partition: int, topic_id: bytes = ZERO_UUID) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes = ZERO_UUID,
+        rules: LagRules | None = None,
+        events: PartitionEvents | None = None,
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -79,6 +99,8 @@ class Partition:
         self.sync: InSyncReplicas | None = None
         """Set while this broker leads the partition, else None."""
         self.leader_epoch_start_offset = 0
+        self.rules = rules or LagRules()
+        self.events = events or PartitionEvents()
         self.verification = TransactionVerification()
         self.produced_bytes = 0  # by clients, since this broker hosts the partition
         self.produced_records = 0
@@ -93,6 +115,15 @@ class Partition:
         """True on the leader while a replica is out of sync."""
         return self.sync is not None and len(self.isr) < len(self.replicas)
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """True on the leader while acks=all is refused."""
+        return self.sync is not None and self.log is not None and self._is_under_min_isr(self.log, self.sync)
+
+    @staticmethod
+    def _is_under_min_isr(log: Log, sync: InSyncReplicas) -> bool:
+        return sync.is_under_min_isr(log.config.min_insync_replicas)
+
     def make_leader(
         self,
         log: Log,
@@ -104,14 +135,15 @@ class Partition:
         replicas: Iterable[int],
         isr: Iterable[int],
     ) -> None:
-        """Lead the partition from now on. In a new epoch, the epoch's first offset is noted in the log."""
-        new_epoch = leader_epoch > self.leader_epoch or self.sync is None
+        """Lead the partition from now on, in a new epoch: its first offset is noted in the log.
+
+        What followers have is unknown until they fetch, also of those who followed us before.
+        """
         self._assume(broker_id, leader_epoch, partition_epoch, controller_epoch, replicas, isr)
         self.log = log
-        if new_epoch:
-            self.leader_epoch_start_offset = log.log_end_offset
-            log.leader_epochs.assign(leader_epoch, log.log_end_offset)
-        self.sync = InSyncReplicas(broker_id, self.replicas, self.isr, partition_epoch)
+        self.leader_epoch_start_offset = log.log_end_offset
+        log.leader_epochs.assign(leader_epoch, log.log_end_offset)
+        self.sync = InSyncReplicas(broker_id, self.replicas, self.isr, self.rules)
         self.maybe_advance_high_watermark()
 
     def make_follower(
@@ -182,6 +214,25 @@ class Partition:
             raise NotLeaderOrFollowerError(f"broker {self.leader_id} leads {self.topic}-{self.partition}")
         return log
 
+    def any_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
+        """The log, led or followed: for consumers that read from a follower (KIP-392).
+
+        Raises what `leader_log` raises, NotLeaderOrFollowerError only where the partition has no leader.
+        """
+        if self.sync is not None or self.log is None or self.leader_id == NO_LEADER:
+            return self.leader_log(current_leader_epoch)
+        self.check_leader_epoch(current_leader_epoch)
+        return self.log
+
+    @property
+    def is_high_watermark_behind(self) -> bool:
+        """True on a new leader that does not know yet that all is committed which was before its epoch (KIP-207).
+
+        Its high watermark may be older than what consumers have seen.
+        """
+        log = self.log
+        return self.sync is not None and log is not None and log.high_watermark < self.leader_epoch_start_offset
+
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Compare the client's idea of the leader epoch with ours; NO_EPOCH means that it has none."""
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
@@ -226,7 +277,7 @@ class Partition:
         if log is None or sync is None:
             log = self.leader_log()  # says why not
             assert sync is not None
-        if required_acks == ACKS_ALL and sync.end_offsets and sync.is_under_min_isr(log.config.min_insync_replicas):
+        if required_acks == ACKS_ALL and sync.end_offsets and self._is_under_min_isr(log, sync):
             raise NotEnoughReplicasError(
                 f"{self.topic}-{self.partition} has {len(self.isr)} replicas in sync, "
                 f"min.insync.replicas is {log.config.min_insync_replicas}"
@@ -256,11 +307,17 @@ class Partition:
         min_one_message: bool,
         current_leader_epoch: int = NO_EPOCH,
     ) -> LogReadInfo:
-        """Records from `offset` on, as far as `isolation` lets the reader see.
+        """Records of the leader from `offset` on, as far as `isolation` lets the reader see.
 
         Raises what `leader_log` raises, and OffsetOutOfRangeError.
         """
         log = self.leader_log(current_leader_epoch)
+        return self.read_log(log, offset, max_bytes, isolation=isolation, min_one_message=min_one_message)
+
+    def read_log(
+        self, log: Log, offset: int, max_bytes: int, *, isolation: Isolation, min_one_message: bool
+    ) -> LogReadInfo:
+        """`read` of a log that `leader_log` or `any_log` has given."""
         return log.read(
             offset,
             max_bytes,
@@ -289,24 +346,64 @@ class Partition:
         log.increment_log_start_offset(target)
         return log.log_start_offset
 
-    def follower_fetches(self, replica_id: int, offset: int) -> None:
-        """A follower asks for records from `offset` on: it has everything before it.
+    # -- followers ---------------------------------------------------------------------------------------------------
 
-        Raises NotLeaderOrFollowerError where the broker is no replica of this partition.
+    def check_follower(self, replica_id: int, current_leader_epoch: int) -> None:
+        """Refuse the fetch of a broker that is no replica, as far as we have heard.
+
+        Raises UnknownLeaderEpochError (it may know more than we do and shall come again) or, for one that names no
+        epoch, NotLeaderOrFollowerError.
         """
         sync = self.sync
         assert sync is not None
         if replica_id not in sync.end_offsets:
-            raise NotLeaderOrFollowerError(f"broker {replica_id} is no follower of {self.topic}-{self.partition}")
-        sync.end_offsets[replica_id] = offset
+            text = f"broker {replica_id} is no follower of {self.topic}-{self.partition}"
+            raise NotLeaderOrFollowerError(text) if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError(text)
 
-    def append_as_follower(self, records: Buffer) -> LogAppendInfo:
-        """Append what the leader sent, byte for byte."""
-        assert self.log is not None
-        return self.log.append_as_follower(records)
+    def follower_fetches(
+        self, replica_id: int, offset: int, log_start_offset: int = -1, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    ) -> None:
+        """A follower has asked for records from `offset` on: it has everything before.
+
+        May advance the high watermark. Raises what `check_follower` and `FollowerProgress.fetched` raise.
+        """
+        log, sync = self.log, self.sync
+        assert log is not None
+        assert sync is not None
+        self.check_follower(replica_id, NO_EPOCH)
+        moved = sync.fetched(replica_id, offset, log_start_offset, log.log_end_offset, broker_epoch)
+        if replica_id not in sync.isr:
+            self.events.outsider_fetched(self, replica_id)  # before it counts: who may join is waited for
+        if moved:
+            self.maybe_advance_high_watermark()
+
+    def isr_changed(self, decided: LeaderAndIsr) -> bool:
+        """Take over an ISR that was decided. False where we have heard something newer since."""
+        sync = self.sync
+        is_stale = decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch
+        if sync is None or is_stale:
+            return False
+        self.isr = sync.isr = decided.isr
+        self.partition_epoch = decided.partition_epoch
+        sync.pending = None
+        self.maybe_advance_high_watermark()  # it may have shrunk to the leader
+        return True
+
+    def low_watermark(self) -> int:
+        """The smallest log start offset of the live replicas: what DeleteRecords waits for."""
+        log, sync = self.leader_log(), self.sync
+        assert sync is not None
+        lowest = log.log_start_offset
+        for replica, progress in sync.progress.items():
+            if progress.log_start_offset < lowest and self.rules.is_alive(replica):
+                lowest = progress.log_start_offset
+        return lowest
 
     def maybe_advance_high_watermark(self) -> bool:
-        """Recompute the high watermark after an append, a follower's fetch or an ISR change. True when it moved."""
+        """Recompute the high watermark after an append, a follower's fetch or an ISR change. True when it moved.
+
+        Whoever waits for it is told.
+        """
         log, sync = self.log, self.sync
         assert log is not None
         assert sync is not None
@@ -315,6 +412,7 @@ class Partition:
         if advanced == current:
             return False
         log.update_high_watermark(advanced)
+        self.events.high_watermark_moved(self)
         return True
 
 

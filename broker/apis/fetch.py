@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.errors import code_of
 from broker.fetch_sessions import (
@@ -28,6 +28,7 @@ from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError, UnsupportedCompressionError, UnsupportedVersionError
 from protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -40,16 +41,19 @@ from protocol.uuid import ZERO_UUID
 from replication.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 from replication.fetch import CONSUMER, FetchedPartition, FetchParams, FetchPartition
-from replication.partition import Isolation
+from replication.partition import Isolation, Partition
+from replication.replica_selector import RACK_AWARE, preferred_replica
 
 FIRST_VERSION_WITH_SESSIONS = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADER = 16
 FIRST_VERSION_WITH_REPLICA_STATE = 15
+FIRST_VERSION_WITH_RACK = 11
 FIRST_VERSION_WITH_MAGIC_2 = 4
 FIRST_VERSION_WITH_MAGIC_1 = 2
 FIRST_VERSION_WITH_ZSTD = 10
@@ -65,12 +69,13 @@ MIN_MESSAGE_BYTES = 26
 class FetchHandler(Handler[FetchRequest, FetchResponse]):
     """Reads through the replica manager."""
 
-    __slots__ = ("_max_bytes", "_services")
+    __slots__ = ("_is_rack_aware", "_max_bytes", "_services")
     needs = Needs(Resource.TOPIC, Operation.READ)
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._max_bytes = services.config.fetch_max_bytes
+        self._is_rack_aware = services.config.replica_selector_class == RACK_AWARE
 
     def handle(self, request: FetchRequest, context: RequestContext) -> FetchResponse | asyncio.Future[FetchResponse]:
         """See the module's text."""
@@ -88,16 +93,24 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             partitions = [(key, cached.request) for key, cached in session.partitions.items()]
         else:
             partitions = self._wanted(request, version)
-        max_bytes = min(request.max_bytes, self._max_bytes)
+        is_follower = replica_id != CONSUMER
+        max_bytes = request.max_bytes if is_follower else min(request.max_bytes, self._max_bytes)
+        reads_followers = not is_follower and version >= FIRST_VERSION_WITH_RACK
         params = FetchParams(
             replica_id=replica_id,
+            broker_epoch=request.replica_state.replica_epoch,
+            only_leader=not reads_followers,
+            preferred_replica=self._selector(request, context) if reads_followers and self._is_rack_aware else None,
+            is_throttled=self._throttle(replica_id) if is_follower else None,
             max_wait_ms=request.max_wait_ms,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             isolation=Isolation(request.isolation_level == 1),
             hard_max_bytes=version <= LAST_VERSION_WITH_HARD_LIMIT,
         )
-        answer = _Answer(self._services, context, session, partitions, is_incremental=is_incremental)
+        answer = _Answer(
+            self._services, context, session, partitions, is_incremental=is_incremental, is_follower=is_follower
+        )
         fetched = self._services.replicas.fetch(params, answer.readable)
         if isinstance(fetched, list):
             return answer.build(fetched)
@@ -132,6 +145,27 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             return None, False
         return session, True
 
+    def _selector(
+        self, request: FetchRequest, context: RequestContext
+    ) -> Callable[[Partition, int], int | None] | None:
+        """Finds the replica that this consumer had better read from."""
+        if not request.rack_id:
+            return None
+        snapshot, listener_name = self._services.metadata.snapshot, context.listener_name
+
+        def rack_of(broker_id: int) -> str | None:
+            node = snapshot.node(broker_id, listener_name)
+            return None if node is None else node.rack
+
+        return lambda partition, offset: preferred_replica(partition, offset, request.rack_id, rack_of)
+
+    def _throttle(self, replica_id: int) -> Callable[[Partition], bool] | None:
+        """Finds what this follower is not sent now: it is out of sync, throttled, and enough has been sent already."""
+        quota = self._services.replicas.leader_quota
+        if quota is None or not quota.is_exceeded:
+            return None
+        return lambda partition: quota.applies_to(partition) and replica_id not in partition.isr
+
     def _wanted(self, request: FetchRequest, version: int) -> list[tuple[Key, FetchPartition]]:
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
         names = self._services.metadata.snapshot.topic_names
@@ -152,6 +186,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
                             one.partition_max_bytes,
                             one.current_leader_epoch,
                             one.log_start_offset,
+                            one.last_fetched_epoch,
                         ),
                     )
                 )
@@ -167,6 +202,7 @@ class _Answer:
 
     __slots__ = (
         "_context",
+        "_is_follower",
         "_is_incremental",
         "_partitions",
         "_services",
@@ -183,9 +219,11 @@ class _Answer:
         partitions: Sequence[tuple[Key, FetchPartition]],
         *,
         is_incremental: bool,
+        is_follower: bool,
     ) -> None:
         self._services = services
         self._context = context
+        self._is_follower = is_follower
         self._session = session
         self._partitions = partitions
         self._is_incremental = is_incremental
@@ -241,11 +279,13 @@ class _Answer:
                     records=b"",
                 )
         size = len(records)
-        if size:
+        if size and self._is_follower:
+            self._sent_to_follower(request, size)
+        elif size:
             fetched_bytes = self._services.metrics.fetched_bytes
             fetched_bytes[request.topic] = fetched_bytes.get(request.topic, 0) + size
         aborted = info.aborted_transactions
-        return PartitionData(
+        data = PartitionData(
             partition_index=request.partition,
             high_watermark=one.high_watermark,
             last_stable_offset=one.last_stable_offset,
@@ -257,15 +297,32 @@ class _Answer:
             ),
             records=records,
         )
+        if one.diverging is not None:
+            data.diverging_epoch = EpochEndOffset(epoch=one.diverging[0], end_offset=one.diverging[1])
+        if one.preferred_replica is not None:
+            data.preferred_read_replica = one.preferred_replica
+        return data
+
+    def _sent_to_follower(self, request: FetchPartition, size: int) -> None:
+        """Followers' traffic is counted by itself, and against the leader's throttle."""
+        replicated = self._services.metrics.replicated_bytes_out
+        replicated[request.topic] = replicated.get(request.topic, 0) + size
+        replicas = self._services.replicas
+        partition = replicas.partitions.get((request.topic, request.partition))
+        if partition is not None and replicas.leader_quota is not None and replicas.leader_quota.applies_to(partition):
+            replicas.leader_quota.record(size)
 
     def _failed_partition(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:
         request, error = one.request, one.error
         assert error is not None
         if not request.topic and self._context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
             error = UnknownTopicIdError("no topic has this id")
+        code = code_of(error)
+        if isinstance(error, OffsetNotAvailableError) and self._context.api_version < FIRST_VERSION_WITH_RACK:
+            code = ErrorCode.REPLICA_NOT_AVAILABLE  # what clients knew before KIP-207: to be tried again, too
         data = PartitionData(
             partition_index=request.partition,
-            error_code=code_of(error),
+            error_code=code,
             high_watermark=-1,
             aborted_transactions=[] if isinstance(error, UnknownTopicOrPartitionError | UnknownTopicIdError) else None,
             records=b"",

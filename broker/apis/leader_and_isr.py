@@ -21,7 +21,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 5
 
 
 class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
-    """Hands the states to the replica manager."""
+    """Hands the states to those who carry them out."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
@@ -31,15 +31,15 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
 
     async def handle(self, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
         """See the module's text."""
-        replicas = self._services.replicas
+        roles = self._services.replicas.roles
         try:
             self._services.check_broker_epoch(request.broker_epoch)
-            replicas.check_controller_epoch(request.controller_epoch)
+            roles.check_controller_epoch(request.controller_epoch)
         except (StaleBrokerEpochError, StaleControllerEpochError) as error:
             return _refused(request, code_of(error), context.api_version)
         states = _states(request)
         await self._services.configs.load_topics({topic for topic, _, _ in states})
-        outcomes = replicas.become_leader_or_follower(states)
+        outcomes = await roles.become_leader_or_follower(states)
         codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()}
         if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return LeaderAndIsrResponse(

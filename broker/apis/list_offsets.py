@@ -19,7 +19,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from replication.errors import ReplicationError
+from replication.errors import OffsetNotAvailableError, ReplicationError
 from replication.fetch import CONSUMER
 from replication.partition import Isolation, Partition
 from storage.errors import StorageError
@@ -33,6 +33,7 @@ LATEST_TIERED = -5
 UNKNOWN = -1
 
 FIRST_VERSION_WITH_EPOCH = 4
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 FIRST_VERSION_WITH = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NEVER = 1 << 15
@@ -83,6 +84,13 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
                     old_style_offsets=_offsets_before(partition, log, asked.timestamp, asked.max_num_offsets),
                 )
             timestamp, offset, epoch = _find(partition, log, asked.timestamp, isolation)
+        except OffsetNotAvailableError:
+            return _failed(
+                asked,
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+                else ErrorCode.LEADER_NOT_AVAILABLE,
+            )
         except (ReplicationError, StorageError, ProtocolError, OSError) as error:
             return _failed(asked, code_of(error))
         return ListOffsetsPartitionResponse(
@@ -105,9 +113,16 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
 
 
 def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); UNKNOWN where there is none."""
+    """(timestamp, offset, leader epoch); UNKNOWN where there is none.
+
+    A new leader that does not know yet how far its log is committed says so (OffsetNotAvailableError, KIP-207) rather
+    than that there is nothing.
+    """
     end = partition.visible_end(log, isolation)
+    is_behind = isolation is not Isolation.LOG_END and partition.is_high_watermark_behind
     if timestamp == LATEST:
+        if is_behind:
+            raise _not_available(partition)
         return UNKNOWN, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.leader_epochs.epoch_for_offset(log.log_start_offset)
@@ -118,13 +133,24 @@ def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) 
         log.fetch_offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.fetch_offset_by_timestamp(timestamp)
     )
     if found is None or found[1] >= end:
+        if is_behind:
+            raise _not_available(partition)
         return UNKNOWN, UNKNOWN, UNKNOWN
     return found
+
+
+def _not_available(partition: Partition) -> OffsetNotAvailableError:
+    return OffsetNotAvailableError(
+        f"what is committed of {partition.topic}-{partition.partition} is not known before all in-sync replicas have "
+        f"fetched from offset {partition.leader_epoch_start_offset} on"
+    )
 
 
 def _offsets_before(partition: Partition, log: Log, timestamp: int, limit: int) -> list[int]:
     """Version 0: base offsets of segments last modified before `timestamp`, newest first, at most `limit` of them."""
     end = partition.visible_end(log, Isolation.READ_UNCOMMITTED)
+    if timestamp == LATEST and partition.is_high_watermark_behind:
+        raise _not_available(partition)
     if timestamp == EARLIEST:
         return [log.log_start_offset][:limit]
     bases = [max(segment.base_offset, log.log_start_offset) for segment in log.segments]

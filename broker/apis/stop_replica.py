@@ -32,13 +32,13 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
     async def handle(self, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
-        replicas = self._services.replicas
-        replicas.check_controller_epoch(request.controller_epoch)
+        roles = self._services.replicas.roles
+        roles.check_controller_epoch(request.controller_epoch)
         errors = []
         for topic, partition, leader_epoch, delete in _partitions(request):
             code = ErrorCode.NONE
             try:
-                await replicas.stop_replica(topic, partition, leader_epoch, delete=delete)
+                await roles.stop_replica(topic, partition, leader_epoch, delete=delete)
             except Exception as error:
                 logger.warning("%s-%d: StopReplica failed: %s", topic, partition, error)
                 code = unexpected_code(error, "StopReplica")

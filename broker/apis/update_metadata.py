@@ -28,7 +28,7 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
     def handle(self, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
-        self._services.replicas.check_controller_epoch(request.controller_epoch)
+        self._services.replicas.roles.check_controller_epoch(request.controller_epoch)
         if context.api_version < FIRST_VERSION_WITH_LISTENERS:
             _name_listeners(request)
         deleted = self._services.metadata.update(request)

@@ -1,8 +1,8 @@
-"""Settings that Kafka does not have: the `ottla.*` names."""
+"""Settings that Kafka does not have: the `ottla.*` names, and one of Kafka before 0.9."""
 
 from __future__ import annotations
 
-from storage.setting import MEDIUM, READ_ONLY, STRING, OneOf, Setting, table
+from storage.setting import LONG, MEDIUM, READ_ONLY, STRING, OneOf, RangeOr, Setting, table
 
 # fmt: off
 OTTLA_SETTINGS: dict[str, Setting] = table((
@@ -12,5 +12,8 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
     Setting("ottla.produce.validation", STRING, "headers", OneOf("headers", "full"),
             MEDIUM, READ_ONLY, acts=True,
             doc="How far batches are checked: header and checksum, or (full) every record, as Kafka does."),
+    Setting("replica.lag.max.messages", LONG, "-1", RangeOr(1, None, -1, "[1,...] or -1"),
+            MEDIUM, READ_ONLY, acts=True,
+            doc="Records by which a follower may be behind before it leaves the in-sync replicas; -1 for any number."),
 ))
 # fmt: on

@@ -133,7 +133,7 @@ async def error_with_acks_all(broker, topic):
         partition_index=0, leader=me, leader_epoch=1, isr=[me], partition_epoch=1, replicas=[me, me + 1]
     )
     topic_id = broker.log(topic).topic_id
-    outcome = broker.broker.services.replicas.become_leader_or_follower([(topic, topic_id, state)])
+    outcome = await broker.broker.services.replicas.roles.become_leader_or_follower([(topic, topic_id, state)])
     assert outcome == {(topic, 0): None}
     return ErrorCode((await broker.produce(topic, [b"v"], acks=-1)).error_code)
 

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.in_sync_replicas import UNKNOWN_OFFSET, InSyncReplicas
+from replication.follower_progress import UNKNOWN_OFFSET
+from replication.in_sync_replicas import InSyncReplicas
 
 
 def replicas(all_of, isr, offsets):
-    made = InSyncReplicas(0, all_of, isr, 0)
+    made = InSyncReplicas(0, all_of, isr)
     made.end_offsets.update(offsets)
     return made
 

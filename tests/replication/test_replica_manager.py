@@ -23,7 +23,8 @@ from replication.errors import (
 )
 from replication.fetch import CONSUMER, FetchParams, FetchPartition
 from replication.partition import ACKS_ALL, Isolation
-from replication.replica_manager import EPOCH_OF_DELETION, ReplicaManager
+from replication.replica_manager import ReplicaManager
+from replication.roles import EPOCH_OF_DELETION
 from storage.errors import OffsetOutOfRangeError
 from storage.file_system import FileSystem
 from storage.log_config import LogConfig
@@ -63,9 +64,10 @@ class Fixture:
             0, self.logs, lambda topic: self.config, exists=lambda *key: key in self.elsewhere
         )
 
-    def become(self, *args, topic="t", topic_id=ID, **fields):
+    async def become(self, *args, topic="t", topic_id=ID, **fields):
         key = (topic, fields.get("partition", 0))
-        return self.manager.become_leader_or_follower([(topic, topic_id, state(*args, **fields))])[key]
+        outcomes = await self.manager.roles.become_leader_or_follower([(topic, topic_id, state(*args, **fields))])
+        return outcomes[key]
 
     def append(self, acks=1, count=1):
         return self.manager.append("t", 0, records(count), acks)
@@ -104,7 +106,7 @@ async def test_unknown_and_elsewhere(at):
     at.elsewhere.add(("t", 0))
     with pytest.raises(NotLeaderOrFollowerError):
         at.manager.partition("t", 0)
-    assert at.become() is None
+    assert await at.become() is None
     assert at.manager.partition("t", 0, ID) is at.partition
     assert at.manager.partition("t", 0, NO_ID) is at.partition
     with pytest.raises(InconsistentTopicIdError):
@@ -124,43 +126,43 @@ async def test_unknown_and_elsewhere(at):
     ],
 )
 async def test_states_of_the_controller(at, fields, error):
-    assert at.become(epoch=5) is None
-    outcome = at.become(**fields)
+    assert await at.become(epoch=5) is None
+    outcome = await at.become(**fields)
     assert outcome is None if error is None else isinstance(outcome, error)
     assert at.partition.leader_epoch == (6 if error is None else 5)
     assert at.partition.topic_id == ID
 
 
 async def test_a_topic_id_may_come_later(at):
-    assert at.become(topic_id=NO_ID) is None
+    assert await at.become(topic_id=NO_ID) is None
     assert at.partition.topic_id == NO_ID
-    assert at.become(topic_id=ID) is None
+    assert await at.become(topic_id=ID) is None
     assert at.partition.topic_id == ID
-    assert isinstance(at.become(topic_id=ID), StaleControllerEpochError)
+    assert isinstance(await at.become(topic_id=ID), StaleControllerEpochError)
 
 
 async def test_a_partition_that_was_refused_is_not_hosted(at):
-    assert isinstance(at.become(leader=1, replicas=[1], isr=[1]), UnknownTopicOrPartitionError)
+    assert isinstance(await at.become(leader=1, replicas=[1], isr=[1]), UnknownTopicOrPartitionError)
     assert not at.manager.partitions
 
 
 async def test_controller_epochs(at):
-    at.manager.check_controller_epoch(5)
-    at.manager.check_controller_epoch(5)
+    at.manager.roles.check_controller_epoch(5)
+    at.manager.roles.check_controller_epoch(5)
     with pytest.raises(StaleControllerEpochError):
-        at.manager.check_controller_epoch(4)
-    at.manager.check_controller_epoch(6)
-    assert at.manager.controller_epoch == 6
+        at.manager.roles.check_controller_epoch(4)
+    at.manager.roles.check_controller_epoch(6)
+    assert at.manager.roles.controller_epoch == 6
 
 
 async def test_leader_epochs_fence_and_are_noted_in_the_log(at):
-    at.become(epoch=3)
+    await at.become(epoch=3)
     at.append()
     at.append()
     assert isinstance(at.fetch(0, epoch=2)[0].error, FencedLeaderEpochError)
     assert isinstance(at.fetch(0, epoch=4)[0].error, UnknownLeaderEpochError)
     assert at.fetch(0, epoch=3)[0].error is None
-    at.become(epoch=5)
+    await at.become(epoch=5)
     at.append()
     log = at.partition.log
     assert [log.end_offset_for_epoch(epoch) for epoch in (3, 4, 5)] == [(3, 2), (3, 2), (5, 3)]
@@ -168,19 +170,19 @@ async def test_leader_epochs_fence_and_are_noted_in_the_log(at):
 
 
 async def test_followers_refuse_clients(at):
-    at.become()
+    await at.become()
     at.append()
-    assert at.become(leader=1, epoch=1, replicas=[0, 1], isr=[0, 1]) is None
+    assert await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[0, 1]) is None
     for refused in (at.append, lambda: at.append(ACKS_ALL), lambda: at.partition.delete_records_before(1)):
         with pytest.raises(NotLeaderOrFollowerError):
             refused()
     assert isinstance(at.fetch(0)[0].error, NotLeaderOrFollowerError)
-    assert at.become(epoch=2, replicas=[0, 1], isr=[0, 1]) is None
+    assert await at.become(epoch=2, replicas=[0, 1], isr=[0, 1]) is None
     assert at.append().first_offset == 1
 
 
 async def test_offline_log_directory(at):
-    at.become()
+    await at.become()
     at.partition.log = None
     with pytest.raises(LogDirOfflineError):
         at.append()
@@ -189,27 +191,27 @@ async def test_offline_log_directory(at):
 
 async def test_min_insync_replicas(at):
     at.config = LogConfig({"min.insync.replicas": "2"})
-    at.become(replicas=[0, 1], isr=[0])
+    await at.become(replicas=[0, 1], isr=[0])
     with pytest.raises(NotEnoughReplicasError):
         at.append(ACKS_ALL)
     assert at.append(1).first_offset == 0
     assert at.partition.log.high_watermark == 0
-    at.become(epoch=1, replicas=[0, 1], isr=[0, 1])
+    await at.become(epoch=1, replicas=[0, 1], isr=[0, 1])
     assert at.append(ACKS_ALL).first_offset == 1
 
 
 async def test_alone_min_insync_replicas_mean_nothing(at):
     at.config = LogConfig({"min.insync.replicas": "3"})
-    at.become()
+    await at.become()
     assert at.append(ACKS_ALL).first_offset == 0
     assert at.partition.log.high_watermark == 1
 
 
 async def test_waiting_for_commit(at):
-    at.become()
+    await at.become()
     info = at.append(ACKS_ALL)
     assert at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60) is None
-    at.become(epoch=1, replicas=[0, 1], isr=[0, 1])
+    await at.become(epoch=1, replicas=[0, 1], isr=[0, 1])
     info = at.append(ACKS_ALL)
     required = {("t", 0): info.last_offset + 1}
     outcome = await at.manager.wait_for_commit(required, 0.01)
@@ -223,16 +225,16 @@ async def test_waiting_for_commit(at):
 
 @pytest.mark.parametrize("way", ["follower", "stopped", "deleted", "closed"])
 async def test_waiting_ends_with_leadership(at, way):
-    at.become(replicas=[0, 1], isr=[0, 1])
+    await at.become(replicas=[0, 1], isr=[0, 1])
     info = at.append(ACKS_ALL)
     waiting = at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60)
     polling = at.fetch(0, wait_ms=60_000)
     if way == "follower":
-        at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])
+        await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])
     elif way == "closed":
         at.manager.close()
     else:
-        await at.manager.stop_replica("t", 0, 1, delete=way == "deleted")
+        await at.manager.roles.stop_replica("t", 0, 1, delete=way == "deleted")
     error = (await waiting)["t", 0]
     fetched = (await polling)[0].error
     expected = {
@@ -247,11 +249,11 @@ async def test_waiting_ends_with_leadership(at, way):
 
 async def test_committed_but_on_too_few_replicas(at):
     at.config = LogConfig({"min.insync.replicas": "2"})
-    at.become(replicas=[0, 1], isr=[0, 1])
+    await at.become(replicas=[0, 1], isr=[0, 1])
     info = at.append(ACKS_ALL)
     waiting = at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60)
     at.partition.log.update_high_watermark(1)
-    at.become(epoch=1, replicas=[0, 1], isr=[0])
+    await at.become(epoch=1, replicas=[0, 1], isr=[0])
     assert isinstance((await waiting)["t", 0], NotEnoughReplicasAfterAppendError)
 
 
@@ -259,21 +261,21 @@ async def test_committed_but_on_too_few_replicas(at):
     ("epoch", "refused"), [(2, True), (3, False), (4, False), (-1, False), (EPOCH_OF_DELETION, False), (-3, True)]
 )
 async def test_stop_replica_and_its_epoch(at, epoch, refused):
-    at.become(epoch=3)
+    await at.become(epoch=3)
     directory = at.partition.log.directory
     if refused:
         with pytest.raises(FencedLeaderEpochError):
-            await at.manager.stop_replica("t", 0, epoch, delete=True)
+            await at.manager.roles.stop_replica("t", 0, epoch, delete=True)
         assert at.append().first_offset == 0
     else:
-        await at.manager.stop_replica("t", 0, epoch, delete=True)
+        await at.manager.roles.stop_replica("t", 0, epoch, delete=True)
         assert ("t", 0) not in at.manager.partitions
         assert not directory.exists()
-        await at.manager.stop_replica("t", 0, epoch, delete=True)  # again: nothing to do
+        await at.manager.roles.stop_replica("t", 0, epoch, delete=True)  # again: nothing to do
 
 
 async def test_consumers_see_what_is_committed_followers_all(at):
-    at.become(replicas=[0, 1], isr=[0, 1])
+    await at.become(replicas=[0, 1], isr=[0, 1])
     at.append(1, 3)
     (consumer,) = at.fetch(0)
     assert (consumer.size_bytes, consumer.high_watermark) == (0, 0)
@@ -289,7 +291,7 @@ async def test_consumers_see_what_is_committed_followers_all(at):
 
 
 async def test_a_poll_waits_for_the_high_watermark_and_not_for_the_append(at):
-    at.become(replicas=[0, 1], isr=[0, 1])
+    await at.become(replicas=[0, 1], isr=[0, 1])
     polling = at.fetch(0, wait_ms=60_000)
     following = at.fetch(0, replica_id=1, wait_ms=60_000)
     at.append()
@@ -303,7 +305,7 @@ async def test_a_poll_waits_for_the_high_watermark_and_not_for_the_append(at):
 
 
 async def test_delete_records(at):
-    at.become()
+    await at.become()
     at.append(1, 10)
     for bad in (11, -2, -(2**63)):
         with pytest.raises(OffsetOutOfRangeError):
@@ -314,12 +316,12 @@ async def test_delete_records(at):
 
 
 async def test_changed_settings_reach_logs(at):
-    at.become()
+    await at.become()
     at.config = LogConfig({"retention.ms": "5"})
     at.manager.topic_config_changed("other")
     assert at.partition.log.config.retention_ms != 5
     at.manager.topic_config_changed("t")
     assert at.partition.log.config.retention_ms == 5
     at.config = LogConfig({"retention.ms": "6"})
-    at.manager.all_topic_configs_changed()
+    at.manager.settings_changed()
     assert at.partition.log.config.retention_ms == 6

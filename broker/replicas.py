@@ -1,0 +1,133 @@
+"""What the replicas of a broker need of the rest of it: where other brokers are, settings, who decides about ISRs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.config import BrokerConfig
+from broker.isr_writer import IsrWriter
+from broker.metadata_cache import MetadataCache
+from client.network import Network
+from registry.interface import Registry
+from replication.alter_partition import AlterPartition
+from replication.alter_partition_requests import AlterPartitionRequests
+from replication.broker_link import BrokerLink, Endpoint
+from replication.fetch_answers import FetchAnswers
+from replication.fetcher import Fetcher
+from replication.fetcher_manager import FetcherManager
+from replication.in_sync_replicas import LagRules
+from replication.inter_broker_protocol import InterBrokerProtocol
+from replication.isr_changes import IsrChanges
+from replication.leader_endpoint import LeaderEndpoint
+from replication.replica_manager import ReplicaManager
+from replication.replication_quota import ReplicationQuota
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+
+class ReplicaParts:
+    """Makes the replica manager of one broker."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        *,
+        metadata: MetadataCache,
+        network: Network,
+        registry: Registry,
+        broker_epoch: Callable[[], int],
+        now_s: Callable[[], float],
+    ) -> None:
+        """now_s: monotonic."""
+        self._broker_id = broker_id
+        self._config = config
+        self._metadata = metadata
+        self._network = network
+        self._registry = registry
+        self._broker_epoch = broker_epoch
+        self._now_s = now_s
+        self._versions = InterBrokerProtocol(config.inter_broker_protocol_version)
+
+    def manager(self, logs: LogManager, topic_config: Callable[[str], LogConfig]) -> ReplicaManager:
+        """The replica manager; it is to be run."""
+        config, metadata = self._config, self._metadata
+        rules = LagRules(
+            now_ms=lambda: int(self._now_s() * 1000),
+            max_lag_ms=config.replica_lag_time_max_ms,
+            max_lag_messages=config.replica_lag_max_messages,
+            is_alive=lambda broker_id: broker_id in metadata.snapshot.brokers,
+        )
+        replicas = ReplicaManager(
+            self._broker_id,
+            logs,
+            topic_config,
+            exists=lambda topic, partition: metadata.snapshot.partition(topic, partition) is not None,
+            rules=rules,
+        )
+        replicas.isr_changes = IsrChanges(self._broker_id, rules, self._alter_partition(), self._broker_epoch)
+        replicas.leader_quota = self._quota(
+            lambda: config.dynamic_quota("leader.replication.throttled.rate"),
+            lambda topic: topic.leader_replication_throttled_replicas,
+        )
+        follower_quota = self._quota(
+            lambda: config.dynamic_quota("follower.replication.throttled.rate"),
+            lambda topic: topic.follower_replication_throttled_replicas,
+        )
+        answers = FetchAnswers(logs, follower_quota, replicas.check)
+
+        def new_fetcher(leader_id: int, number: int) -> Fetcher:
+            return Fetcher(
+                leader_id,
+                self._leader(leader_id, f"fetcher-{number}", keeps_session=True),
+                self._leader(leader_id, f"fetcher-{number}-introduction", keeps_session=False),
+                answers,
+                settings=config,
+                quota=follower_quota,
+                truncates_on_fetch=self._versions.truncates_on_fetch,
+                now_s=self._now_s,
+                on_failed=fetchers.failed.add,
+            )
+
+        fetchers = replicas.fetchers = FetcherManager(new_fetcher, config)
+        return replicas
+
+    def _quota(self, rate: Callable[[], float], replicas: Callable[[LogConfig], tuple[str, ...]]) -> ReplicationQuota:
+        return ReplicationQuota(
+            rate,
+            replicas,
+            self._broker_id,
+            now_s=self._now_s,
+            samples=self._config.replication_quota_window_num,
+            sample_s=self._config.replication_quota_window_size_seconds,
+        )
+
+    def _alter_partition(self) -> AlterPartition:
+        if not self._versions.alters_isr_by_request:
+            return IsrWriter(self._registry, now_s=self._now_s)
+        link = self._link("the controller", lambda: self._metadata.snapshot.controller_id, "alter-partition", True)
+        return AlterPartitionRequests(self._broker_id, link, self._broker_epoch)
+
+    def _leader(self, leader_id: int, purpose: str, *, keeps_session: bool) -> LeaderEndpoint:
+        return LeaderEndpoint(
+            self._broker_id,
+            self._link(f"broker {leader_id}", lambda: leader_id, purpose, False),
+            self._versions,
+            self._config,
+            self._broker_epoch,
+            keeps_session=keeps_session,
+        )
+
+    def _link(self, name: str, broker_id: Callable[[], int], purpose: str, negotiates: bool) -> BrokerLink:
+        def endpoint() -> Endpoint | None:
+            node = self._metadata.snapshot.node(broker_id(), self._config.inter_broker_listener_name)
+            return None if node is None else (node.host, node.port)
+
+        return BrokerLink(
+            name,
+            endpoint,
+            network=self._network,
+            client_id=f"broker-{self._broker_id}-{purpose}",
+            request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
+            negotiates=negotiates,
+        )

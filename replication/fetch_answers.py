@@ -1,0 +1,186 @@
+"""What a follower does with the leader's answer for one partition: append, truncate, begin elsewhere, or wait.
+
+An answer counts only where it belongs to what the partition asks for now: the controller may have named another
+leader meanwhile, or another answer may have moved the log. While a log is being changed over several turns of the
+event loop (truncation syncs), its state is busy, and whoever takes the partition away waits for the end of that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from client.errors import KafkaError
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.messages.fetch import PartitionData
+from protocol.messages.offset_for_leader_epoch import EpochEndOffset
+from replication import follower_log
+from replication.broker_link import LINK_ERRORS
+from replication.fetch_state import FetchState
+from replication.leader_endpoint import EARLIEST, LATEST, LeaderEndpoint
+from replication.replication_quota import ReplicationQuota
+from replication.truncation import Truncation, truncation_for
+from storage.errors import LogDirIOError
+from storage.leader_epoch_cache import UNDEFINED_EPOCH
+from storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+NOT_YET = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH})
+"""The leader has not heard yet that it is one: common for a moment after an election."""
+
+
+class Outcome(Enum):
+    """What is to become of the partition."""
+
+    DONE = 0
+    RETRY = 1
+    FAILED = 2
+    """Until the controller's next word."""
+
+
+class FetchAnswers:
+    """Carries out answers. `bytes_in`: of records, by topic."""
+
+    def __init__(
+        self, logs: LogManager, quota: ReplicationQuota, on_progress: Callable[[tuple[str, int]], None]
+    ) -> None:
+        """on_progress: called with a partition whose high watermark or log start offset has moved."""
+        self.bytes_in: dict[str, int] = {}
+        self._logs = logs
+        self._quota = quota
+        self._on_progress = on_progress
+
+    async def take(
+        self, state: FetchState, data: PartitionData, endpoint: LeaderEndpoint, is_current: Callable[[], bool]
+    ) -> Outcome:
+        """Carry out one answer. `is_current`: whether the state still counts, to be asked after each wait."""
+        code = data.error_code
+        topic, partition = state.key
+        try:
+            if code == ErrorCode.NONE:
+                diverging = data.diverging_epoch
+                if diverging.epoch >= 0:
+                    return await self._truncate(state, truncation_for(state.log, diverging.epoch, diverging.end_offset))
+                return await self._append(state, data)
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return await self._start_elsewhere(state, endpoint, is_current)
+        except ProtocolError as error:
+            logger.error("%s-%d: the leader's records from %d on are bad: %s", topic, partition, state.offset, error)
+            return Outcome.RETRY
+        except LogDirIOError as error:
+            logger.error("%s-%d cannot be written: %s", topic, partition, error)
+            return Outcome.FAILED if error.is_fatal else Outcome.RETRY
+        except Exception:
+            logger.exception("%s-%d: an answer of the leader could not be carried out", topic, partition)
+            return Outcome.FAILED
+        return _outcome_of(state, code)
+
+    async def truncate(self, state: FetchState, answer: EpochEndOffset | None) -> Outcome:
+        """Truncate by the answer to OffsetForLeaderEpoch (None: the log knows no epochs, so to the high watermark)."""
+        log = state.log
+        if answer is not None and answer.error_code:
+            return _outcome_of(state, answer.error_code)
+        truncation = (
+            Truncation(log.high_watermark, True)
+            if answer is None
+            else truncation_for(log, answer.leader_epoch, answer.end_offset)
+        )
+        try:
+            outcome = await self._truncate(state, truncation)
+        except LogDirIOError as error:
+            logger.error("%s-%d cannot be truncated: %s", *state.key, error)
+            return Outcome.FAILED if error.is_fatal else Outcome.RETRY
+        except Exception:
+            logger.exception("%s-%d could not be truncated", *state.key)
+            return Outcome.FAILED
+        state.truncation_epoch = log.leader_epochs.latest_epoch
+        state.is_truncating = not truncation.is_final and state.truncation_epoch != UNDEFINED_EPOCH
+        return outcome
+
+    async def _append(self, state: FetchState, data: PartitionData) -> Outcome:
+        log = state.log
+        records = data.records
+        if records:
+            assert isinstance(records, bytes | bytearray | memoryview)
+            state.begin_change()
+            try:
+                await follower_log.append(self._logs, log, records)
+            finally:
+                state.end_change()
+                state.moved()
+            size = len(records)
+            self.bytes_in[state.key[0]] = self.bytes_in.get(state.key[0], 0) + size
+            if self._quota.applies_to(state.partition):
+                self._quota.record(size)
+        state.lag = max(0, data.high_watermark - state.offset)
+        if follower_log.take_over(log, data.high_watermark, data.log_start_offset):
+            self._on_progress(state.key)
+        return Outcome.DONE
+
+    async def _truncate(self, state: FetchState, truncation: Truncation) -> Outcome:
+        log = state.log
+        if truncation.offset < log.log_end_offset:
+            logger.info(
+                "%s-%d is cut from %d to %d (epoch %d, committed %d)",
+                *state.key,
+                log.log_end_offset,
+                truncation.offset,
+                log.leader_epochs.latest_epoch,
+                log.high_watermark,
+            )
+        if truncation.offset < log.high_watermark:
+            logger.warning("%s-%d loses what was committed: an unclean election?", *state.key)
+        state.begin_change()
+        try:
+            await self._logs.truncate_to(log, truncation.offset)
+        finally:
+            state.end_change()
+            state.moved()
+        return Outcome.DONE
+
+    async def _start_elsewhere(
+        self, state: FetchState, endpoint: LeaderEndpoint, is_current: Callable[[], bool]
+    ) -> Outcome:
+        """Our end is not in the leader's log.
+
+        Where we have more than the leader, the rest goes: the leader was elected uncleanly, or has lost its log. Where
+        the leader has deleted what would follow, we begin anew at its start.
+        """
+        log = state.log
+        try:
+            leaders_end = await endpoint.offset(state.key, state.leader_epoch, LATEST)
+            leaders_start = await endpoint.offset(state.key, state.leader_epoch, EARLIEST)
+        except KafkaError as error:
+            logger.info("%s-%d: no offsets of the leader yet: %s", *state.key, error)
+            code = getattr(error, "code", None)
+            return Outcome.FAILED if code == ErrorCode.FENCED_LEADER_EPOCH else Outcome.RETRY
+        except LINK_ERRORS as error:
+            logger.info("%s-%d: no offsets of the leader: %s", *state.key, error)
+            return Outcome.RETRY
+        if not is_current() or state.is_busy:
+            return Outcome.DONE
+        end = log.log_end_offset
+        logger.warning("%s-%d ends at %d, the leader has %d to %d", *state.key, end, leaders_start, leaders_end)
+        if leaders_end < end:
+            return await self._truncate(state, Truncation(leaders_end, True))
+        if leaders_start > end:
+            state.begin_change()
+            try:
+                await self._logs.truncate_fully_and_start_at(log, leaders_start)
+            finally:
+                state.end_change()
+                state.moved()
+        return Outcome.DONE
+
+
+def _outcome_of(state: FetchState, code: int) -> Outcome:
+    topic, partition = state.key
+    if code == ErrorCode.FENCED_LEADER_EPOCH:
+        logger.info("%s-%d: leader epoch %d is over", topic, partition, state.leader_epoch)
+        return Outcome.FAILED
+    level = logging.DEBUG if code in NOT_YET else logging.INFO
+    logger.log(level, "%s-%d: the leader refuses with error code %d", topic, partition, code)
+    return Outcome.RETRY

@@ -1,0 +1,62 @@
+"""What `inter.broker.protocol.version` means for requests between brokers.
+
+During a rolling upgrade from an older Kafka they speak to each other as that one did (the versions are those that
+Kafka 3.9 uses for each setting).
+"""
+
+from __future__ import annotations
+
+from storage.log_config import MESSAGE_FORMAT_VERSIONS
+
+_FETCH = {
+    "3.9-IV0": 17, "3.7-IV4": 16, "3.5-IV1": 15, "3.5-IV0": 14, "3.1-IV0": 13, "2.7-IV1": 12, "2.3-IV1": 11,
+    "2.1-IV2": 10, "2.0-IV1": 8, "1.1-IV0": 7, "0.11.0-IV1": 5, "0.8.0": 4,
+}  # fmt: skip
+_LIST_OFFSETS = {
+    "3.9-IV0": 9, "3.5-IV0": 8, "3.0-IV1": 7, "2.8-IV0": 6, "2.2-IV1": 5, "2.1-IV1": 4, "2.0-IV1": 3, "0.11.0-IV0": 2,
+    "0.8.0": 1,
+}  # fmt: skip
+_OFFSET_FOR_LEADER_EPOCH = {"2.8-IV0": 4, "2.3-IV1": 3, "2.1-IV1": 2, "2.0-IV0": 1, "0.8.0": 0}
+
+FETCH_WITH_NAMES = 12
+"""The last Fetch that names topics: for those that have no id yet."""
+
+
+class InterBrokerProtocol:
+    """The versions that followers use, and how ISRs are changed. Record batches of magic 2 are taken for granted."""
+
+    __slots__ = (
+        "alters_isr_by_request",
+        "fetch_version",
+        "list_offsets_version",
+        "name",
+        "offset_for_leader_epoch_version",
+        "truncates_on_fetch",
+    )
+
+    def __init__(self, setting: str) -> None:
+        """setting: as in `VersionName`: `3.9-IV0`, or shorter for the last one of a release."""
+        self.name = _full_name(setting)
+        self.fetch_version = _version(_FETCH, self.name)
+        self.list_offsets_version = _version(_LIST_OFFSETS, self.name)
+        self.offset_for_leader_epoch_version = _version(_OFFSET_FOR_LEADER_EPOCH, self.name)
+        self.truncates_on_fetch = _is_at_least(self.name, "2.7-IV1")
+        """A diverging log shows in the answer to a Fetch (KIP-595); before, followers ask first."""
+        self.alters_isr_by_request = _is_at_least(self.name, "2.7-IV2")
+        """Leaders ask the controller (KIP-497); before, they write to ZooKeeper themselves."""
+
+
+def _full_name(setting: str) -> str:
+    if setting in MESSAGE_FORMAT_VERSIONS:
+        return setting
+    parts = setting.split(".")
+    release = ".".join(parts[: 3 if parts[0] == "0" else 2])
+    return [name for name in MESSAGE_FORMAT_VERSIONS if name.split("-")[0] == release][-1]
+
+
+def _is_at_least(name: str, other: str) -> bool:
+    return MESSAGE_FORMAT_VERSIONS.index(name) >= MESSAGE_FORMAT_VERSIONS.index(other)
+
+
+def _version(table: dict[str, int], name: str) -> int:
+    return next(version for since, version in table.items() if _is_at_least(name, since))

@@ -1,0 +1,154 @@
+"""The in-sync replicas of the partitions that this broker leads: who joins, who leaves, and having it decided.
+
+A follower joins as soon as a fetch of its shows that it has all that is committed; who leaves is found out by a check
+at half of replica.lag.time.max.ms. Each change is proposed (see `alter_partition`) and is pending until it is decided;
+a refusal that says that we are out of date leaves it pending, since then the controller's next word is on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from protocol.error_codes import ErrorCode
+from replication.alter_partition import AlterPartition, IsrChange, IsrChangeRefusedError, LeaderAndIsr
+from replication.follower_progress import UNKNOWN_BROKER_EPOCH
+from replication.in_sync_replicas import InSyncReplicas, LagRules, PendingIsr
+from replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_S = 0.05
+
+NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+"""The controller says that the partition is as we think, and that it did not make the change."""
+
+OUT_OF_DATE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The partition is not as we think: the controller is going to tell us."""
+
+
+class IsrChanges:
+    """Proposes changes and takes over decisions. `expanded`, `shrunk`, `failed`: how many there were."""
+
+    def __init__(
+        self, broker_id: int, rules: LagRules, alter_partition: AlterPartition, broker_epoch: Callable[[], int]
+    ) -> None:
+        self.rules = rules
+        self.expanded = 0
+        self.shrunk = 0
+        self.failed = 0
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._alter_partition = alter_partition
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        """Look for replicas that are out of sync, and have changes decided, for as long as the broker runs."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            tasks.create_task(self._alter_partition.run())
+            try:
+                while True:
+                    await asyncio.sleep(self.rules.max_lag_ms / 2000)
+                    for partition in list(partitions()):
+                        self.check_shrink(partition)
+            finally:
+                self._tasks = None
+
+    def check_expand(self, partition: Partition, replica: int) -> None:
+        """A follower has fetched: see whether it may join."""
+        log, sync = partition.log, partition.sync
+        if log is None or sync is None or self._tasks is None or replica in sync.isr:
+            return
+        if sync.may_join(replica, log.high_watermark, partition.leader_epoch_start_offset, log.log_end_offset):
+            self._propose(partition, sync, sync.propose(joining=replica))
+
+    def check_shrink(self, partition: Partition) -> None:
+        """Time has passed: see whether followers have to leave."""
+        log, sync = partition.log, partition.sync
+        if log is None or sync is None or self._tasks is None or len(sync.isr) < 2:
+            return
+        leaving = sync.out_of_sync(log.log_end_offset)
+        if leaving:
+            logger.info(
+                "%s-%d: %s are out of sync (their ends %s, ours %d, committed %d)",
+                partition.topic,
+                partition.partition,
+                leaving,
+                [sync.end_offsets.get(replica) for replica in leaving],
+                log.log_end_offset,
+                log.high_watermark,
+            )
+            self._propose(partition, sync, sync.propose(leaving=leaving))
+
+    def _propose(self, partition: Partition, sync: InSyncReplicas, pending: PendingIsr) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(self._have_decided(partition, sync, pending))
+
+    async def _have_decided(self, partition: Partition, sync: InSyncReplicas, pending: PendingIsr) -> None:
+        change = IsrChange(
+            partition.topic,
+            partition.topic_id,
+            partition.partition,
+            LeaderAndIsr(
+                self._broker_id,
+                partition.leader_epoch,
+                pending.isr,
+                partition.partition_epoch,
+                tuple(self._epoch_of(sync, replica) for replica in pending.isr),
+            ),
+            partition.controller_epoch,
+        )
+        while partition.sync is sync and sync.pending is pending:
+            try:
+                decided = await self._alter_partition.submit(change)
+            except IsrChangeRefusedError as error:
+                self.failed += 1
+                if partition.sync is not sync or sync.pending is not pending:
+                    return
+                if error.code in NOT_APPLIED:
+                    sync.pending = None
+                    # Nothing moves the high watermark that waited for who was to join, unless this does.
+                    partition.maybe_advance_high_watermark()
+                if error.code in NOT_APPLIED or error.code in OUT_OF_DATE:
+                    logger.info("%s-%d: ISR %s refused: %s", change.topic, change.partition, pending.isr, error)
+                    return
+                logger.warning("%s-%d: ISR %s again: %s", change.topic, change.partition, pending.isr, error)
+                await asyncio.sleep(RETRY_BACKOFF_S)
+                continue
+            if partition.sync is sync and sync.pending is pending:
+                self._decided(partition, pending, decided)
+            return
+
+    def _decided(self, partition: Partition, pending: PendingIsr, decided: LeaderAndIsr) -> None:
+        if not partition.isr_changed(decided):
+            self.failed += 1
+            return
+        if pending.joining is None:
+            self.shrunk += 1
+        else:
+            self.expanded += 1
+        logger.info(
+            "%s-%d: the ISR is %s (partition epoch %d)",
+            partition.topic,
+            partition.partition,
+            decided.isr,
+            decided.partition_epoch,
+        )
+
+    def _epoch_of(self, sync: InSyncReplicas, replica: int) -> int:
+        """As the broker's fetches tell it; unknown of those that have not fetched since we lead."""
+        if replica == self._broker_id:
+            return self._broker_epoch()
+        progress = sync.progress.get(replica)
+        return UNKNOWN_BROKER_EPOCH if progress is None else progress.broker_epoch
