@@ -15,6 +15,8 @@ from broker.apis.alter_configs import AlterConfigsHandler
 from broker.apis.alter_partition import AlterPartitionHandler
 from broker.apis.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from broker.apis.api_versions import ApiVersionsHandler
+from broker.apis.consumer_group_describe import ConsumerGroupDescribeHandler
+from broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatHandler
 from broker.apis.controlled_shutdown import ControlledShutdownHandler
 from broker.apis.create_partitions import CreatePartitionsHandler
 from broker.apis.create_topics import CreateTopicsHandler
@@ -124,4 +126,6 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, DescribeTransactionsHandler),
     Api(ApiKey.LIST_TRANSACTIONS, 0, 1, ListTransactionsHandler),
     Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, AllocateProducerIdsHandler),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, ConsumerGroupHeartbeatHandler),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, ConsumerGroupDescribeHandler),
 )

@@ -29,6 +29,12 @@ from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
 
+GROUP_DEFAULTS = {
+    "group.consumer.migration.policy": "bidirectional",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+}
+"""Defaults of every broker of ours: Apache Kafka in ZooKeeper mode does not have the newer group protocol."""
+
 SINGLE_BROKER_DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
@@ -168,6 +174,16 @@ class BrokerConfig:
     producer_id_expiration_ms: int
 
     # groups and transactions
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_session_timeout_ms: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -200,6 +216,7 @@ class BrokerConfig:
         self.defaults = {
             name: text for name, setting in BROKER_SETTINGS.items() if (text := setting.default_text) is not None
         }
+        self.defaults.update(GROUP_DEFAULTS)
         if not self.static.get("zookeeper.connect", "").strip():
             self.defaults.update(SINGLE_BROKER_DEFAULTS)
         if not has_file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from broker.coordinator.consumer_assignors import ASSIGNORS, assignor_name
 from broker.settings.catalog import BROKER_SETTINGS
 from storage.setting import ConfigError
 
@@ -44,6 +45,9 @@ LARGER_THAN_MESSAGES = (
 MIN_DEDUPE_BUFFER_BYTES = 1024 * 1024
 
 
+SERVED_REBALANCE_PROTOCOLS = ("classic", "consumer")
+
+
 def check_values(config: BrokerConfig) -> None:
     """Raises ConfigError for the first rule that the settings break together."""
     _check_id(config)
@@ -53,6 +57,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_internal_topics(config)
     _check_zookeeper(config)
     _check_replica_selector(config)
+    _check_groups(config)
     values: dict[str, Any] = config.values
     for low, high in ORDERED:
         if values[low] > values[high]:
@@ -170,3 +175,19 @@ def _check_zookeeper(config: BrokerConfig) -> None:
         ZooKeeperAddress.parse(config.zookeeper_connect)
     except BadArgumentsError as error:
         raise ConfigError("zookeeper.connect", config.zookeeper_connect, str(error)) from None
+
+
+def _check_groups(config: BrokerConfig) -> None:
+    name = "group.coordinator.rebalance.protocols"
+    protocols = config.group_coordinator_rebalance_protocols
+    if "classic" not in protocols:
+        raise ConfigError(name, ",".join(protocols), "must contain classic")
+    for protocol in protocols:
+        if protocol not in SERVED_REBALANCE_PROTOCOLS:
+            raise ConfigError(name, ",".join(protocols), f"{protocol} is not served here")
+    for assignor in config.group_consumer_assignors:
+        if assignor_name(assignor) is None:
+            known = ", ".join(ASSIGNORS)
+            raise ConfigError("group.consumer.assignors", assignor, f"must be one of {known}, or its class in Kafka")
+    if not config.group_consumer_assignors:
+        raise ConfigError("group.consumer.assignors", "", "must name an assignor")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from broker.config import NO_FILE_DEFAULTS, SINGLE_BROKER_DEFAULTS
+from broker.config import GROUP_DEFAULTS, NO_FILE_DEFAULTS, SINGLE_BROKER_DEFAULTS
 from broker.refused_settings import refused_settings
 from broker.setting_names import CLASSIC_NAMES
 from broker.settings.catalog import BROKER_SETTINGS, KAFKA_SETTINGS
@@ -56,7 +56,9 @@ def document() -> Iterator[str]:
     """The lines of docs/configuration.md."""
     yield INTRODUCTION
     yield "## Other defaults than Kafka's\n"
-    yield "Without `zookeeper.connect` the broker keeps its own registry and is alone, hence:\n"
+    yield "Apache Kafka in ZooKeeper mode does not have the newer group protocol (KIP-848); Ottla does:\n"
+    yield from _defaults(GROUP_DEFAULTS)
+    yield "\nWithout `zookeeper.connect` the broker keeps its own registry and is alone, hence:\n"
     yield from _defaults(SINGLE_BROKER_DEFAULTS)
     yield "\nWithout a properties file it is reachable from this machine only:\n"
     yield from _defaults(NO_FILE_DEFAULTS)

@@ -70,7 +70,7 @@ class Coordination:
             config.inter_broker_listener_name,
             lambda: config.transaction_partition_verification_enable,
         )
-        self.groups = GroupCoordinator(self.group_log, config=config, now_ms=now_ms, rng=rng)
+        self.groups = GroupCoordinator(self.group_log, config=config, metadata=metadata, now_ms=now_ms, rng=rng)
 
     def complete_group_transaction(self, producer_id: int, partitions: list[int], committed: bool) -> None:
         """A marker is committed in these partitions of `__consumer_offsets`."""

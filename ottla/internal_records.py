@@ -50,6 +50,7 @@ def _schemas(topic: str) -> dict[int, Schema]:
         6: (new.ConsumerGroupTargetAssignmentMetadataKey, new.ConsumerGroupTargetAssignmentMetadataValue),
         7: (new.ConsumerGroupTargetAssignmentMemberKey, new.ConsumerGroupTargetAssignmentMemberValue),
         8: (new.ConsumerGroupCurrentMemberAssignmentKey, new.ConsumerGroupCurrentMemberAssignmentValue),
+        16: (new.ConsumerGroupRegularExpressionKey, new.ConsumerGroupRegularExpressionValue),
     }
 
 

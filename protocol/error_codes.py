@@ -137,6 +137,8 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127
+    INVALID_REGULAR_EXPRESSION = 128
+    """Of Kafka 4.0."""
 
     @property
     def retriable(self) -> bool:

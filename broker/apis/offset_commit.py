@@ -26,6 +26,7 @@ from protocol.messages.offset_commit import (
 
 DEFAULT = -1
 """Of a commit's timestamp: now. Of its retention time: the broker's."""
+FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 
 class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
@@ -59,7 +60,12 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
             )
             for key, partition in known.items()
         }
-        committer = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+        committer = Committer(
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            request.group_instance_id,
+            knows_epochs=context.api_version >= FIRST_VERSION_WITH_MEMBER_EPOCH,
+        )
         codes = self._services.coordination.groups.offsets.commit(request.group_id, committer, offsets)
         if isinstance(codes, asyncio.Future):
             return then(codes, lambda outcome: _response(request, outcome))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple
 
+from broker.coordinator.offset_manager import Committer
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
 from broker.handler import Handler, Needs, Operation, Resource
@@ -63,7 +64,8 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
             groups = []
             for group in request.groups:
                 keys = None if group.topics is None else _keys(group.topics)
-                found = offsets.fetch(group.group_id, keys, require_stable=request.require_stable)
+                fetcher = Committer(group.member_epoch, group.member_id or "")
+                found = offsets.fetch(group.group_id, keys, require_stable=request.require_stable, fetcher=fetcher)
                 if isinstance(found, ErrorCode):
                     groups.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=found))
                 else:

@@ -102,6 +102,16 @@ class Group:
 
     # -- state -------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_empty(self) -> bool:
+        """True where the group is known to have no members."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_dead(self) -> bool:
+        """True once it has been forgotten here."""
+        return self.state is GroupState.DEAD
+
     def is_in(self, *states: GroupState) -> bool:
         """True in one of these states."""
         return self.state in states

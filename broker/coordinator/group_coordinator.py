@@ -2,7 +2,8 @@
 
 Every operation first looks whether this broker coordinates the group: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE while
 the broker stops, COORDINATOR_LOAD_IN_PROGRESS while the group's partition is being read, NOT_COORDINATOR. What is
-answered is committed: see coordinator_log.py. Offsets are committed and fetched by `OffsetManager`.
+answered is committed: see coordinator_log.py. Offsets are committed and fetched by `OffsetManager`, consumer groups
+(KIP-848) are looked after by `ConsumerGroups`.
 Source: GroupCoordinator and GroupCoordinatorAdapter of 3.9.
 """
 
@@ -16,15 +17,21 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 from broker.config import BrokerConfig
+from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup, ConsumerGroupState
+from broker.coordinator.consumer_groups import ConsumerGroups, OnHeartbeat
+from broker.coordinator.consumer_membership import Client, refusal
 from broker.coordinator.coordinator_log import CoordinatorLog
-from broker.coordinator.group import Group, GroupState, join_error
+from broker.coordinator.group import CONSUMER, Group, GroupState, join_error
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore
 from broker.coordinator.member import OnJoined, OnSynced
 from broker.coordinator.membership import Joining, Membership
 from broker.coordinator.offset_manager import OffsetManager
 from broker.coordinator.rebalance import Rebalance, Stored
+from broker.metadata_cache import MetadataCache
 from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
@@ -49,9 +56,12 @@ class GroupCoordinator:
         log: CoordinatorLog,
         *,
         config: BrokerConfig,
+        metadata: MetadataCache,
         now_ms: Callable[[], int],
         rng: random.Random,
+        group_setting: Callable[[str, str], int | None] = lambda group_id, name: None,
     ) -> None:
+        """group_setting: a group's own value of a setting, by group id and name; None where it has none."""
         self.now_ms = now_ms
         self._config = config
         self._random = rng
@@ -62,8 +72,19 @@ class GroupCoordinator:
             log,
             now_ms=now_ms,
             start_task=self._start_task,
-            loaded=self._membership.loaded,
-            unload=self._membership.unload,
+            loaded=self._loaded,
+            unload=self.unload,
+        )
+        self._consumers = ConsumerGroups(
+            partitions=self._partitions,
+            store=self._store,
+            metadata=metadata,
+            config=config,
+            group_setting=group_setting,
+            now_ms=now_ms,
+            rng=rng,
+            rebalance=self._rebalance,
+            classic=self._membership,
         )
         self.offsets = OffsetManager(self, self._partitions, self._store, self._membership, config, now_ms)
         self._tasks: asyncio.TaskGroup | None = None
@@ -79,6 +100,19 @@ class GroupCoordinator:
         finally:
             self._is_stopping = True
             self._partitions.close()
+
+    def _loaded(self, group: AnyGroup) -> None:
+        if isinstance(group, ConsumerGroup):
+            self._consumers.membership.loaded(group)
+        else:
+            self._membership.loaded(group)
+
+    def unload(self, group: AnyGroup) -> None:
+        """A group is forgotten here: all who wait are told."""
+        if isinstance(group, ConsumerGroup):
+            self._consumers.membership.unload(group)
+        else:
+            self._membership.unload(group)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None
@@ -139,12 +173,6 @@ class GroupCoordinator:
         if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
             answer(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
             return
-        group = partition.groups.get(request.group_id)
-        if group is None:
-            if member_id:
-                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
-                return
-            group = partition.groups[request.group_id] = Group(request.group_id, self.now_ms())
         protocols = {protocol.name: bytes(protocol.metadata) for protocol in reversed(request.protocols)}
         joining = Joining(
             member_id=member_id,
@@ -159,6 +187,16 @@ class GroupCoordinator:
             can_skip_assignment=version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
             reason=request.reason,
         )
+        group = partition.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            group = self._consumers.join(partition, group, joining, answer)
+            if group is None:  # it has been answered, or will be
+                return
+        if group is None:
+            if member_id:
+                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+                return
+            group = partition.groups[request.group_id] = Group(request.group_id, self.now_ms())
         self._membership.join(group, joining, answer)
 
     def sync(self, request: SyncGroupRequest, answer: OnSynced) -> None:
@@ -172,6 +210,9 @@ class GroupCoordinator:
         group = partition.groups.get(request.group_id)
         if group is None:
             answer(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            return
+        if isinstance(group, ConsumerGroup):
+            self._consumers.sync(group, request, answer)
             return
         self._rebalance.sync(
             group,
@@ -192,6 +233,8 @@ class GroupCoordinator:
         group = partition.groups.get(request.group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if isinstance(group, ConsumerGroup):
+            return self._consumers.classic_heartbeat(group, request)
         return self._membership.heartbeat(
             group,
             member_id=request.member_id,
@@ -205,6 +248,8 @@ class GroupCoordinator:
         if isinstance(partition, ErrorCode):
             return LeaveGroupResponse(error_code=partition)
         group = partition.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumers.leave(group, identities)
         if group is not None and group.state is GroupState.DEAD:
             return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return LeaveGroupResponse(
@@ -220,15 +265,51 @@ class GroupCoordinator:
             ]
         )
 
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, answer: OnHeartbeat
+    ) -> None:
+        """ConsumerGroupHeartbeat. `answer` is called once, now or when what has changed is committed."""
+        if not self.offers_consumer_protocol:
+            answer(refusal(ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here"))
+            return
+        partition = self.find(request.group_id)
+        if partition is ErrorCode.INVALID_GROUP_ID:
+            answer(refusal(ErrorCode.INVALID_REQUEST, "GroupId can't be empty."))
+        elif isinstance(partition, ErrorCode):
+            answer(refusal(partition))
+        else:
+            self._consumers.heartbeat(partition, request, version, client, answer)
+
+    @property
+    def offers_consumer_protocol(self) -> bool:
+        """True where group.coordinator.rebalance.protocols has it."""
+        return "consumer" in self._config.group_coordinator_rebalance_protocols
+
     # -- to be seen --------------------------------------------------------------------------------------------------
 
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """A consumer group with its members, what they own and shall own."""
+        partition = self.find(group_id) if self.offers_consumer_protocol else ErrorCode.UNSUPPORTED_VERSION
+        if isinstance(partition, ErrorCode):
+            return DescribedConsumerGroup(group_id=group_id, error_code=partition)
+        group = partition.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            what = "not found" if group is None else "is not a consumer group"
+            return DescribedConsumerGroup(
+                group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"group {group_id} {what}"
+            )
+        return self._consumers.describe(group)
+
     def describe(self, group_id: str) -> DescribedGroup:
-        """A group with its members; their metadata and assignments while it is stable. What is not there is dead."""
+        """A classic group with its members; their metadata and assignments while it is stable.
+
+        What is not there, or is a consumer group, is dead.
+        """
         partition = self.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
             return DescribedGroup(group_id=group_id, error_code=partition)
         group = partition.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ConsumerGroup):
             return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         protocol = group.protocol_name if group.state is GroupState.STABLE else None
         return DescribedGroup(
@@ -254,25 +335,29 @@ class GroupCoordinator:
         if self._is_stopping:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         wanted_states = {state.lower() for state in states}
-        if types and CLASSIC not in {name.lower() for name in types}:
-            groups = []
-        else:
-            groups = [
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=CLASSIC,
+        wanted_types = {name.lower() for name in types}
+        groups = []
+        for _, group in self._partitions.all_groups():
+            state = group.state.value
+            group_type = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
+            if (not wanted_states or state.lower() in wanted_states) and (
+                not wanted_types or group_type in wanted_types
+            ):
+                protocol_type = CONSUMER if isinstance(group, ConsumerGroup) else group.protocol_type or ""
+                groups.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=protocol_type,
+                        group_state=state,
+                        group_type=group_type,
+                    )
                 )
-                for _, group in self._partitions.all_groups()
-                if not wanted_states or group.state.value.lower() in wanted_states
-            ]
         loading = self._partitions.is_loading
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE, groups
 
     def count_by_state(self) -> dict[str, int]:
         """How many groups are in which state, for metrics."""
-        counts = dict.fromkeys((state.value for state in GroupState), 0)
+        counts = dict.fromkeys([state.value for kind in (GroupState, ConsumerGroupState) for state in kind], 0)
         for _, group in self._partitions.all_groups():
             counts[group.state.value] += 1
         return counts

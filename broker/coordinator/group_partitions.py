@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
+from broker.coordinator.consumer_group import AnyGroup
 from broker.coordinator.coordinator_log import CoordinatorLog
-from broker.coordinator.group import Group
 from broker.coordinator.group_replay import GroupReplay
 from protocol.errors import ProtocolError
 from replication.errors import ReplicationError
@@ -33,7 +33,7 @@ class GroupsPartition:
         self.partition = partition
         self.term = term
         self.is_loading = True
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.open_groups: dict[int, set[str]] = {}
         """Groups that have offsets in the open transaction of a producer, by its id."""
 
@@ -47,8 +47,8 @@ class GroupPartitions:
         *,
         now_ms: Callable[[], int],
         start_task: Callable[[Coroutine[Any, Any, None]], None],
-        loaded: Callable[[Group], None],
-        unload: Callable[[Group], None],
+        loaded: Callable[[AnyGroup], None],
+        unload: Callable[[AnyGroup], None],
     ) -> None:
         """loaded: a group has been read. unload: a group is forgotten."""
         self._log = log
@@ -76,7 +76,7 @@ class GroupPartitions:
         """Those of these partitions that are here."""
         return (self._partitions[number] for number in numbers if number in self._partitions)
 
-    def all_groups(self) -> Iterator[tuple[GroupsPartition, Group]]:
+    def all_groups(self) -> Iterator[tuple[GroupsPartition, AnyGroup]]:
         """Every group of every partition that is loaded. It may be forgotten meanwhile."""
         for partition in list(self._partitions.values()):
             if not partition.is_loading:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.coordinator.consumer_records import KEY_VERSIONS, ConsumerRecord, read_record
 from broker.coordinator.group import Group
 from broker.coordinator.group_records import GROUP_KEY_VERSION, OFFSET_KEY_VERSIONS, read_group, read_offset
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
@@ -20,6 +22,7 @@ from protocol.buffer import Buffer
 from protocol.control_records import read_end_marker
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage
+from protocol.messages.consumer_group_metadata import ConsumerGroupMetadataKey
 from protocol.messages.group_metadata import GroupMetadataKey, OffsetCommitKey
 from protocol.record import Record
 from protocol.record_batch import RecordBatch
@@ -39,7 +42,7 @@ class GroupReplay:
         """name: of the partition, for what is logged."""
         self._name = name
         self._now_ms = now_ms
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, AnyGroup] = {}
         # By key without its version: 0 and 1 are the same otherwise.
         self._committed: dict[bytes, _Commit] = {}
         self._open: dict[int, dict[bytes, _Commit]] = {}
@@ -79,13 +82,28 @@ class GroupReplay:
                 offsets[name] = (record.value, first_offset)
         elif version == GROUP_KEY_VERSION:
             group_id = decode_versioned(GroupMetadataKey, key)[0].group
-            if record.value is None:
-                self._groups.pop(group_id, None)
-            else:
+            if record.value is not None:
                 self._groups[group_id] = read_group(group_id, record.value, self._now_ms)
+            elif isinstance(self._groups.get(group_id), Group):
+                del self._groups[group_id]
+        elif version in KEY_VERSIONS:
+            self._take_consumer_record(read_record(key, record.value))
         elif version not in self._unknown_versions:
             self._unknown_versions.add(version)
             logger.warning("%s: records with keys of version %d are left out", self._name, version)
+
+    def _take_consumer_record(self, record: ConsumerRecord) -> None:
+        """A group changes its type by tombstones for the one and values for the other."""
+        group_id = record.key.group_id  # type: ignore[attr-defined]  # every key has it
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            if record.value is None:
+                return
+            group = self._groups[group_id] = ConsumerGroup(group_id)
+        if record.value is None and isinstance(record.key, ConsumerGroupMetadataKey):
+            del self._groups[group_id]
+        else:
+            group.apply(record)
 
     def _end_transaction(self, batch: RecordBatch) -> None:
         marker = read_end_marker(batch)
@@ -97,7 +115,7 @@ class GroupReplay:
             if known is None or known[1] < first_offset:
                 self._committed[name] = (value, first_offset)
 
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, AnyGroup]:
         """The groups by id; one that has nothing but offsets is empty and of no type."""
         groups = dict(self._groups)
         for group_id, offsets in self._decoded(self._committed).items():
@@ -120,7 +138,7 @@ class GroupReplay:
                 by_group.setdefault(key.group, {})[(key.topic, key.partition)] = offset
         return by_group
 
-    def _group(self, groups: dict[str, Group], group_id: str) -> Group:
+    def _group(self, groups: dict[str, AnyGroup], group_id: str) -> AnyGroup:
         group = groups.get(group_id)
         if group is None:
             group = groups[group_id] = Group(group_id, self._now_ms)

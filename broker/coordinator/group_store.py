@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.config import BrokerConfig
+from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import NO_OFFSET, Appended, CoordinatorLog
 from broker.coordinator.group import Group
 from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value
@@ -62,6 +63,14 @@ class GroupStore:
         batch.append(self._now_ms(), group_key(group.group_id), group_value(group, assignments))
         self._append(group.group_id, batch).add_done_callback(lambda appended: done(_group_error(appended.result())))
 
+    def store_records(self, group_id: str, records: Iterable[tuple[bytes, bytes | None]]) -> asyncio.Future[Appended]:
+        """Write encoded records of a consumer group as one batch."""
+        batch = self._batch()
+        now_ms = self._now_ms()
+        for key, value in records:
+            batch.append(now_ms, key, value)
+        return self._append(group_id, batch)
+
     def store_offsets(
         self,
         group_id: str,
@@ -77,7 +86,7 @@ class GroupStore:
         return self._append(group_id, batch)
 
     def store_deletion(
-        self, group: Group, partitions: Iterable[TopicPartition], *, whole_group: bool
+        self, group: AnyGroup, partitions: Iterable[TopicPartition], *, whole_group: bool
     ) -> asyncio.Future[Appended]:
         """Write tombstones of offsets, and of the group itself where it has ever had members.
 
@@ -85,8 +94,11 @@ class GroupStore:
         """
         now_ms = self._now_ms()
         keys = [offset_key(group.group_id, partition) for partition in partitions]
-        if whole_group and group.generation > 0:
-            keys.append(group_key(group.group_id))
+        if whole_group:
+            if isinstance(group, ConsumerGroup):
+                keys += [record.encoded()[0] for record in group.tombstones()]
+            elif group.generation > 0:
+                keys.append(group_key(group.group_id))
         batch = self._batch()
         for key in keys:
             if batch.size_estimate > TOMBSTONES_BYTES:
@@ -106,6 +118,13 @@ def _group_error(appended: Appended) -> ErrorCode:
     """What members hear where their group could not be written."""
     if appended.error is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.UNKNOWN_SERVER_ERROR if appended.error in TOO_LARGE else appended.error
+
+
+def consumer_error(appended: Appended) -> ErrorCode:
+    """What members of a consumer group hear where its records could not be written."""
+    if appended.error is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.UNKNOWN_SERVER_ERROR if appended.error in TOO_LARGE else appended.error
 
 

@@ -220,8 +220,8 @@ class Membership:
         for member in group.members.values():
             self._rebalance.expect_heartbeat(group, member)
 
-    def unload(self, group: Group) -> None:
-        """The group is another coordinator's from now on, or nobody's: all who wait are told."""
+    def unload(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """The group is another coordinator's from now on, or nobody's, or of another type: all who wait are told."""
         group.move_to(GroupState.DEAD, self._host.now_ms())
         self._rebalance.forget_sync(group)
         if group.join_timer is not None:
@@ -230,8 +230,8 @@ class Membership:
         for member in group.members.values():
             if member.heartbeat is not None:
                 member.heartbeat.cancel()
-            group.answer_join(member, join_error(ErrorCode.NOT_COORDINATOR, member.member_id))
-            group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+            group.answer_join(member, join_error(code, member.member_id))
+            group.answer_sync(member, SyncGroupResponse(error_code=code))
         for timer in group.pending_members.values():
             timer.cancel()
         group.pending_members.clear()

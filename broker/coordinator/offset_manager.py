@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config import BrokerConfig
+from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import Appended
 from broker.coordinator.group import CONSUMER, Group, GroupState
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
@@ -34,11 +35,19 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """Who commits, and what it takes itself for: -1 and "" for one that is no member."""
+    """Who commits or fetches, and what it takes itself for: -1 and "" for one that is no member.
+
+    The generation is the member epoch for members of consumer groups.
+    """
 
     generation: int = NO_GENERATION
     member_id: str = ""
     group_instance_id: str | None = None
+    knows_epochs: bool = True
+    """False for versions of OffsetCommit that members of the new protocol must not use."""
+
+
+NOBODY = Committer()
 
 
 class OffsetManager:
@@ -77,7 +86,7 @@ class OffsetManager:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not None:
             return dict.fromkeys(offsets, error)
-        if group.state is not GroupState.EMPTY:
+        if isinstance(group, Group) and not group.is_empty:
             self._membership.heard_of(group, committer.member_id)
         accepted = self._accepted(offsets)
         if not accepted:
@@ -139,7 +148,12 @@ class OffsetManager:
     # -- fetch -------------------------------------------------------------------------------------------------------
 
     def fetch(
-        self, group_id: str, partitions: Collection[TopicPartition] | None, *, require_stable: bool
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None,
+        *,
+        require_stable: bool,
+        fetcher: Committer = NOBODY,
     ) -> ErrorCode | dict[TopicPartition, CommittedOffset | ErrorCode | None]:
         """OffsetFetch: what is committed of these partitions (None: of all), or why that cannot be said.
 
@@ -149,8 +163,12 @@ class OffsetManager:
         if isinstance(partition, ErrorCode):
             return partition
         group = partition.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or group.is_dead:
             return dict.fromkeys(partitions or ())
+        if isinstance(group, ConsumerGroup) and (fetcher.member_id or fetcher.generation >= 0):
+            error = check_epoch(group, fetcher)
+            if error is not None:
+                return error
         offsets = group.offsets
         found: dict[TopicPartition, CommittedOffset | ErrorCode | None] = {}
         for key in list(offsets.committed) if partitions is None else partitions:
@@ -166,9 +184,9 @@ class OffsetManager:
         if isinstance(partition, ErrorCode):
             return partition
         group = partition.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or group.is_dead:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.state is not GroupState.EMPTY:
+        if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         appended = self._store.store_deletion(group, list(group.offsets.committed), whole_group=True)
         if appended.done() and appended.result().error:
@@ -182,11 +200,11 @@ class OffsetManager:
         if isinstance(partition, ErrorCode):
             return partition
         group = partition.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or group.is_dead:
             return ErrorCode.GROUP_ID_NOT_FOUND
         codes = dict.fromkeys(partitions, ErrorCode.NONE)
-        if group.state is not GroupState.EMPTY:
-            if group.protocol_type != CONSUMER:
+        if not group.is_empty:
+            if isinstance(group, Group) and group.protocol_type != CONSUMER:
                 return ErrorCode.NON_EMPTY_GROUP
             for key in partitions:
                 if group.is_subscribed_to(key[0]):
@@ -204,12 +222,12 @@ class OffsetManager:
                 self._remove(partition, group, doomed)
 
     def _remove(
-        self, partition: GroupsPartition, group: Group, doomed: Iterable[TopicPartition]
+        self, partition: GroupsPartition, group: AnyGroup, doomed: Iterable[TopicPartition]
     ) -> asyncio.Future[Appended]:
         """Delete offsets of a group, and the group where nothing is left of it; nothing if that cannot be written."""
         doomed = list(doomed)
         committed = [key for key in doomed if key in group.offsets.committed]
-        nothing_left = group.state is GroupState.EMPTY and len(committed) == len(group.offsets.committed)
+        nothing_left = group.is_empty and len(committed) == len(group.offsets.committed)
         removed = self._store.store_deletion(group, committed, whole_group=False)
         if removed.done() and removed.result().error:
             logger.warning("group %s: offsets could not be deleted: %s", group.group_id, removed.result().error.name)
@@ -221,8 +239,8 @@ class OffsetManager:
                 self._forget(partition, group)
         return removed
 
-    def _forget(self, partition: GroupsPartition, group: Group) -> None:
-        self._membership.unload(group)
+    def _forget(self, partition: GroupsPartition, group: AnyGroup) -> None:
+        self._coordinator.unload(group)
         if partition.groups.get(group.group_id) is group:
             del partition.groups[group.group_id]
         for groups in partition.open_groups.values():
@@ -244,7 +262,7 @@ class OffsetManager:
             if partition.groups.get(group.group_id) is not group:
                 continue
             gone = self._expired(group, now_ms)
-            if gone or (group.state is GroupState.EMPTY and group.offsets.is_empty):
+            if gone or (group.is_empty and group.offsets.is_empty):
                 self._remove(partition, group, gone)
                 count += len(gone)
             await asyncio.sleep(0)
@@ -252,8 +270,10 @@ class OffsetManager:
             logger.info("%d committed offsets have expired", count)
         return count
 
-    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
+    def _expired(self, group: AnyGroup, now_ms: int) -> list[TopicPartition]:
         retention_ms = self._config.offsets_retention_minutes * MS_PER_MINUTE
+        if isinstance(group, ConsumerGroup):
+            return group.offsets.expired(now_ms, retention_ms, in_use=group.subscribed_topics)
         if group.protocol_type is None:
             return group.offsets.expired(now_ms, retention_ms)
         if group.state is GroupState.EMPTY:
@@ -264,17 +284,36 @@ class OffsetManager:
         return []
 
 
-def check_committer(group: Group, committer: Committer, *, is_transactional: bool) -> ErrorCode | None:
+def check_committer(group: AnyGroup, committer: Committer, *, is_transactional: bool) -> ErrorCode | None:
     """Why a commit is refused, if it is."""
-    if group.state is GroupState.DEAD:
+    if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    generation, member_id, instance_id = committer
+    generation, member_id, instance_id, knows_epochs = committer
+    if isinstance(group, ConsumerGroup):
+        if generation < 0 and group.is_empty:
+            return None
+        member = group.members.get(member_id)
+        if member is not None and member.classic is None and not (is_transactional or knows_epochs):
+            return ErrorCode.UNSUPPORTED_VERSION
+        error = check_epoch(group, committer)
+        is_stale = error is ErrorCode.STALE_MEMBER_EPOCH  # which TxnOffsetCommit does not have
+        return ErrorCode.ILLEGAL_GENERATION if is_stale and is_transactional else error
     if generation < 0 and group.state is GroupState.EMPTY:  # who manages its partitions by itself, and administrators
         return None
     if generation >= 0 or member_id or instance_id is not None:
         return group.check_generation(member_id, instance_id, generation)
     # Transactional commits of old producers say nothing of their consumer.
     return None if is_transactional or group.state is GroupState.EMPTY else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def check_epoch(group: ConsumerGroup, claimed: Committer) -> ErrorCode | None:
+    """What is wrong with a claim to be this member of a consumer group in this epoch, if anything."""
+    member = group.members.get(claimed.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if claimed.generation == member.epoch:
+        return None
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
 def _codes(offsets: Offsets, accepted: Offsets, error: ErrorCode) -> Codes:

@@ -1,12 +1,12 @@
 """Records of `__consumer_offsets` that groups of the new protocol (KIP-848) write.
 
 In the log each key and value has its version in front (protocol/versioned.py). The key's version tells the
-record, 3 to 8; a null value deletes.
+record, 3 to 8 and 16; a null value deletes.
 """
 
 from __future__ import annotations
 
-from protocol.fields import array, byte_string, int8, int32, string, struct, uuid
+from protocol.fields import array, byte_string, int8, int32, int64, string, struct, uuid
 from protocol.message import Message
 
 
@@ -103,3 +103,18 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible=
     state: int = int8("0+")
     assigned_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
     partitions_pending_revocation: list[TopicPartitions] = array(TopicPartitions, "0+")
+
+
+class ConsumerGroupRegularExpressionKey(Message, versions="16"):
+    """Of Kafka 4.0."""
+
+    group_id: str = string("16+")
+    regular_expression: str = string("16+")
+
+
+class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
+    """The topics that the expression stood for at a version of the metadata, and when (ms)."""
+
+    topics: list[str] = array(string, "0+")
+    version: int = int64("0+")
+    timestamp: int = int64("0+")

@@ -13,6 +13,7 @@ from storage.setting import ConfigError
 HOUR_MS = 3_600_000
 
 SPECIMENS = {
+    "group.consumer.assignors": ("range,org.apache.kafka.coordinator.group.assignor.UniformAssignor", "cleverest"),
     "advertised.listeners": ("PLAINTEXT://example.org:9092", "example.org:9092"),
     "broker.id": ("1000", "1001"),
     "broker.id.generation.enable": ("true", "maybe"),

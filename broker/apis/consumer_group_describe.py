@@ -1,0 +1,39 @@
+"""ConsumerGroupDescribe: consumer groups (KIP-848) with their members, what these own and shall own."""
+
+from __future__ import annotations
+
+from broker.authorized_operations import operations_on
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+
+class ConsumerGroupDescribeHandler(Handler[ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.DESCRIBE)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
+        """See the module's text."""
+        groups = [self._services.coordination.groups.describe_consumer_group(one) for one in request.group_ids]
+        if request.include_authorized_operations:
+            for group in groups:
+                if not group.error_code:
+                    group.authorized_operations = operations_on(Resource.GROUP)
+        return ConsumerGroupDescribeResponse(groups=groups)
+
+    def failed(self, request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGroupDescribeResponse:
+        """No group is described."""
+        return ConsumerGroupDescribeResponse(
+            groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.group_ids]
+        )

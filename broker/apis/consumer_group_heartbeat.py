@@ -1,0 +1,43 @@
+"""ConsumerGroupHeartbeat: join, stay in and leave a consumer group (KIP-848).
+
+The answer waits until what has changed is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.coordinator.consumer_membership import Client, refusal
+from broker.handler import Handler, Needs, Operation, Resource
+from broker.request_context import RequestContext
+from broker.services import Services
+from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+
+class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse]):
+    """Asks the group coordinator."""
+
+    __slots__ = ("_services",)
+    needs = Needs(Resource.GROUP, Operation.READ)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+        """See the module's text."""
+        answered: asyncio.Future[ConsumerGroupHeartbeatResponse] = asyncio.get_running_loop().create_future()
+
+        def answer(response: ConsumerGroupHeartbeatResponse) -> None:
+            if not answered.done():
+                answered.set_result(response)
+
+        client = Client(context.client_id or "", f"/{context.client_address}")
+        self._services.coordination.groups.consumer_heartbeat(request, context.api_version, client, answer)
+        return answered.result() if answered.done() else answered
+
+    def failed(self, request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+        """Nothing has happened."""
+        return refusal(code)
