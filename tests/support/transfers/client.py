@@ -1,0 +1,233 @@
+"""A transactional client of the workload, in a process of its own that may be killed or stopped at any moment.
+
+librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511):
+a client that does ends itself with STUCK, as somebody would end it, and is started anew.
+
+It lives until the file `stop` is there; when its producer is fenced or dies, it begins another life with the same
+transactional id, or ends. Every choice comes from its plan's seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from support.transfers.history import Partition
+from support.transfers.journal import Journal
+
+STOP = "stop"
+STUCK = 7
+STUCK_S = 2.5
+CALL_S = 2.0
+DEADLINE_S = 40.0
+FAST = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "retry.backoff.ms": 20, "log_level": 0}
+FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a client does. Passed to its process."""
+
+    name: str
+    """Of its journals, with the number of its process and of its life."""
+    seed: str
+    servers: str
+    directory: Path
+    transactional_id: str
+    timeout_ms: int
+    targets: tuple[Partition, ...]
+    abort_chance: float
+    sources: tuple[Partition, ...] = ()
+    group: str = ""
+    subscribes: bool = False
+    """Whether its sources are given to it by the group's rebalances."""
+    usurps_chance: float = 0.0
+    """How often it makes itself a zombie: another producer takes its id while its transaction is open."""
+    compression: str = "none"
+
+
+class LifeOverError(Exception):
+    """The producer is of no use any more."""
+
+
+class Client:
+    """What feeders and transferers share: a producer, its transactions, its journal."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rng = random.Random(f"{plan.seed} {plan.name}")
+        self.journal: Journal
+        self.producer: Producer
+        self._retired: list[Producer] = []
+        """Those of lives before: to give one up could take until its messages are given up."""
+        self._stop = plan.directory / STOP
+        self._life = 0
+        self._sent = 0
+        self._has_usurped = False
+        self._is_superseded = False
+        """The producer was fenced, and not by ourselves."""
+
+    def run(self) -> None:
+        """Live, again and again."""
+        try:
+            while not self.is_over() and not (self._is_superseded and self.rng.random() < 0.5):
+                self._live()
+        finally:
+            self.close()
+
+    def is_over(self) -> bool:
+        """Whether the run is."""
+        return self._stop.exists()
+
+    def _live(self) -> None:
+        self._life += 1
+        self._is_superseded = self._has_usurped = False
+        self.name = f"{self.plan.name}.{self._life}"
+        self.journal = Journal(self.plan.directory / f"{self.name}.jsonl")
+        try:
+            self.producer = self._begin_producer(self.journal)
+            self.began()
+            while not self.is_over():
+                self._transact()
+                time.sleep(self.rng.random() ** 3 * 0.03)
+        except KafkaException as error:
+            self._note_error(error)
+        except LifeOverError:
+            pass
+
+    def _begin_producer(self, journal: Journal) -> Producer:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.plan.servers,
+                "transactional.id": self.plan.transactional_id,
+                "transaction.timeout.ms": self.plan.timeout_ms,
+                "compression.type": self.plan.compression,
+                "linger.ms": self.rng.choice((0, 1, 5)),
+                "batch.num.messages": self.rng.choice((1, 3, 1000)),
+                **FAST,
+            }
+        )
+        self._retired.append(producer)
+        journal.note("init", self.plan.transactional_id)
+        self.call(producer.init_transactions)
+        journal.note("ready")
+        return producer
+
+    # -- for the two kinds of clients ----------------------------------------------------------------------------------
+
+    def began(self) -> None:
+        """A life has begun: the transactions before it are decided."""
+
+    def fill(self) -> bool:
+        """Read and write in the open transaction. Whether there is something to commit."""
+        raise NotImplementedError
+
+    def aborted(self) -> None:
+        """The transaction does not count."""
+
+    def close(self) -> None:
+        """The process ends."""
+
+    # -- a transaction -------------------------------------------------------------------------------------------------
+
+    def _transact(self) -> None:
+        self.journal.note("begin")
+        self.producer.begin_transaction()
+        try:
+            useful = self.fill()
+            if useful and self.rng.random() < self.plan.usurps_chance:
+                self._become_zombie()
+            if useful and self.rng.random() >= self.plan.abort_chance:
+                self.journal.note("commit")
+                self.call(self.producer.commit_transaction)
+                self.journal.note("committed")
+                return
+        except KafkaException as error:
+            self._note_error(error)
+            if error.args[0].fatal():
+                raise LifeOverError from error
+        self.journal.note("abort")
+        self.call(self.producer.abort_transaction)
+        self.journal.note("aborted")
+        self.aborted()
+
+    def _become_zombie(self) -> None:
+        """Somebody else begins with our id, once or for good, and we go on as if nothing were."""
+        self._has_usurped = True
+        journal = Journal(self.plan.directory / f"{self.name}-usurper.jsonl")
+        usurper = self._begin_producer(journal)
+        if self.rng.random() < 0.5:
+            journal.note("begin")
+            usurper.begin_transaction()
+            for number in range(self.rng.randint(1, 3)):
+                value = f"{self.name}-usurper/{number}"
+                self._send(usurper, journal, self.rng.choice(self.plan.targets), value)
+            journal.note("commit")
+            self.call(usurper.commit_transaction)
+            journal.note("committed")
+        if self.rng.random() < 0.7:
+            self.send(self.rng.choice(self.plan.targets))
+
+    def send(self, partition: Partition) -> None:
+        """Send one record to a partition, within the open transaction."""
+        self._sent += 1
+        self._send(self.producer, self.journal, partition, f"{self.name}/{self._sent}")
+
+    def _send(self, producer: Producer, journal: Journal, where: Partition, value: str) -> None:
+        def told(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                journal.note("ack", value, message.offset())
+            else:
+                journal.note("nack", value, error.name(), error.str())
+
+        journal.note("send", *where, value)
+        producer.produce(where[0], value + "." * self.rng.randrange(200), partition=where[1], on_delivery=told)
+        producer.poll(0)
+
+    def call(self, method: Callable[..., Any], *arguments: object) -> Any:
+        """Call until it is answered: what may be tried again is."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                return method(*arguments, CALL_S)
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def call_or_end(self, method: Callable[..., Any], *arguments: object) -> None:
+        """Call as `call` does; but where that hangs, end this process."""
+        watch = threading.Timer(STUCK_S, os._exit, [STUCK])
+        watch.start()
+        try:
+            method(*arguments, CALL_S)
+        finally:
+            watch.cancel()
+
+    def _note_error(self, error: KafkaException) -> None:
+        what: KafkaError = error.args[0]
+        self._is_superseded = what.code() in FENCED and not self._has_usurped
+        self.journal.note("error", what.name(), what.str(), what.fatal(), what.txn_requires_abort())
+
+
+def text_of(message: Message) -> str:
+    """The value of a record, without what fills it."""
+    value = message.value()
+    assert isinstance(value, bytes)
+    return value.decode().rstrip(".")
+
+
+def run_client(kind: type[Client], plan: Plan) -> None:
+    """What the process does."""
+    output = os.open(plan.directory / f"{plan.name}.out", os.O_WRONLY | os.O_CREAT, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    kind(plan).run()
+    os._exit(0)  # the ends of fenced producers are not waited for

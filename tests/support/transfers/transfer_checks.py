@@ -1,0 +1,58 @@
+"""Read, process, write: each record that a group has behind it was read by exactly one committed transaction.
+
+A transaction's writes and its group's offsets are committed together, so in the end the offsets of a group say which
+records were transferred, and the committed writes say by whom.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+
+from support.transfers.anomaly import Anomaly, Kind, anomaly
+from support.transfers.history import History, Partition, Record, Transaction
+
+
+def check_transfers(history: History, visible: Collection[int]) -> Iterator[Anomaly]:
+    """Repeated and lost transfers, transactions without their offsets. visible: ids of transactions (`id`)."""
+    readers: dict[tuple[str, Record], list[Transaction]] = defaultdict(list)
+    sources: set[tuple[str, Partition]] = set(history.offsets)
+    for transaction in history.transactions:
+        group = transaction.group
+        if group is None or id(transaction) not in visible:
+            continue
+        for record in transaction.inputs:
+            readers[group, record].append(transaction)
+        for partition, offset in transaction.offsets.items():
+            sources.add((group, partition))
+            reached = history.offsets.get((group, partition), 0)
+            if reached < offset:
+                yield anomaly(
+                    Kind.TORN_TRANSACTION,
+                    f"its writes are committed, its offset {offset} is not: {group} is at {reached}",
+                    partition,
+                    offsets=[reached, offset],
+                    operations=[transaction, group],
+                )
+    for (group, record), by in readers.items():
+        if len(by) > 1:
+            yield anomaly(
+                Kind.REPEATED_TRANSFER,
+                f"{group} has transferred it {len(by)} times",
+                record.partition,
+                offsets=[record.offset],
+                values=[record.value],
+                operations=by,
+            )
+    for group, partition in sources:
+        reached = history.offsets.get((group, partition), 0)
+        for offset, value in history.rest[partition].committed.items():
+            if offset < reached and (group, Record(partition, offset, value)) not in readers:
+                yield anomaly(
+                    Kind.LOST_TRANSFER,
+                    f"{group} is at {reached}, and nothing that is committed comes from it",
+                    partition,
+                    offsets=[offset],
+                    values=[value],
+                    operations=[group],
+                )

@@ -1,0 +1,83 @@
+"""Transactions under fire, in the style of Jepsen's workload for Kafka; what is looked for is in the checker's text.
+
+A run takes a few seconds, most of which clients spend waiting after a kill, so some go on at the same time, each with
+a broker of its own. A failure prints its seed: OTTLA_SEED makes the same random choices, OTTLA_RUNS times.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import pytest
+
+from support.broker import BrokerProcess
+from support.counts import count
+from support.transfers.checker import check
+from support.transfers.history import Outcome
+from support.transfers.run import BROKER, Run
+
+RUNS = int(os.environ.get("OTTLA_RUNS") or count(6, 200))
+AT_A_TIME = 4
+RUNS_A_BROKER = 20  # then the next one begins with an empty disk
+
+
+def seeds() -> Iterator[int]:
+    """One for each run; always the one that is given."""
+    given = os.environ.get("OTTLA_SEED")
+    if given:
+        return itertools.repeat(int(given), RUNS)
+    first = random.SystemRandom().randrange(1 << 32)
+    return iter(range(first, first + RUNS))
+
+
+def run_some(left: Iterator[int], directory: Path) -> Counter[str]:
+    """Run with the seeds that are left, on brokers of our own. What there was of everything."""
+    directory.mkdir()
+    seen: Counter[str] = Counter()
+    for first in left:
+        with BrokerProcess(directory / f"data-{seen['runs']}", BROKER) as broker:
+            for seed in itertools.chain([first], itertools.islice(left, RUNS_A_BROKER - 1)):
+                seen += run_once(seed, broker, directory / f"run-{seen['runs']}")
+                seen["runs"] += 1
+            assert "Traceback" not in broker.log_text()
+            assert broker.stop() == 0
+    return seen
+
+
+def run_once(seed: int, broker: BrokerProcess, directory: Path) -> Counter[str]:
+    run = Run(seed, [broker], directory)
+    try:
+        history = run.history()
+        found = check(history)
+    except Exception as error:
+        raise AssertionError(f"OTTLA_SEED={seed}: {run.done}, journals in {directory}") from error
+    listed = "\n".join(map(str, found[:20]))
+    assert not found, f"OTTLA_SEED={seed}: {run.done}, journals in {directory}, {len(found)} anomalies:\n{listed}"
+    seen = Counter(f"transactions {each.outcome.value}" for each in history.transactions if each.writes)
+    seen.update(run.done)
+    seen["transfers"] += sum(len(each.inputs) for each in history.transactions if each.outcome is Outcome.OK)
+    return seen
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(1800)
+def test_transfers_keep_what_transactions_promise(tmp_path):
+    left = seeds()
+    everything: Counter[str] = Counter()
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        workers = [pool.submit(run_some, left, tmp_path / str(number)) for number in range(AT_A_TIME)]
+        try:
+            for worker in as_completed(workers):
+                everything += worker.result()
+        finally:
+            for _ in left:  # the others end after what they are at
+                pass
+    print(dict(everything))
+    assert everything["runs"] == RUNS
+    assert everything["transfers"] > RUNS
