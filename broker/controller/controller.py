@@ -211,6 +211,7 @@ class Controller:
             await self._topics.read_all()
             await self._states.read(context.all_partitions())
             self._welcome(await self._brokers.read())
+            await self._leaders.take_out_lost()
             await self._leaders.elect_new()
             await self._leaders.look_after_losses()
             self._tell()

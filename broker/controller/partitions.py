@@ -62,6 +62,22 @@ class PartitionLeaders:
             )
         await self._states.create(states)
 
+    async def take_out_lost(self) -> None:
+        """Write of everybody who is gone that he is neither leader nor in sync: what a new controller begins with.
+
+        Elections follow as changes of their own. (Kafka's first step in office, too, so that versions count alike.)
+        """
+        states: dict[TopicPartition, PartitionStateZnode] = {}
+        for key in self._context.with_losses():
+            state = self._context.leaderships[key].state
+            if any(not self._context.is_online(one, key) for one in state.isr):
+                states[key] = self._next(
+                    state,
+                    leader=state.leader if self._context.is_online(state.leader, key) else NO_LEADER,
+                    isr=[one for one in state.isr if self._context.is_online(one, key)] or state.isr,
+                )
+        await self._states.set(states)
+
     async def look_after_losses(self) -> None:
         """Elect where the leader is gone, or its log directory; take out of the ISR who is."""
         states: dict[TopicPartition, PartitionStateZnode] = {}

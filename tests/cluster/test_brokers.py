@@ -1,25 +1,122 @@
-"""Three broker processes on one ZooKeeper: who is there, who decides, and what survives."""
+"""Three broker processes on one ZooKeeper: who is there, who decides, who leads, and what survives."""
 
+import pytest
+
+from client.admin import Admin
 from support.cluster import broker_cluster, eventually
 
+KILLED = {"zookeeper_session_timeout_ms": "1500", "controlled_shutdown_retry_backoff_ms": "200"}
 
-async def test_three_brokers_are_one_cluster(tmp_path):
-    async with broker_cluster(tmp_path) as cluster:
-        assert await cluster.live() == {0, 1, 2}
-        assert await cluster.controller() in {0, 1, 2}
-        await cluster.create_topic("t", {0: [0], 1: [1], 2: [2]})
-        assert [(await cluster.state("t", partition))["leader"] for partition in range(3)] == [0, 1, 2]
-        await cluster.kill(1)
 
-        async def is_missed():
-            return (await cluster.state("t", 1))["leader"] == -1
+@pytest.fixture
+async def cluster(tmp_path):
+    async with broker_cluster(tmp_path, auto_leader_rebalance_enable="false", **KILLED) as cluster:
+        yield cluster
 
-        await eventually(is_missed, "broker 1 leads nothing")
-        await cluster.start(1)
 
-        async def leads_again():
-            return (await cluster.state("t", 1))["leader"] == 1
+def led_by(cluster, topic, leader, partition=0):
+    async def is_led():
+        return (await cluster.state(topic, partition)).get("leader") == leader
 
-        await eventually(leads_again, "broker 1 leads again")
-        await cluster.stop(2)
-        assert await cluster.live() == {0, 1}
+    return is_led
+
+
+def in_sync(cluster, topic, brokers, partition=0):
+    async def is_in_sync():
+        return set((await cluster.state(topic, partition)).get("isr", ())) == set(brokers)
+
+    return is_in_sync
+
+
+def known_leader(cluster, asked, topic, leader):
+    """What one broker's metadata say."""
+
+    async def is_known():
+        async with Admin(bootstrap_servers=cluster.bootstrap(asked)) as admin:
+            return (await admin.describe_topics([topic]))[topic].partitions[0].leader == leader
+
+    return is_known
+
+
+async def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
+    assert await cluster.live() == {0, 1, 2}
+    controller = await cluster.controller()
+    leader, other = sorted({0, 1, 2} - {controller})
+    await cluster.create_topic("t", {0: [leader, other, controller]})
+    await cluster.create_topic("solo", {0: [leader]})
+    await cluster.kill(leader)
+    await eventually(led_by(cluster, "t", other), "the next one leads")
+    await eventually(led_by(cluster, "solo", -1), "nobody leads what nobody else has")
+    assert set((await cluster.state("t"))["isr"]) == {other, controller}
+    await eventually(known_leader(cluster, controller, "t", other), "metadata tell of it")
+    await cluster.start(leader)
+    await eventually(led_by(cluster, "solo", leader), "it leads what only it has")
+    await eventually(in_sync(cluster, "t", {0, 1, 2}), "it has caught up")
+    assert (await cluster.state("t"))["leader"] == other
+
+
+async def test_a_broker_that_is_back_before_it_was_missed(cluster):
+    """Its registration is another one: the controller takes it for restarted, and others lead meanwhile."""
+    controller = await cluster.controller()
+    leader, other = sorted({0, 1, 2} - {controller})
+    await cluster.create_topic("t", {0: [leader, other]})
+    before = (await cluster.state("t"))["leader_epoch"]
+    await cluster.kill(leader)
+    await cluster.start(leader)
+    await eventually(led_by(cluster, "t", other), "the other one leads")
+    await eventually(in_sync(cluster, "t", {leader, other}), "it has caught up")
+    assert (await cluster.state("t"))["leader_epoch"] > before
+
+
+async def test_a_killed_controller_is_followed_by_another(cluster):
+    await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
+    controller = await cluster.controller()
+    epoch = await cluster.znode("/controller_epoch")
+    await cluster.kill(controller)
+
+    async def is_followed():
+        return await cluster.controller() not in (controller, -1)
+
+    await eventually(is_followed, "there is another controller")
+    assert await cluster.znode("/controller_epoch") == epoch + 1
+    others = {0, 1, 2} - {controller}
+    for partition in range(3):
+        await eventually(in_sync(cluster, "t", others, partition), "the rest is in sync")
+        assert (await cluster.state("t", partition))["leader"] in others
+    await cluster.create_topic("u", {0: sorted(others)})
+    await cluster.start(controller)
+    for partition in range(3):
+        await eventually(in_sync(cluster, "t", {0, 1, 2}, partition), "it has caught up")
+
+
+async def test_sessions_that_expire(cluster):
+    """A follower's, a leader's and the controller's, one after the other: each registers anew and is in sync again."""
+    await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
+    for broker_id in (0, 1, 2):
+        before = await cluster.registry.exists(f"/brokers/ids/{broker_id}")
+        await cluster.expire_session(broker_id)
+
+        async def is_back(broker_id=broker_id, before=before):
+            stat = await cluster.registry.exists(f"/brokers/ids/{broker_id}")
+            return stat is not None and stat.czxid > before.czxid
+
+        await eventually(is_back, "it is registered anew")
+        for partition in range(3):
+            await eventually(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
+    assert await cluster.controller() in {0, 1, 2}
+    await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
+
+
+async def test_brokers_that_stop_hand_over_first(cluster):
+    """One after the other, as in a rolling restart: while one is away there is a leader, and no election by loss."""
+    await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
+    for broker_id in (0, 1, 2):
+        await cluster.stop(broker_id)
+        for partition in range(3):
+            state = await cluster.state("t", partition)
+            assert state["leader"] not in (broker_id, -1)
+            assert broker_id not in state["isr"]
+        assert "without having handed over" not in cluster.brokers[broker_id].log_text()
+        await cluster.start(broker_id)
+        for partition in range(3):
+            await eventually(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")

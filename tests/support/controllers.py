@@ -165,6 +165,12 @@ class Cluster:
         member = self.members[broker_id] = Member(registry, controller, running)
         return member
 
+    def stand(self, broker_id):
+        """Have a broker's controller run that did not yet."""
+        member = self.members[broker_id]
+        assert member.running is None
+        member.running = asyncio.create_task(member.controller.run())
+
     async def leave(self, broker_id):
         """The broker stops: its controller, then its session."""
         member = self.members.pop(broker_id)
