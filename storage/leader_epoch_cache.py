@@ -67,7 +67,8 @@ class LeaderEpochCache:
         self._starts = [start for _, start in entries]
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
-    def _replace(self, entries: list[tuple[int, int]]) -> None:
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        """Take these, (epoch, start offset) ascending, for all that are known before."""
         self._set(entries)
         try:
             self.write()
@@ -97,7 +98,7 @@ class LeaderEpochCache:
         while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start_offset):
             entries.pop()
         entries.append((epoch, start_offset))
-        self._replace(entries)
+        self.replace(entries)
         return True
 
     def correct(self, epoch: int, offset: int) -> None:
@@ -136,19 +137,19 @@ class LeaderEpochCache:
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget the epochs that begin at `end_offset` or above."""
         if self._starts and self._starts[-1] >= end_offset >= 0:
-            self._replace([entry for entry in self.entries if entry[1] < end_offset])
+            self.replace([entry for entry in self.entries if entry[1] < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that ended by `start_offset`; the one that it lies in begins there now."""
         slot = bisect_right(self._starts, start_offset)
         if slot > 1 or (slot == 1 and self._starts[0] != start_offset):
-            self._replace([(self._epochs[slot - 1], start_offset), *self.entries[slot:]])
+            self.replace([(self._epochs[slot - 1], start_offset), *self.entries[slot:]])
 
     def put_before(self, entries: list[tuple[int, int]]) -> None:
         """Add epochs that began before all that are known (or the beginning of the first of those)."""
         if entries:
-            self._replace([*entries, *(entry for entry in self.entries if entry[0] > entries[-1][0])])
+            self.replace([*entries, *(entry for entry in self.entries if entry[0] > entries[-1][0])])
 
     def clear(self) -> None:
         """Forget everything."""
-        self._replace([])
+        self.replace([])

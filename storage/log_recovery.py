@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from protocol.record_batch import RecordBatch
 from storage.batch_scan import iter_headers
+from storage.leader_epoch_cache import UNDEFINED_EPOCH
 from storage.log_segment import LogSegment
 from storage.producer_entry import BatchMetadata
 from storage.producer_state import ProducerState
@@ -222,12 +223,16 @@ def _segments_in_use(log: Log) -> list[LogSegment]:
 
 
 def rebuild_leader_epochs(log: Log) -> None:
-    """Read the epochs in every batch of the log: the file that should say so is unreadable."""
-    log.leader_epochs.clear()
+    """Read the epochs in every batch of the log: the file that should say so is unreadable.
+
+    Written at once when all are known: half of them would be taken for the whole after a power cut.
+    """
+    found: list[tuple[int, int]] = []
     for segment in _segments_in_use(log):
         for header in iter_headers(segment.file, 0, segment.size):
-            if header.leader_epoch > log.leader_epochs.latest_epoch:
-                log.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            if header.leader_epoch > (found[-1][0] if found else UNDEFINED_EPOCH):
+                found.append((header.leader_epoch, header.base_offset))
+    log.leader_epochs.replace(found)
 
 
 def complete_leader_epochs(log: Log) -> None:

@@ -432,6 +432,31 @@ class TestWhatAPowerCutLeaves:
         (directory / "leader-epoch-checkpoint").write_text(stored)
         assert self.reopen(directory, recovery_point=0).leader_epochs.entries == right
 
+    def test_epochs_are_complete_whenever_a_start_that_reads_them_again_is_cut_off(self, tmp_path):
+        class Recording(FileSystem):
+            def replace_file(self, path, data, *, sync=False):
+                if path.endswith("leader-epoch-checkpoint"):
+                    written.append(bytes(data))
+                super().replace_file(path, data, sync=sync)
+
+        written = []
+        directory = tmp_path / "t-0"
+        log = open_log(directory, **SMALL)
+        for epoch in range(1, 6):
+            for _ in range(3):
+                log.append_as_leader(batch(f"of epoch {epoch}"), epoch)
+        right, end = log.leader_epochs.entries, log.log_end_offset
+        log.release()
+        file = directory / "leader-epoch-checkpoint"
+        file.write_bytes(b"")
+        self.reopen(directory, recovery_point=end - 1, fs=Recording()).release()
+        assert written
+        for content in written:
+            file.write_bytes(content)
+            log = self.reopen(directory, recovery_point=end - 1)
+            assert log.leader_epochs.entries == right
+            log.release()
+
     def test_records_below_a_start_that_was_lost_have_their_epochs(self, directory):
         """The log start moved on, its checkpoint never reached the disk, the epochs did."""
         (directory / "leader-epoch-checkpoint").write_text("0\n1\n3 6\n")
