@@ -1,4 +1,8 @@
-"""The three commands to try on a new broker: said at its start and on the page of a console without topics."""
+"""What a broker says when it is ready, and the three commands to try on it.
+
+The commands also stand on the page of a console without topics. `ottla cluster` reads what its brokers say: the lines
+between READY and TRY are `name   value`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
+READY = "Ottla is ready."
+TRY = "Try, in another terminal:"
 DEFAULT_SERVERS = "127.0.0.1:9092"
 """Where the `ottla` command looks for a broker by itself."""
 

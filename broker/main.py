@@ -16,7 +16,7 @@ from typing import Any
 from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
-from broker.first_commands import first_commands
+from broker.first_commands import READY, TRY, first_commands
 from broker.log_dir_failures import RegistryDirectoryFailedError
 from registry.errors import RegistryError
 from storage.errors import StorageError
@@ -95,12 +95,12 @@ async def _serve(config: BrokerConfig, *, quiet: bool) -> None:
 def _say_ready(broker: Broker) -> None:
     """Where it listens, where its data is, and three commands to try."""
     config = broker.config
-    lines = ["", "Ottla is ready."]
+    lines = ["", READY]
     lines += [f"  listening   {broker.advertised(listener)}" for listener in config.listeners]
     lines.append(f"  data        {', '.join(str(path) for path in config.log_dirs)}")
     if broker.console is not None:
         lines.append(f"  console     {broker.console.url}")
-    lines += ["", "Try, in another terminal:"]
+    lines += ["", TRY]
     lines += [f"  {command}" for command in first_commands(broker.bootstrap_servers)]
     lines.append("")
     print("\n".join(lines), flush=True)

@@ -9,6 +9,7 @@ twice counts as the last one says.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from storage.setting import ConfigError
@@ -44,6 +45,19 @@ def parse_properties(text: str, source: str = "properties") -> dict[str, str]:
             raise ConfigError(f"{source}, line {number}", None, str(error)) from None
         properties[name] = value
     return properties
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """A text that `parse_properties` reads as these settings, one a line."""
+    return "".join(f"{_escape(name, _BLANKS + '=:#!')}={_escape(value, '')}\n" for name, value in properties.items())
+
+
+def _escape(text: str, special: str) -> str:
+    """Backslashes before what would end a name, a line, or be taken for white space in front of a value."""
+    written = {character: f"\\{letter}" for letter, character in _ESCAPES.items()}
+    written |= {character: f"\\{character}" for character in f"\\{special}" if character not in written}
+    escaped = "".join(written.get(character, character) for character in text)
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

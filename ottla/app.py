@@ -9,6 +9,7 @@ from ottla import __version__
 from ottla.commands import (
     adopt_logs,
     broker,
+    cluster,
     configs,
     consume,
     dump_log,
@@ -66,6 +67,7 @@ adopt_logs.register(app)
 perf.register(app)
 zk.register(app)
 zookeeper.register(app)
+cluster.register(app)
 
 
 def run_app(arguments: Sequence[str]) -> int:

@@ -1,8 +1,9 @@
 """Runs the asynchronous part of a command, and what the commands ask a cluster for."""
 
 import asyncio
+import signal
 import sys
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.failure import CommandError, suggest
@@ -25,6 +26,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(main)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
+
+
+def on_stop_signals(stop: Callable[[], object]) -> None:
+    """Call `stop` when the running loop's process is to end: SIGTERM, Ctrl-C, a terminal that is closed.
+
+    For commands whose children run in sessions of their own, and would go on.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(number, stop)
 
 
 async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[str, TopicMetadata]":

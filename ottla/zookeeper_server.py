@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import math
+import os
 import shutil
 import signal
 import socket
@@ -263,7 +264,8 @@ def require_free(port: int) -> None:
     try:
         socket.create_server((HOST, port)).close()
     except (OSError, OverflowError) as error:
-        raise CommandError(f"cannot listen on {HOST}:{port}: {getattr(error, 'strerror', None) or error}") from None
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        raise CommandError(f"cannot listen on {HOST}:{port}: {reason}") from None
 
 
 def free_ports(count: int) -> list[int]:

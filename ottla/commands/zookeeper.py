@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.failure import CommandError
-from ottla.session import run, say
+from ottla.session import on_stop_signals, run, say
 
 if TYPE_CHECKING:
     from ottla.zookeeper_member import ZooKeeperMember
@@ -84,9 +83,7 @@ async def _serve_member(servers: str, number: int, data_dir: Path, listen: str, 
 
 async def _serve(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", say_ready: Callable[[], None]) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
+    on_stop_signals(stop.set)
     try:
         starting = asyncio.create_task(ensemble.start())
         stopping = asyncio.create_task(stop.wait())

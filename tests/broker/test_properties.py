@@ -1,8 +1,10 @@
 """The syntax of properties files."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from broker.properties import parse_properties, read_properties
+from broker.properties import format_properties, parse_properties, read_properties
 from storage.setting import ConfigError
 
 
@@ -59,3 +61,11 @@ def test_a_file_that_is_not_there_is_one_clear_line(tmp_path):
     with pytest.raises(ConfigError) as caught:
         read_properties(tmp_path / "none")
     assert str(caught.value) == f"{tmp_path / 'none'}: cannot be read (No such file or directory)"
+
+
+SYNTAX = st.text(st.sampled_from("a1 \t\n\r\f\\=:#!u\u00e9\u4e2d"))
+
+
+@given(st.dictionaries(SYNTAX.filter(bool), SYNTAX))
+def test_what_is_written_is_read(properties):
+    assert parse_properties(format_properties(properties)) == properties

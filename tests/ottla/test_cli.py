@@ -23,6 +23,13 @@ COMMANDS = [
     ("topics", "describe"),
     ("topics", "alter"),
     ("topics", "delete"),
+    ("groups",),
+    *(
+        ("groups", name)
+        for name in ("list", "describe", "delete", "reset-offsets", "delete-offsets", "import-zookeeper")
+    ),
+    ("transactions",),
+    *(("transactions", name) for name in ("list", "describe", "describe-producers", "find-hanging", "abort")),
     ("produce",),
     ("consume",),
     ("configs",),
@@ -37,6 +44,7 @@ COMMANDS = [
     ("zk",),
     *(("zk", name) for name in ("ls", "get", "stat", "tree", "watch", "create", "set", "delete")),
     ("zookeeper",),
+    ("cluster",),
 ]
 
 
@@ -48,7 +56,7 @@ def plain(text):
 def test_help_everywhere_with_examples(ottla, words):
     text = plain(ottla(*words, "--help").out)
     assert "Usage: ottla" in text
-    if words and words not in [("topics",), ("configs",), ("perf",), ("zk",)]:
+    if words and words not in [("topics",), ("configs",), ("groups",), ("transactions",), ("perf",), ("zk",)]:
         assert "Example" in text
         assert f"ottla {' '.join(words)}" in text
 

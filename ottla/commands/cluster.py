@@ -1,0 +1,122 @@
+"""`ottla cluster`: ZooKeeper and several brokers on this machine, in one terminal, until Ctrl-C."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import parse_pairs
+from ottla.session import on_stop_signals, run, say
+
+if TYPE_CHECKING:
+    from ottla.local_cluster import LocalCluster
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(epilog="Example:  ottla cluster --brokers 3 --data-dir ./cluster --set num.partitions=6")
+    def cluster(
+        brokers: Annotated[int, typer.Option("--brokers", min=1, max=20, help="How many brokers.")] = 3,
+        zookeeper_nodes: Annotated[
+            int, typer.Option("--zookeeper-nodes", min=1, max=7, help="How many ZooKeepers: 1, or 3.")
+        ] = 1,
+        port: Annotated[
+            int, typer.Option("--port", "-p", min=0, max=65535, help="Of the first broker; 0: any that are free.")
+        ] = 9092,
+        zookeeper_port: Annotated[
+            int, typer.Option("--zookeeper-port", min=0, max=65535, help="Of the first ZooKeeper; 0 likewise.")
+        ] = 2181,
+        console_port: Annotated[
+            int, typer.Option("--console-port", min=0, max=65535, help="Of the first broker's console; 0 likewise.")
+        ] = 8080,
+        console: Annotated[bool, typer.Option("--console/--no-console", help="Whether brokers have a console.")] = True,
+        data_dir: Annotated[
+            Path | None, typer.Option("--data-dir", "-d", metavar="DIR", help="Kept; without it the data is temporary.")
+        ] = None,
+        settings: Annotated[
+            list[str] | None,
+            typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of every broker. Repeatable."),
+        ] = None,
+        quiet: Annotated[
+            bool, typer.Option("--quiet", "-q", help="Of what the brokers say only warnings and errors.")
+        ] = False,
+    ) -> None:
+        """Run a cluster on 127.0.0.1: ZooKeeper and brokers, each a process of its own; Ctrl-C stops all in order.
+
+        A broker that ends is told, and the others go on; the exit code is 1 then. A second Ctrl-C does not wait
+        for the brokers any more.
+
+        ZooKeeper comes out of pyspark's jars: pip install 'ottla[zookeeper]' brings it and a Java.
+        """
+        from ottla.local_cluster import LocalCluster
+
+        made = LocalCluster(
+            data_dir,
+            brokers=brokers,
+            zookeeper_nodes=zookeeper_nodes,
+            port=port,
+            zookeeper_port=zookeeper_port,
+            console_port=console_port if console else None,
+            settings=parse_pairs(settings, "--set"),
+            quiet=quiet,
+        )
+        run(_serve(made, is_kept=data_dir is not None))
+
+
+async def _serve(cluster: "LocalCluster", *, is_kept: bool) -> None:
+    stop = asyncio.Event()
+
+    def signalled() -> None:
+        if stop.is_set():
+            cluster.kill()
+        stop.set()
+
+    on_stop_signals(signalled)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        if await _finished(cluster.start(), stopping):
+            _say_ready(cluster, is_kept=is_kept)
+            if await _finished(cluster.watch(), stopping):
+                raise CommandError("nothing of the cluster is left")
+        say("stopping the brokers, then ZooKeeper; Ctrl-C again does not wait for the brokers")
+    finally:
+        stop.set()
+        await cluster.stop()
+    if cluster.lost:
+        raise CommandError(f"not stopped in order: {', '.join(cluster.lost)}")
+
+
+async def _finished(work: Coroutine[Any, Any, None], stopping: asyncio.Task[Literal[True]]) -> bool:
+    """Do some work unless we are stopped before it is done; raises what it raises."""
+    doing = asyncio.create_task(work)
+    await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not doing.done():
+        doing.cancel()
+        await asyncio.wait([doing])
+        return False
+    await doing
+    return True
+
+
+def _say_ready(cluster: "LocalCluster", *, is_kept: bool) -> None:
+    from broker.first_commands import TRY, command_name, first_commands
+
+    lines = ["", f"The cluster is ready: {len(cluster.brokers)} brokers."]
+    for broker in cluster.brokers:
+        console = f"console {broker.facts['console']}  " if "console" in broker.facts else ""
+        lines.append(f"  {broker.name:<11} {broker.facts['listening']}  {console}pid {broker.pid}")
+    lines.append(f"  {'bootstrap':<11} {cluster.bootstrap_servers}")
+    lines.append(f"  {'zookeeper':<11} {cluster.zookeeper.connect}")
+    lines.append(f"  {'data':<11} {cluster.data_dir}{'' if is_kept else ' (temporary)'}")
+    lines += ["", TRY]
+    lines += [f"  {command}" for command in first_commands(cluster.bootstrap_servers.partition(",")[0])]
+    ottla = command_name()
+    lines.append(f"  {ottla} zk tree --zookeeper {cluster.zookeeper.connect}")
+    last = cluster.brokers[-1]
+    lines.append(f"  kill -9 {last.pid}    # then start {last.name} again: {ottla} broker {last.properties}")
+    lines.append("")
+    print("\n".join(lines), flush=True)

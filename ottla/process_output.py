@@ -1,0 +1,42 @@
+"""What several processes say, on one terminal: each line with the name of who said it in front.
+
+A quiet output leaves out what the log lines of a broker call INFO or DEBUG, together with the lines that follow such a
+line without being log lines themselves (the rest of a message, a traceback).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+_LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+ (?P<level>[A-Z]+) ")
+_MINOR = ("DEBUG", "INFO")
+_COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # SGR codes, one for each process in turn
+
+
+class ProcessOutput:
+    """Lines on standard error, where messages for people go."""
+
+    def __init__(self, names: Sequence[str], *, quiet: bool = False) -> None:
+        """`names` are those of all processes, for the width of the first column."""
+        self._width = max(map(len, names), default=0)
+        self._quiet = quiet
+        coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        self._colours = {name: _COLOURS[at % len(_COLOURS)] if coloured else None for at, name in enumerate(names)}
+        self._is_left_out: dict[str, bool] = {}
+
+    def said(self, name: str, line: str) -> None:
+        """A process has said something."""
+        if match := _LOG_LINE.match(line):
+            self._is_left_out[name] = self._quiet and match["level"] in _MINOR
+        if not self._is_left_out.get(name, False):
+            self.tell(name, line)
+
+    def tell(self, name: str, line: str) -> None:
+        """Say something about a process, whether quiet or not."""
+        front = f"{name:<{self._width}} |"
+        if (colour := self._colours.get(name)) is not None:
+            front = f"\x1b[{colour}m{front}\x1b[0m"
+        print(f"{front} {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,213 @@
+"""`ottla cluster`: whole clusters of real processes, their ends in order and out of order, and what it refuses."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from broker.first_commands import TRY
+from ottla.process_output import ProcessOutput
+from support.broker import ROOT
+
+DEADLINE_S = 60
+ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
+SHORT_SESSIONS = ("--set", "zookeeper.session.timeout.ms=2000")
+
+
+def until(condition, what):
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+    return found
+
+
+class Running:
+    """The command as a process; what it says is collected as it comes."""
+
+    def __init__(self, *words, ports=ANY_PORTS):
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "ottla", "cluster", *ports, *map(str, words)]
+        self.process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.out, self.err = [], []
+        self._readers = [
+            threading.Thread(target=self._collect, args=pair)
+            for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @staticmethod
+    def _collect(stream, lines):
+        with stream:
+            lines += iter(stream.readline, "")
+
+    def ready(self):
+        until(lambda: self.process.poll() is not None or f"{TRY}\n" in self.out, "the cluster is ready")
+        until(lambda: self.process.poll() is not None or self.out[-1] == "\n", "the cluster is ready")
+        assert self.process.poll() is None, self.errors
+        return self
+
+    @property
+    def text(self):
+        return "".join(self.out)
+
+    @property
+    def errors(self):
+        return "".join(self.err)
+
+    def value(self, name):
+        return re.search(rf"^  {name} +(.*?)( \(temporary\))?$", self.text, flags=re.MULTILINE)[1]
+
+    def pid(self, name):
+        return int(re.search(r"pid (\d+)$", self.value(name))[1])
+
+    def stop(self, number=signal.SIGINT):
+        """As a terminal does it: to the whole group."""
+        os.killpg(self.process.pid, number)
+        return self.ended()
+
+    def ended(self):
+        code = self.process.wait(DEADLINE_S)
+        for reader in self._readers:
+            reader.join()
+        return code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.ended()
+
+
+def descendants(pid):
+    """Processes below one, by their command lines."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(one): Path(f"/proc/{one}/cmdline").read_text().replace("\0", " ") for one in children}
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
+    words = ("--data-dir", tmp_path, *SHORT_SESSIONS, "--set", "num.partitions=2")
+    with Running(*words) as running:
+        running.ready()
+        connect, servers = running.value("zookeeper"), running.value("bootstrap")
+
+        def ids():
+            return ottla("zk", "ls", "/brokers/ids", "-z", connect).out.split()
+
+        assert ids() == ["1", "2", "3"]
+        assert len(servers.split(",")) == 3
+        for name in ("broker-1", "broker-2", "broker-3"):
+            console = re.search(r"http://\S+", running.value(name))[0]
+            with urllib.request.urlopen(f"{console}readyz", timeout=DEADLINE_S) as answer:
+                assert answer.status == 200
+        created = ottla("topics", "create", "orders", "--json", "-b", servers).json[0]
+        assert (created["partitions"], created["replication_factor"]) == (2, 3)
+
+        address = running.value("broker-3").split()[0]
+        os.kill(running.pid("broker-3"), signal.SIGKILL)
+        until(lambda: "broker-3    | has ended by SIGKILL; the others go on\n" in running.errors, running.errors)
+        until(lambda: ids() == ["1", "2"], "the session of broker 3 has timed out")
+        again = re.search(rf"ottla broker ({tmp_path}/broker-3\.properties)$", running.text, flags=re.MULTILINE)[1]
+        with subprocess.Popen(
+            [sys.executable, "-m", "broker", again], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as third:
+            until(lambda: "3" in ids(), "broker 3 is back")
+            assert address.encode() in b"".join(iter(third.stdout.readline, f"{TRY}\n".encode()))
+            third.terminate()
+            third.stdout.read()
+        assert running.stop() == 1
+    stopped = re.findall(r"^(broker-\d) +\| .* stopped cleanly$", running.errors, flags=re.MULTILINE)
+    assert stopped == ["broker-2", "broker-1"]
+    assert running.errors.endswith("\nottla: not stopped in order: broker-3\n")
+    assert not lives(running.pid("broker-1"))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(connect.rpartition(":")[2])))
+
+
+def test_what_is_left_of_a_temporary_cluster(tmp_path, ottla):
+    with Running("--brokers", 1, "--quiet", "--no-console") as running:
+        running.ready()
+        children = descendants(running.process.pid)
+        assert len(children) == 2
+        assert "console" not in running.text
+        os.kill(running.pid("broker-1"), signal.SIGSTOP)  # one that stands still is stopped all the same
+        assert running.stop(signal.SIGTERM) == 0, running.errors
+    assert not any(map(lives, children))
+    assert not Path(running.value("data")).exists()
+    assert [line for line in running.err if " INFO " in line] == []
+
+
+def test_ctrl_c_while_it_starts():
+    with Running("--brokers", 2) as starting:
+        children = until(
+            lambda: [pid for pid, words in descendants(starting.process.pid).items() if "broker-1.properties" in words],
+            "a broker is being started",
+        )
+        assert starting.stop() == 0
+    assert not any(map(lives, children))
+    assert TRY not in starting.text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "broker.id=7"), r"--set broker\.id: each broker of the cluster has its own"),
+        (("--set", "log.dirs=/tmp/x"), r"--set log\.dirs: each broker of the cluster has its own"),
+        (("--set", "num.partitions"), r"--set 'num\.partitions' is not name=value"),
+        (("--brokers", "0"), r".*--brokers"),
+    ],
+)
+def test_what_is_refused(ottla, tmp_path, words, message):
+    assert re.search(f"^ottla: {message}", ottla("cluster", "--data-dir", tmp_path / "data", *words, code=1).err)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_setting_that_the_brokers_refuse():
+    with Running("--brokers", 2, "--set", "num.partitions=-4") as running:
+        assert running.ended() == 1
+    assert re.search(r"^ottla: broker-\d ended with 1: num\.partitions=-4: .*$", running.err[-1])
+    assert running.text == ""
+
+
+@pytest.mark.parametrize("option", ["--port", "--console-port", "--zookeeper-port"])
+def test_a_port_that_is_taken(ottla, option):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = ottla("cluster", *ANY_PORTS, option, port, code=1)
+    assert refused.err == f"ottla: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_a_quiet_output_leaves_out_what_is_minor(capsys):
+    output = ProcessOutput(["broker-1", "b"], quiet=True)
+    output.said("b", "said before the first log line")
+    output.said("b", "2026-11-21 15:28:16,084 INFO registry.zookeeper: session")
+    output.said("b", "which goes on")
+    output.said("broker-1", "ottla: a broker's last word")
+    output.said("b", "2026-11-21 15:28:16,084 WARNING storage: look")
+    output.said("b", "INFO here")
+    assert capsys.readouterr().err == (
+        "b        | said before the first log line\n"
+        "broker-1 | ottla: a broker's last word\n"
+        "b        | 2026-11-21 15:28:16,084 WARNING storage: look\n"
+        "b        | INFO here\n"
+    )
