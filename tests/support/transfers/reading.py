@@ -15,7 +15,7 @@ from support.transfers.client import CALL_S, FAST, text_of
 from support.transfers.history import Partition, Rest
 from support.transfers.journal import Journal
 
-SETTLE_S = 30.0
+SETTLE_S = 15.0
 
 
 def _consumer(servers: str, *, committed: bool, group: str = "none") -> Consumer:
@@ -111,6 +111,10 @@ class ReaderThread:
         self._targets = targets
         self._thread.join(2 * SETTLE_S)
         assert not self._thread.is_alive(), self.name
+
+    def stop(self) -> None:
+        """Read no more, wherever it is. Does nothing to one that has ended."""
+        self._targets = {}
 
 
 def rest_of(admin: AdminClient, servers: str, partitions: Iterable[Partition]) -> dict[Partition, Rest]:

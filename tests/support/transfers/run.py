@@ -55,13 +55,15 @@ class Run:
             self._start_clients(topics)
             self._strike()
             self._stop_clients()
+            rest = rest_of(self._admin, self._servers, partitions)
+            for reader in readers:
+                reader.finish({partition: one.end for partition, one in rest.items()})
         finally:
             for client in self._clients:
                 client.resume()
                 client.kill()
-        rest = rest_of(self._admin, self._servers, partitions)
-        for reader in readers:
-            reader.finish({partition: one.end for partition, one in rest.items()})
+            for reader in readers:
+                reader.stop()
         history = read_journals(sorted(self.directory.glob("*.jsonl")))
         history.rest = rest
         for group, sources in self._groups.items():
