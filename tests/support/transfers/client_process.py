@@ -9,7 +9,7 @@ from multiprocessing.context import ForkServerContext
 
 from support.transfers.client import STUCK, Client, Plan, run_client
 
-JOIN_S = 30.0
+JOIN_S = 60.0
 
 
 def fork_server() -> ForkServerContext:
