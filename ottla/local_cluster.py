@@ -138,6 +138,8 @@ class LocalCluster:
             "offsets.topic.replication.factor": str(replicas),
             "transaction.state.log.replication.factor": str(replicas),
             "transaction.state.log.min.isr": str(min(replicas, 2)),
+            # Whoever stops after the controller soon asks the next one, on one machine as fast as it is.
+            "controlled.shutdown.retry.backoff.ms": "500",
         }
         broker.properties.write_text(format_properties(settings | self._settings), encoding="utf-8")
 

@@ -114,13 +114,14 @@ def server_command(folder: Path) -> list[str]:
         *JAVA_OPTIONS,
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         "-cp",
-        ":".join(str(jar) for jar in _jars()),
+        ":".join(str(jar) for jar in find_jars()),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         str(folder / "zoo.cfg"),
     ]
 
 
-def _jars() -> list[Path]:
+def find_jars() -> list[Path]:
+    """The jars of a server. Raises CommandError naming what to install, or what a folder lacks."""
     folder = _jars_folder()
     found = []
     for name in JARS:

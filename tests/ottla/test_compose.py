@@ -1,0 +1,189 @@
+"""docker-compose.yml: it fits the schema of compose files, and its commands make a cluster.
+
+There is no container in these tests. What the services would run, health checks included, is run as processes of this
+machine: a service's host and port become 127.0.0.1 and a port that was free, its paths become directories of the test.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from ruamel.yaml import YAML
+
+from ottla.zookeeper_server import free_ports
+from support.broker import ROOT
+
+FILE = ROOT / "docker-compose.yml"
+DEADLINE_S = 90
+BROKERS = ("broker-1", "broker-2", "broker-3")
+ZOOKEEPERS = ("zookeeper-1", "zookeeper-2", "zookeeper-3")
+PROGRAMS = {"ottla": [sys.executable, "-m", "ottla"], "python": [sys.executable]}
+
+
+@pytest.fixture(scope="module")
+def compose():
+    return YAML(typ="safe").load(FILE)
+
+
+@pytest.fixture(scope="module")
+def dockerfile():
+    return (ROOT / "Dockerfile").read_text()
+
+
+def is_valid(path):
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_it_fits_the_schema_of_compose_files(tmp_path):
+    assert is_valid(FILE)
+    wrong = tmp_path / "docker-compose.yml"
+    wrong.write_text(FILE.read_text().replace("restart:", "restarts:"))
+    assert not is_valid(wrong)
+
+
+def test_services_are_looked_after(compose):
+    services = compose["services"]
+    assert sorted(services) == sorted((*BROKERS, *ZOOKEEPERS))
+    for name, service in services.items():
+        assert service["restart"] == "unless-stopped"
+        assert service["healthcheck"]["test"][0] == "CMD"
+        assert seconds(service["stop_grace_period"]) > 10, "docker's own ten seconds are too few for a clean stop"
+        assert service["volumes"] == [f"{name}:/data"]
+        assert name in compose["volumes"]
+
+
+def test_the_images_are_there_and_hold_every_package(compose, dockerfile):
+    targets = re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, flags=re.MULTILINE)
+    assert {service["build"]["target"] for service in compose["services"].values()} <= set(targets)
+    assert targets[-1] == "broker"
+    copied = set(re.findall(r"^COPY (\w+) \1$", dockerfile, flags=re.MULTILINE))
+    assert copied == {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"benchmarks"}
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sent == copied | {"pyproject.toml", "README.md", "LICENSE"}
+
+
+def seconds(text):
+    return int(re.fullmatch(r"(\d+)s", text)[1])
+
+
+class Host:
+    """Services as processes of this machine."""
+
+    def __init__(self, compose, dockerfile, folder):
+        self.compose = compose
+        self.folder = folder
+        self.entrypoint = json.loads(re.search(r"^ENTRYPOINT (\[.*\])$", dockerfile, flags=re.MULTILINE)[1])
+        self.processes = {}
+        names = [(name, port) for name in BROKERS for port in (9092, 19092, 8080)]
+        names += [(name, port) for name in ZOOKEEPERS for port in (2181, 2888, 3888)]
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
+
+    def address(self, service, port):
+        return f"127.0.0.1:{self.ports[service, port]}"
+
+    def here(self, service, text):
+        """A word of a service's command or configuration, as it is on this machine."""
+        published = dict(entry.rsplit(":", 1) for entry in self.compose["services"][service].get("ports", ()))
+        at_peer = rf"\b({'|'.join((*BROKERS, *ZOOKEEPERS))}):(\d+)(?::(\d+))?"
+
+        def peer(match):
+            ports = [self.ports[match[1], int(port)] for port in match.groups()[1:] if port]
+            return ":".join(["127.0.0.1", *map(str, ports)])
+
+        text = re.sub(r"127\.0\.0\.1:\d+", lambda match: f"{service}:{published[match[0]]}", text)
+        text = re.sub(r"0\.0\.0\.0:(\d+)", rf"{service}:\1", text)
+        text = re.sub(at_peer, peer, text)
+        text = re.sub(r"^--port=(\d+)", lambda match: f"--port={self.ports[service, int(match[1])]}", text)
+        text = text.replace("0.0.0.0", "127.0.0.1")
+        return re.sub(r"(?<![\w/])/data\b", str(self.folder / service), text)
+
+    def config_files(self, service):
+        """The configurations of a service, written as files: the path in the container, and that on this machine."""
+        files = {}
+        for entry in self.compose["services"][service].get("configs", ()):
+            path = self.folder / f"{service}.{entry['source']}"
+            content = self.compose["configs"][entry["source"]]["content"]
+            path.write_text("".join(self.here(service, line) for line in content.splitlines(keepends=True)))
+            files[entry["target"]] = str(path)
+        return files
+
+    def start(self, service):
+        files = self.config_files(service)
+        words = [files.get(word) or self.here(service, word) for word in self.compose["services"][service]["command"]]
+        (self.folder / service).mkdir()  # as the volume is
+        with (self.folder / f"{service}.out").open("w") as out:
+            self.processes[service] = subprocess.Popen(
+                [*PROGRAMS[self.entrypoint[0]], *self.entrypoint[1:], *words],
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+
+    def is_healthy(self, service):
+        check = self.compose["services"][service]["healthcheck"]
+        program, *words = check["test"][1:]
+        words = [
+            re.sub(r"127\.0\.0\.1:(\d+)", lambda match: self.address(service, int(match[1])), word) for word in words
+        ]
+        done = subprocess.run(
+            [*PROGRAMS[program], *words],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=DEADLINE_S,  # that of the file is for a machine of one's own
+            check=False,
+        )
+        return done.returncode == 0
+
+    def wait_healthy(self, service):
+        deadline = time.monotonic() + DEADLINE_S
+        while not self.is_healthy(service):
+            said = (self.folder / f"{service}.out").read_text()
+            assert self.processes[service].poll() is None, said
+            assert time.monotonic() < deadline, said
+
+    def stop(self, *services):
+        """As docker stops them: SIGTERM, and no longer than the grace period. The exit codes."""
+        for service in services:
+            self.processes[service].send_signal(signal.SIGTERM)
+        periods = [seconds(self.compose["services"][service]["stop_grace_period"]) for service in services]
+        return [self.processes[one].wait(period) for one, period in zip(services, periods, strict=True)]
+
+    def close(self):
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture
+def host(compose, dockerfile, tmp_path):
+    host = Host(compose, dockerfile, tmp_path)
+    yield host
+    host.close()
+
+
+def test_the_commands_make_a_cluster(host, ottla):
+    for service in (*ZOOKEEPERS, *BROKERS):
+        host.start(service)
+    assert not host.is_healthy("broker-1")  # too early: a check that cannot fail is none
+    for service in (*ZOOKEEPERS, *BROKERS):
+        host.wait_healthy(service)
+    zookeeper = host.address("zookeeper-2", 2181)
+    assert ottla("zk", "ls", "/brokers/ids", "--zookeeper", zookeeper).out.split() == ["1", "2", "3"]
+    outside = host.address("broker-2", 19092)
+    created = ottla("topics", "create", "orders", "--json", "-b", outside).json[0]
+    assert created["replication_factor"] == 3
+    ottla("produce", "orders", "--acks", "all", "-b", outside, stdin=b"one\ntwo\n")
+    for broker in BROKERS:  # whichever is asked, it names addresses that can be reached from outside
+        assert ottla("consume", "orders", "-b", host.address(broker, 19092)).out == "one\ntwo\n"
+    assert host.stop(*BROKERS) == [0, 0, 0]
+    assert host.stop(*ZOOKEEPERS) == [0, 0, 0]
+    assert not host.is_healthy("broker-1")
+    assert not host.is_healthy("zookeeper-1")
