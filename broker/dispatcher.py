@@ -24,13 +24,14 @@ from broker.request_context import RequestContext
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.headers import decode_request_header, response_header_version
+from protocol.headers import decode_request_header, request_header_version, response_header_version
 from protocol.message import Message
 
 logger = logging.getLogger(__name__)
 
 _unpack_header = struct.Struct(">hhih").unpack_from  # api key, api version, correlation id, length of the client id
 _HEADER_SIZE = 10
+_SHORT_HEADER_SIZE = 8  # without a client id
 _pack_answer = struct.Struct(">ii").pack  # size, correlation id
 
 
@@ -39,6 +40,7 @@ class _Route:
 
     __slots__ = (
         "api",
+        "client_id_from",
         "decode",
         "flexible_from",
         "handle",
@@ -59,6 +61,8 @@ class _Route:
         self.min_version = api.min_version
         self.max_version = api.max_version
         versions = range(api.min_version, api.max_version + 1)
+        # First version whose header has a client id: all but ControlledShutdown's version 0.
+        self.client_id_from = min(v for v in versions if request_header_version(api.key, v) > 0)
         # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
         self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
 
@@ -151,7 +155,9 @@ class Dispatcher:
         if route is None or not route.min_version <= version <= route.max_version:
             return self._unsupported(frame, connection, api_key, version, correlation_id)
         try:
-            if client_id_size >= 0:
+            if version < route.client_id_from:
+                offset, client_id = _SHORT_HEADER_SIZE, None
+            elif client_id_size >= 0:
                 offset = _HEADER_SIZE + client_id_size
                 if offset > len(frame):
                     raise self._rejected(f"the client id of {client_id_size} bytes exceeds the frame")

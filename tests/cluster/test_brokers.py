@@ -5,12 +5,12 @@ import pytest
 from client.admin import Admin
 from support.cluster import broker_cluster, eventually
 
-KILLED = {"zookeeper_session_timeout_ms": "1500", "controlled_shutdown_retry_backoff_ms": "200"}
-
 
 @pytest.fixture
 async def cluster(tmp_path):
-    async with broker_cluster(tmp_path, auto_leader_rebalance_enable="false", **KILLED) as cluster:
+    async with broker_cluster(
+        tmp_path, auto_leader_rebalance_enable="false", controlled_shutdown_retry_backoff_ms="200"
+    ) as cluster:
         yield cluster
 
 

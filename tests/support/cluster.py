@@ -11,6 +11,7 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from registry.zookeeper_session import end_session
 from support.broker import DEADLINE_S, BrokerProcess
 from support.zookeeper import new_chroot, shared_zookeeper
 
-SESSION_TIMEOUT_MS = 2_000
+SESSION_TIMEOUT_MS = 4_000
 """ZooKeeper takes two of its ticks at least; those of the tests' servers are short."""
 
 
@@ -56,6 +57,12 @@ class BrokerCluster:
                 self.brokers[broker_id] = BrokerProcess(self._tmp_path / f"broker-{broker_id}", settings)
             await asyncio.to_thread(self.brokers[broker_id].launch)
         await asyncio.gather(*(asyncio.to_thread(self.brokers[one].wait_ready) for one in broker_ids))
+        for broker_id in broker_ids:
+            await eventually(partial(self._knows, broker_id, set(broker_ids)), f"broker {broker_id} knows the others")
+
+    async def _knows(self, broker_id: int, others: set[int]) -> bool:
+        async with Admin(bootstrap_servers=self.bootstrap(broker_id)) as admin:
+            return others <= {broker.node_id for broker in (await admin.describe_cluster()).brokers}
 
     async def stop(self, broker_id: int) -> None:
         """SIGTERM, and wait: a clean stop."""
