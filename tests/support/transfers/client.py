@@ -145,6 +145,8 @@ class Client:
             useful = self.fill()
             if useful and self.rng.random() < self.plan.usurps_chance:
                 self._become_zombie()
+            if useful and self.rng.random() < 0.1:
+                time.sleep(self.rng.random() * 0.3)
             if useful and self.rng.random() >= self.plan.abort_chance:
                 self.journal.note("commit")
                 self.call(self.producer.commit_transaction)

@@ -10,6 +10,8 @@ from multiprocessing.context import ForkServerContext
 from support.transfers.client import STUCK, Client, Plan, run_client
 
 JOIN_S = 60.0
+LIBRDKAFKA_ENDS = (STUCK, -signal.SIGABRT, -signal.SIGSEGV)
+"""It hangs, or breaks its heap ("double free", now and then when AddOffsetsToTxn is fenced): as good as a kill."""
 
 
 def fork_server() -> ForkServerContext:
@@ -36,9 +38,9 @@ class ClientProcess:
         return self._process.is_alive()
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether it has ended itself because it was stuck, and has no successor yet."""
-        return self._process.exitcode == STUCK and not self.has_successor
+    def needs_successor(self) -> bool:
+        """Whether librdkafka has ended it, and nobody is in its place."""
+        return self._process.exitcode in LIBRDKAFKA_ENDS and not self.has_successor
 
     def kill(self) -> None:
         """SIGKILL, and wait."""

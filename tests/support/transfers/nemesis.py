@@ -41,8 +41,8 @@ class Nemesis:
         wanted = self._transactions() + self._rng.randint(1, most)
         deadline = time.monotonic() + PATIENCE_S
         while self._transactions() < wanted and time.monotonic() < deadline:
-            for client in [each for each in self._clients if each.is_stuck]:
-                self.done.append("stuck")
+            for client in [each for each in self._clients if each.needs_successor]:
+                self.done.append("end_by_librdkafka")
                 client.has_successor = True
                 self._restart(client)
             threading.Event().wait(0.02)
@@ -109,7 +109,7 @@ class Nemesis:
         if victim is not None:
             victim.stop()
             self._succeed(victim)
-            self.pause(0.6)
+            self.pause(self._rng.choice((0.3, 0.6, 2.0)))  # the last one outlasts sessions and transactions
             victim.resume()
 
     def _succeed(self, victim: ClientProcess) -> None:

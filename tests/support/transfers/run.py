@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
-from support.transfers.client import DEADLINE_S, STOP, STUCK, Client, Plan
-from support.transfers.client_process import ClientProcess
+from support.transfers.client import DEADLINE_S, STOP, Client, Plan
+from support.transfers.client_process import LIBRDKAFKA_ENDS, ClientProcess
 from support.transfers.feeder import Feeder, PlainFeeder
 from support.transfers.history import History, Partition
 from support.transfers.journal import read_journals
@@ -158,7 +159,9 @@ class Run:
         for client in self._clients:
             client.resume()
             code = client.join()
-            assert code in (0, -9, STUCK), f"{client.plan.name} ended with {code}: {self._output(client)}"
+            assert code in (0, -signal.SIGKILL, *LIBRDKAFKA_ENDS), (
+                f"{client.plan.name} ended with {code}: {self._output(client)}"
+            )
 
     def _output(self, client: ClientProcess) -> str:
         path = self.directory / f"{client.plan.name}.out"
