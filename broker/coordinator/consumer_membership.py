@@ -158,10 +158,13 @@ class ConsumerMembership:
         def done(error: ErrorCode) -> None:
             answer(refusal(error, f"the change of group {group_id} is not committed") if error else response)
 
+        epoch = group.assignment_epoch
         records += update.records
         if records and joins:
-            logger.info("group %s: %s joins in epoch %d", group_id, member_id, update.epoch)
+            logger.info("group %s: %s joins", group_id, member_id)
         self.write(group, records, done, before)
+        if group.assignment_epoch != epoch:
+            logger.info("group %s has %d members in epoch %d", group_id, len(group.members), group.epoch)
         group.image = host.image
         self.expect(group, member_id, SESSION, host.session_timeout_ms(group_id))
         for kind in (JOIN, SYNC):  # it may have spoken the classic protocol before
@@ -283,7 +286,7 @@ class ConsumerMembership:
         try:
             self._remove(group, member, why, lambda error: None)
         except GroupError as error:
-            logger.warning("group %s: %s cannot be thrown out yet: %s", group.group_id, member_id, error)
+            logger.debug("group %s: %s cannot be thrown out yet: %s", group.group_id, member_id, error)
             self.expect(group, member_id, kind, RETRY_MS)
 
     def forget_timers(self, group: ConsumerGroup, member_ids: Iterable[str]) -> None:

@@ -107,8 +107,6 @@ def update_member(
         targets = {after.member_id: current} | {
             member_id: target for member_id, target in group.targets.items() if member_id in members
         }
-        if replaced_id is not None:
-            targets[after.member_id] = current
         assigned = _assign(
             members, targets, regexes, topics, group.preferred_assignor(members.values()), default_assignor
         )

@@ -28,12 +28,17 @@ SCRIPT = Path(__file__).resolve().parents[1] / "support" / "group_member.py"
 SESSION_MS = 4_000
 DEADLINE_S = 90.0
 LIBRARIES = {
-    "confluent-kafka": ("range", "roundrobin", "cooperative"),
+    "confluent-kafka": ("range", "roundrobin", "cooperative", "consumer"),  # the last is the newer protocol
     "aiokafka": ("range", "roundrobin", "sticky"),
     "kafka-python": ("range", "roundrobin", "sticky", "cooperative"),
 }
 EVERY = [(library, assignor) for library, assignors in LIBRARIES.items() for assignor in assignors]
-SOME = [("confluent-kafka", "cooperative"), ("aiokafka", "range"), ("kafka-python", "sticky")]
+SOME = [
+    ("confluent-kafka", "cooperative"),
+    ("confluent-kafka", "consumer"),
+    ("aiokafka", "range"),
+    ("kafka-python", "sticky"),
+]
 SIZES = [(1, 1), (1, 50), (2, 3), (5, 20), (20, 50), (20, 7)]  # members, partitions
 if os.environ.get("OTTLA_STORMS") == "all":
     STORMS = list(itertools.product(EVERY, SIZES))
@@ -47,7 +52,13 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
     """Sessions may be short, so that the dead are missed soon."""
-    settings = {"group.min.session.timeout.ms": "1000"}
+    settings = {
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
+    }
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", settings) as process:
         yield process
         assert "Traceback" not in process.log_text()

@@ -39,17 +39,23 @@ class Assignment:
 def confluent(servers: str, group: str, topic: str, assignor: str, session_ms: int) -> None:
     from confluent_kafka import Consumer, KafkaException
 
+    if assignor == "consumer":  # the newer protocol: the broker assigns, and says when it wants to hear of members
+        protocol: dict[str, str | int] = {"group.protocol": "consumer"}
+    else:
+        protocol = {
+            "partition.assignment.strategy": STRATEGIES[assignor],
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": 300,
+        }
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "partition.assignment.strategy": STRATEGIES[assignor],
-            "session.timeout.ms": session_ms,
-            "heartbeat.interval.ms": 300,
             "topic.metadata.refresh.interval.ms": 1000,
         }
+        | protocol
     )
     assignment = Assignment()
     consumer.subscribe([topic])

@@ -1,0 +1,208 @@
+"""What surrounds a consumer group in tests: topics, a clock that is moved by hand, a log that may refuse or be slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from broker.coordinator.consumer_classic import ConsumerClassic
+from broker.coordinator.consumer_group import ConsumerGroup
+from broker.coordinator.consumer_membership import Client, ConsumerMembership
+from broker.coordinator.consumer_records import ConsumerRecord, read_record
+from broker.coordinator.consumer_topics import TopicsImage
+from broker.coordinator.consumer_update import GroupError
+from broker.coordinator.membership import Joining
+from broker.metadata_cache import Snapshot, TopicMetadata
+from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.update_metadata import UpdateMetadataPartitionState
+from support.virtual_host import VirtualHost
+
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+Owned = Mapping[str, Sequence[int]]
+
+
+def topic_id(name: str) -> bytes:
+    """The id of a topic of an image."""
+    return name.encode().ljust(16, b"-")
+
+
+def image(topics: Mapping[str, int]) -> TopicsImage:
+    """The cluster's topics: partitions by name."""
+    described = {
+        name: TopicMetadata(
+            name,
+            topic_id(name),
+            {one: UpdateMetadataPartitionState(partition_index=one, replicas=[0]) for one in range(partitions)},
+        )
+        for name, partitions in topics.items()
+    }
+    names = {topic_id(name): name for name in topics}
+    return TopicsImage(Snapshot(0, MappingProxyType({}), described, names))
+
+
+class ConsumerTable(VirtualHost):
+    """A `ClassicHost`, one consumer group at it, and the requests of its members."""
+
+    def __init__(self, topics: Mapping[str, int] = MappingProxyType({}), *, max_consumers: int = 1 << 31) -> None:
+        super().__init__()
+        self.image = image(topics)
+        self.default_assignor = "uniform"
+        self.max_consumers = max_consumers
+        self.refuses = False
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.batches = 0
+        self.group = ConsumerGroup("g")
+        self.membership = ConsumerMembership(self)
+        self.classic = ConsumerClassic(self, self.membership)
+        self.written: Callable[[], None] = lambda: None
+        """Called after every step of the group."""
+
+    # -- the host ----------------------------------------------------------------------------------------------------
+
+    def new_member_id(self) -> str:
+        return self.new_uuid()
+
+    def write(
+        self, group_id: str, records: Sequence[tuple[bytes, bytes | None]], done: Callable[[ErrorCode], None]
+    ) -> bool:
+        if self.refuses:
+            return False
+        self.log += records
+        self.batches += bool(records)
+        if self.holds:
+            self._held.append(done)
+        else:
+            done(self.outcome)
+        return True
+
+    def write_error(self) -> ErrorCode:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        return SESSION_MS
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        return 5_000
+
+    def downgrade(self, *_: object) -> bool | None:
+        return None
+
+    def downgrade_replaced(self, *_: object) -> bool | None:
+        return None
+
+    # -- what the log says -------------------------------------------------------------------------------------------
+
+    def records(self) -> list[ConsumerRecord]:
+        """All that was written."""
+        return [read_record(key, value) for key, value in self.log]
+
+    def replayed(self) -> ConsumerGroup:
+        """The group as a reader of the log has it, compacted: of each key the last record."""
+        group = ConsumerGroup("g")
+        last = {key: place for place, (key, _) in enumerate(self.log)}
+        for place, record in enumerate(self.records()):
+            if last[self.log[place][0]] == place:
+                group.apply(record)
+        return group
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        topics: Sequence[str] | None = None,
+        regex: str | None = None,
+        owned: Owned | None = None,
+        instance_id: str | None = None,
+        assignor: str | None = None,
+        rebalance_timeout_ms: int | None = None,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """ConsumerGroupHeartbeat, answered at once; a refusal is an answer with a code."""
+        joins = epoch == 0
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=instance_id,
+            rebalance_timeout_ms=REBALANCE_MS if joins and rebalance_timeout_ms is None else rebalance_timeout_ms or -1,
+            subscribed_topic_names=None if topics is None else list(topics),
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=None
+            if owned is None and not joins
+            else [
+                TopicPartitions(topic_id=topic_id(name), partitions=list(some)) for name, some in (owned or {}).items()
+            ],
+        )
+        answers: list[ConsumerGroupHeartbeatResponse] = []
+        try:
+            if epoch < 0:
+                self.membership.leave(self.group, request, answers.append)
+            else:
+                self.membership.heartbeat(self.group, request, Client("c", "/127.0.0.1"), (), answers.append)
+        except GroupError as error:
+            return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=str(error))
+        self.written()
+        (answer,) = answers
+        return answer
+
+    def join_classic(self, member_id: str, metadata: bytes, **changes: object) -> JoinGroupResponse:
+        """JoinGroup of a member of the classic protocol, answered at once."""
+        joining = Joining(
+            member_id=member_id,
+            group_instance_id=None,
+            client_id="c",
+            client_host="/127.0.0.1",
+            rebalance_timeout_ms=REBALANCE_MS,
+            session_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=(("range", metadata),),
+            requires_member_id=False,
+            can_skip_assignment=True,
+            reason=None,
+        )._replace(**changes)
+        answers: list[JoinGroupResponse] = []
+        try:
+            self.classic.join(self.group, joining, answers.append)
+        except GroupError as error:
+            return JoinGroupResponse(error_code=error.code)
+        self.written()
+        (answer,) = answers
+        return answer
+
+    def sync_classic(self, member_id: str, generation: int, **changes: object) -> SyncGroupResponse:
+        """SyncGroup of a member of the classic protocol."""
+        claims = {"group_instance_id": None, "protocol_type": "consumer", "protocol_name": "range"} | changes
+        answers: list[SyncGroupResponse] = []
+        try:
+            self.classic.sync(self.group, member_id=member_id, generation=generation, answer=answers.append, **claims)
+        except GroupError as error:
+            return SyncGroupResponse(error_code=error.code)
+        (answer,) = answers
+        return answer
+
+    def beat_classic(self, member_id: str, generation: int) -> ErrorCode:
+        """Heartbeat of a member of the classic protocol."""
+        try:
+            return self.classic.heartbeat(
+                self.group, member_id=member_id, group_instance_id=None, generation=generation
+            )
+        except GroupError as error:
+            return error.code
+
+
+def shares(answer: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+    """What a heartbeat's answer assigns, by topic name; None where it says nothing."""
+    if answer.assignment is None:
+        return None
+    return {one.topic_id.rstrip(b"-").decode(): list(one.partitions) for one in answer.assignment.topic_partitions}
