@@ -1,5 +1,6 @@
 """`ottla topics`: list, create, describe, alter and delete topics."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,11 +14,11 @@ from ottla.options import (
     parse_pairs,
 )
 from ottla.output import human_bytes, print_json, print_table
-from ottla.session import describe_topics, run
+from ottla.session import describe_topics, run, say
 
 if TYPE_CHECKING:
     from client.admin import Admin
-    from client.metadata import TopicMetadata
+    from client.metadata import PartitionMetadata, TopicMetadata
 
 topics = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -128,36 +129,58 @@ def create(
 @topics.command(epilog="Example:  ottla topics describe orders")
 def describe(
     names: Annotated[list[str] | None, typer.Argument(help="Topics; none: all.", metavar="[TOPIC...]")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions that have a replica out of sync.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions that nobody leads; with the other: also these.")
+    ] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Show partitions with leader, replicas, offsets and size, and the settings that differ from the
     defaults.
+
+    Looking for partitions in trouble goes through Kafka's own topics, too.
     """
+    wants_all = not (under_replicated or unavailable)
+
+    def is_shown(partition: "PartitionMetadata") -> bool:
+        is_under_replicated = len(partition.isr) < len(partition.replicas)
+        return wants_all or (under_replicated and is_under_replicated) or (unavailable and partition.leader < 0)
 
     async def main() -> None:
         from client.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, names)
-            described = [await _describe(admin, topic) for topic in found.values() if names or not topic.is_internal]
+            described = [
+                await _describe(admin, topic, shown)
+                for topic in found.values()
+                if (shown := [number for number, one in topic.partitions.items() if is_shown(one)])
+                and (names or not wants_all or not topic.is_internal)
+            ]
         if as_json:
             print_json(described)
             return
+        if not wants_all and not described:
+            say("no such partition")
         for position, topic in enumerate(described):
-            _print_description(topic, first=position == 0)
+            _print_description(topic, len(found[topic["topic"]].partitions), first=position == 0)
 
     run(main())
 
 
-async def _describe(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
+async def _describe(admin: "Admin", topic: "TopicMetadata", shown: Sequence[int]) -> dict[str, Any]:
+    """A topic with the partitions of these numbers."""
     from client.admin_types import ResourceType
     from client.errors import KafkaError, UnsupportedApiError
     from client.offsets import EARLIEST, LATEST
     from client.topic_partition import TopicPartition
     from protocol.uuid import uuid_to_string
 
-    led = [TopicPartition(topic.name, number) for number, one in topic.partitions.items() if one.leader >= 0]
+    partitions = {number: topic.partitions[number] for number in shown}
+    led = [TopicPartition(topic.name, number) for number, one in partitions.items() if one.leader >= 0]
     earliest = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
     latest = await admin.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
     sizes: dict[int, int] = {}
@@ -191,7 +214,7 @@ async def _describe(admin: "Admin", topic: "TopicMetadata") -> dict[str, Any]:
                 "end_offset": _offset(latest, TopicPartition(topic.name, number)),
                 "size_bytes": sizes.get(number),
             }
-            for number, one in topic.partitions.items()
+            for number, one in partitions.items()
         ],
     }
 
@@ -200,15 +223,14 @@ def _offset(found: Any, partition: Any) -> int | None:
     return found[partition].offset if partition in found else None
 
 
-def _print_description(topic: dict[str, Any], *, first: bool) -> None:
+def _print_description(topic: dict[str, Any], count: int, *, first: bool) -> None:
     partitions = topic["partitions"]
     if not first:
         print()
     replicas = max((len(partition["replicas"]) for partition in partitions), default=0)
     size = human_bytes(sum(partition["size_bytes"] or 0 for partition in partitions))
-    print(
-        f"{topic['topic']}  id {topic['topic_id']}, {len(partitions)} partitions, replication factor {replicas}, {size}"
-    )
+    part = "" if len(partitions) == count else f"{len(partitions)} of "
+    print(f"{topic['topic']}  id {topic['topic_id']}, {part}{count} partitions, replication factor {replicas}, {size}")
     for name, value in topic["configs"].items():
         print(f"  {name}={value}")
     columns = ("partition", "leader", "epoch", "replicas", "isr", "offline", "start", "end", "size")

@@ -114,6 +114,10 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         def ids():
             return ottla("zk", "ls", "/brokers/ids", "-z", connect).out.split()
 
+        def in_trouble(*options):
+            described = ottla("topics", "describe", *options, "--json", "-b", servers).json
+            return [f"{topic['topic']}-{one['partition']}" for topic in described for one in topic["partitions"]]
+
         assert ids() == ["1", "2", "3"]
         assert len(servers.split(",")) == 3
         for name in ("broker-1", "broker-2", "broker-3"):
@@ -122,11 +126,21 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
                 assert answer.status == 200
         created = ottla("topics", "create", "orders", "--json", "-b", servers).json[0]
         assert (created["partitions"], created["replication_factor"]) == (2, 3)
+        ottla("topics", "create", "alone", "--replica-assignment", "3,1", "-b", servers)
+        assert in_trouble("--under-replicated", "--unavailable") == []
 
         address = running.value("broker-3").split()[0]
         os.kill(running.pid("broker-3"), signal.SIGKILL)
         until(lambda: "broker-3    | has ended by SIGKILL; the others go on\n" in running.errors, running.errors)
         until(lambda: ids() == ["1", "2"], "the session of broker 3 has timed out")
+        until(lambda: in_trouble("--under-replicated") == ["orders-0", "orders-1"], "the ISR lacks broker 3")
+        assert in_trouble("--unavailable") == ["alone-0"]
+        assert in_trouble("--unavailable", "--under-replicated") == ["alone-0", "orders-0", "orders-1"]
+        shown = ottla("topics", "describe", "alone", "--unavailable", "-b", servers).out
+        assert ", 1 of 2 partitions, replication factor 1" in shown
+        assert len(shown.splitlines()) == 3
+        nothing = ottla("topics", "describe", "alone", "--under-replicated", "-b", servers)
+        assert (nothing.out, nothing.err) == ("", "no such partition\n")
         again = re.search(rf"ottla broker ({tmp_path}/broker-3\.properties)$", running.text, flags=re.MULTILINE)[1]
         with subprocess.Popen(
             [sys.executable, "-m", "broker", again], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -109,7 +109,9 @@ class Host:
         for entry in self.compose["services"][service].get("configs", ()):
             path = self.folder / f"{service}.{entry['source']}"
             content = self.compose["configs"][entry["source"]]["content"]
-            path.write_text("".join(self.here(service, line) for line in content.splitlines(keepends=True)))
+            lines = [self.here(service, line) for line in content.splitlines()]
+            # All brokers stop at once here: whoever asks a controller that is going asks again, by default after 5 s.
+            path.write_text("\n".join([*lines, "controlled.shutdown.retry.backoff.ms=100"]))
             files[entry["target"]] = str(path)
         return files
 
