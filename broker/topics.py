@@ -250,7 +250,7 @@ class Topics:
             partitions = self._config.num_partitions
         if replication_factor == DEFAULT:
             replication_factor = self._config.default_replication_factor
-        brokers = list(self._metadata.snapshot.brokers)
+        brokers = self._racks()
         _check_count(partitions)
         if partitions <= 0:
             raise RequestError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
@@ -262,6 +262,10 @@ class Topics:
                 f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
             )
         return assign_replicas(brokers, partitions, replication_factor, rng=self._random)
+
+    def _racks(self) -> dict[int, str | None]:
+        """The live brokers, and the rack of each."""
+        return {broker_id: broker.rack for broker_id, broker in self._metadata.snapshot.brokers.items()}
 
     def _checked_assignment(
         self, assignment: Assignment, *, first_partition: int, replication_factor: int | None = None
@@ -307,13 +311,13 @@ class Topics:
                 first_partition=current,
                 replication_factor=len(first_replicas),
             )
-        brokers = sorted(self._metadata.snapshot.brokers)
+        brokers = self._racks()
         if len(first_replicas) > len(brokers):
             raise RequestError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Replication factor: {len(first_replicas)} larger than available brokers: {len(brokers)}.",
             )
-        start = brokers.index(first_replicas[0]) if first_replicas[0] in brokers else 0
+        start = next((at for at, broker in enumerate(sorted(brokers)) if broker >= first_replicas[0]), 0)
         return assign_replicas(
             brokers,
             count - current,

@@ -11,7 +11,7 @@ from broker.controller.assignment import assign_replicas
 
 
 def assign(brokers, partitions, factor, **how):
-    return assign_replicas(brokers, partitions, factor, rng=random.Random(0), **how)
+    return assign_replicas(dict.fromkeys(brokers), partitions, factor, rng=random.Random(0), **how)
 
 
 def test_kafkas_example():
@@ -59,7 +59,7 @@ def test_more_replicas_than_brokers_are_refused(factor, brokers):
 )
 def test_every_broker_gets_its_share_and_none_a_partition_twice(brokers, partitions, factor, seed):
     factor = min(factor, len(brokers))
-    assignment = assign_replicas(sorted(brokers), partitions, factor, rng=random.Random(seed))
+    assignment = assign_replicas(dict.fromkeys(brokers), partitions, factor, rng=random.Random(seed))
     assert list(assignment) == list(range(partitions))
     for replicas in assignment.values():
         assert len(set(replicas)) == len(replicas) == factor
@@ -70,3 +70,42 @@ def test_every_broker_gets_its_share_and_none_a_partition_twice(brokers, partiti
     held = Counter(replica for replicas in assignment.values() for replica in replicas)
     if partitions % (len(brokers) * max(len(brokers) - 1, 1)) == 0:
         assert len({held[broker] for broker in brokers}) == 1
+
+
+RACKS = {0: "a", 1: "c", 2: "c", 3: "b", 4: "b", 5: "a"}
+
+
+def test_kafkas_example_with_racks():
+    """The one in its documentation: three racks of two brokers, twelve partitions, three replicas."""
+    assert assign_replicas(RACKS, 12, 3, rng=random.Random(0), start=0) == {
+        0: [0, 3, 1],
+        1: [3, 1, 5],
+        2: [1, 5, 4],
+        3: [5, 4, 2],
+        4: [4, 2, 0],
+        5: [2, 0, 3],
+        6: [0, 4, 2],
+        7: [3, 2, 0],
+        8: [1, 0, 3],
+        9: [5, 3, 1],
+        10: [4, 1, 5],
+        11: [2, 5, 4],
+    }
+
+
+@given(
+    st.dictionaries(st.integers(0, 30), st.sampled_from("abc"), min_size=1, max_size=9),
+    st.integers(1, 20),
+    st.integers(1, 9),
+    st.integers(0, 1000),
+)
+def test_every_rack_gets_a_replica_before_one_gets_two(racks, partitions, factor, seed):
+    factor = min(factor, len(racks))
+    assignment = assign_replicas(racks, partitions, factor, rng=random.Random(seed))
+    for replicas in assignment.values():
+        assert len(set(replicas)) == factor
+        assert len({racks[one] for one in replicas}) == min(factor, len(set(racks.values())))
+
+
+def test_racks_count_only_where_every_broker_has_one():
+    assert assign_replicas({**RACKS, 5: None}, 12, 3, rng=random.Random(0), start=0) == assign(range(6), 12, 3, start=0)
