@@ -180,8 +180,6 @@ def _check_zookeeper(config: BrokerConfig) -> None:
 def _check_groups(config: BrokerConfig) -> None:
     name = "group.coordinator.rebalance.protocols"
     protocols = config.group_coordinator_rebalance_protocols
-    if "classic" not in protocols:
-        raise ConfigError(name, ",".join(protocols), "must contain classic")
     for protocol in protocols:
         if protocol not in SERVED_REBALANCE_PROTOCOLS:
             raise ConfigError(name, ",".join(protocols), f"{protocol} is not served here")

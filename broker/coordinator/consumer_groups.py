@@ -64,19 +64,16 @@ class ConsumerGroups:
         store: GroupStore,
         metadata: MetadataCache,
         config: BrokerConfig,
-        group_setting: Callable[[str, str], int | None],
         now_ms: Callable[[], int],
         rng: random.Random,
         rebalance: Rebalance,
         classic: Membership,
     ) -> None:
-        """group_setting: a group's own value of a setting, by group id and name; None where it has none."""
         self.now_ms = now_ms
         self._partitions = partitions
         self._store = store
         self._metadata = metadata
         self._config = config
-        self._group_setting = group_setting
         self._random = rng
         self._rebalance = rebalance
         self._classic = classic
@@ -145,15 +142,15 @@ class ConsumerGroups:
         """See `ConsumerHost`."""
         return self._config.group_consumer_max_size
 
-    def session_timeout_ms(self, group_id: str) -> int:
+    @property
+    def session_timeout_ms(self) -> int:
         """See `ConsumerHost`."""
-        own = self._group_setting(group_id, "consumer.session.timeout.ms")
-        return self._config.group_consumer_session_timeout_ms if own is None else own
+        return self._config.group_consumer_session_timeout_ms
 
-    def heartbeat_interval_ms(self, group_id: str) -> int:
+    @property
+    def heartbeat_interval_ms(self) -> int:
         """See `ConsumerHost`."""
-        own = self._group_setting(group_id, "consumer.heartbeat.interval.ms")
-        return self._config.group_consumer_heartbeat_interval_ms if own is None else own
+        return self._config.group_consumer_heartbeat_interval_ms
 
     def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, done: Done) -> bool | None:
         """See `ConsumerHost`."""

@@ -88,12 +88,14 @@ class ConsumerHost(Protocol):
         """group.consumer.max.size."""
         ...
 
-    def session_timeout_ms(self, group_id: str) -> int:
-        """consumer.session.timeout.ms of a group."""
+    @property
+    def session_timeout_ms(self) -> int:
+        """group.consumer.session.timeout.ms."""
         ...
 
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        """consumer.heartbeat.interval.ms of a group."""
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """group.consumer.heartbeat.interval.ms."""
         ...
 
     def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, done: Done) -> bool | None:
@@ -148,7 +150,7 @@ class ConsumerMembership:
         response = ConsumerGroupHeartbeatResponse(
             member_id=updated.member_id,
             member_epoch=updated.epoch,
-            heartbeat_interval_ms=host.heartbeat_interval_ms(group_id),
+            heartbeat_interval_ms=host.heartbeat_interval_ms,
         )
         names_topics = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         is_full = joins or (request.rebalance_timeout_ms != -1 and names_topics and owned is not None)
@@ -166,7 +168,7 @@ class ConsumerMembership:
         if group.assignment_epoch != epoch:
             logger.info("group %s has %d members in epoch %d", group_id, len(group.members), group.epoch)
         group.image = host.image
-        self.expect(group, member_id, SESSION, host.session_timeout_ms(group_id))
+        self.expect(group, member_id, SESSION, host.session_timeout_ms)
         for kind in (JOIN, SYNC):  # it may have spoken the classic protocol before
             self.expect_no_longer(group, member_id, kind)
         if updated.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -301,9 +303,7 @@ class ConsumerMembership:
         """A group has been read from the log: its members have their timeouts to show up."""
         for member in group.members.values():
             classic = member.classic
-            timeout_ms = (
-                self._host.session_timeout_ms(group.group_id) if classic is None else classic.session_timeout_ms
-            )
+            timeout_ms = self._host.session_timeout_ms if classic is None else classic.session_timeout_ms
             self.expect(group, member.member_id, SESSION, timeout_ms)
             if classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
                 self.expect_revocation(group, member)

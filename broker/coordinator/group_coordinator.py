@@ -59,9 +59,7 @@ class GroupCoordinator:
         metadata: MetadataCache,
         now_ms: Callable[[], int],
         rng: random.Random,
-        group_setting: Callable[[str, str], int | None] = lambda group_id, name: None,
     ) -> None:
-        """group_setting: a group's own value of a setting, by group id and name; None where it has none."""
         self.now_ms = now_ms
         self._config = config
         self._random = rng
@@ -80,7 +78,6 @@ class GroupCoordinator:
             store=self._store,
             metadata=metadata,
             config=config,
-            group_setting=group_setting,
             now_ms=now_ms,
             rng=rng,
             rebalance=self._rebalance,

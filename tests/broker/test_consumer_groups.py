@@ -274,6 +274,7 @@ async def test_a_restart_keeps_groups_and_what_deletes_them(tmp_path):
     async with live(tmp_path / "data", restarts=True) as broker:
         await find_group(broker.ask, "g")
         assert await describe(broker.ask, "g") == before
+        await find_group(broker.ask, "gone")
         assert (await describe(broker.ask, "gone")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
         one.ask = two.ask = broker.ask
         answer = await one.beat()
@@ -295,5 +296,5 @@ async def test_a_restart_keeps_groups_and_what_deletes_them(tmp_path):
 
 async def whole_log(broker, partition):
     log = broker.log("__consumer_offsets", partition)
-    info = log.read(log.log_start_offset, 1 << 24)
+    info = log.read(log.log_start_offset, 1 << 24, max_offset=log.log_end_offset)
     return await info.records.read_later(0, len(info.records))

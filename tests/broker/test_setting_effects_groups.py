@@ -3,16 +3,27 @@
 import asyncio
 import time
 
+import pytest
+
+from broker.config import BrokerConfig
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.record_batch import iter_batches
+from storage.setting import ConfigError
 from support.broker import until
+from support.consumer_member import ConsumerMember, describe
 from support.effects import shows
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.live import live
 
+POLICIES = [
+    ("bidirectional", True, True),
+    ("upgrade", True, False),
+    ("DOWNGRADE", False, True),
+    ("disabled", False, False),
+]
 GROUP_TOPIC = "__consumer_offsets"
 
 
@@ -55,6 +66,91 @@ async def test_a_new_group_waits_for_more_members(tmp_path):
             )
         assert [one.generation_id for one in joined] == [1, 1]
         assert sorted(len(one.members) for one in joined) == [0, 2]
+
+
+CONSUMER_TIMES = {
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.session.timeout.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "77",
+}
+
+
+@shows("group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms", "group.consumer.max.size")
+async def test_members_of_the_newer_protocol(tmp_path):
+    async with live(tmp_path / "data", CONSUMER_TIMES | {"group.consumer.max.size": "1"}) as broker:
+        await broker.create("t")
+        await find_group(broker.ask, "g")
+        one = ConsumerMember(broker.ask, "g", "one", "t")
+        assert (await one.join()).heartbeat_interval_ms == 77
+        two = ConsumerMember(broker.ask, "g", "two", "t")
+        assert (await two.beat()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        deadline = time.monotonic() + 20
+        while (await describe(broker.ask, "g")).group_state != "Empty":  # nothing is heard of it any longer
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+
+
+@shows("group.consumer.assignors")
+async def test_the_assignors_that_there_are(tmp_path):
+    async with live(tmp_path / "data", {"group.consumer.assignors": "range"}) as broker:
+        await broker.create("t")
+        await find_group(broker.ask, "g")
+        member = ConsumerMember(broker.ask, "g", "one", "t")
+        member.assignor = "uniform"
+        refused = await member.beat()
+        assert refused.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+        assert refused.error_message.endswith("Supported assignors: range.")
+        member.assignor = None
+        await member.join()
+        assert (await describe(broker.ask, "g")).assignor_name == "range"
+
+
+@shows("group.coordinator.rebalance.protocols")
+async def test_the_newer_protocol_can_be_left_out(tmp_path):
+    async with live(tmp_path / "data", {"group.coordinator.rebalance.protocols": "classic"}) as broker:
+        await broker.create("t")
+        await find_group(broker.ask, "g")
+        member = ConsumerMember(broker.ask, "g", "one", "t")
+        assert (await member.beat()).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert (await describe(broker.ask, "g")).error_code == ErrorCode.UNSUPPORTED_VERSION
+    for protocols, rule in (("consumer", "must have classic in it"), ("classic,share", "share is not served here")):
+        with pytest.raises(ConfigError, match=rule):
+            BrokerConfig({"group.coordinator.rebalance.protocols": protocols}, has_file=False)
+
+
+@shows("group.consumer.migration.policy")
+@pytest.mark.parametrize(("policy", "upgrades", "downgrades"), POLICIES)
+async def test_whether_groups_change_their_type(tmp_path, policy, upgrades, downgrades):
+    async with live(tmp_path / "data", {"group.consumer.migration.policy": policy}) as broker:
+        await broker.create("t")
+        await find_group(broker.ask, "g")
+        old = GroupMember(broker.ask, "g", topics=("t",))
+        await old.join()
+        await old.sync({})
+        new = ConsumerMember(broker.ask, "g", "new", "t")
+        assert (await new.beat()).error_code == (0 if upgrades else ErrorCode.GROUP_ID_NOT_FOUND)
+        await find_group(broker.ask, "h")
+        new = ConsumerMember(broker.ask, "h", "new", "t")
+        await new.join()
+        await GroupMember(broker.ask, "h", topics=("t",)).join()
+        await new.leave()
+        assert (await describe(broker.ask, "h")).error_code == (ErrorCode.GROUP_ID_NOT_FOUND if downgrades else 0)
+
+
+@shows(
+    "group.consumer.min.session.timeout.ms",
+    "group.consumer.max.session.timeout.ms",
+    "group.consumer.min.heartbeat.interval.ms",
+    "group.consumer.max.heartbeat.interval.ms",
+)
+def test_the_bounds_of_the_newer_protocol():
+    for name in ("group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"):
+        low, high = (name.replace("consumer.", f"consumer.{bound}.") for bound in ("min", "max"))
+        BrokerConfig({low: "10", name: "10", high: "10"}, has_file=False)
+        for value in ("9", "11"):
+            with pytest.raises(ConfigError):
+                BrokerConfig({low: "10", name: value, high: "10"}, has_file=False)
 
 
 @shows("offset.metadata.max.bytes")

@@ -55,6 +55,8 @@ class ConsumerTable(VirtualHost):
         super().__init__()
         self.image = image(topics)
         self.default_assignor = "uniform"
+        self.session_timeout_ms = SESSION_MS
+        self.heartbeat_interval_ms = 5_000
         self.max_consumers = max_consumers
         self.refuses = False
         self.log: list[tuple[bytes, bytes | None]] = []
@@ -85,12 +87,6 @@ class ConsumerTable(VirtualHost):
 
     def write_error(self) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        return SESSION_MS
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        return 5_000
 
     def downgrade(self, *_: object) -> bool | None:
         return None
