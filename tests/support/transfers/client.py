@@ -28,6 +28,7 @@ STUCK = 7
 STUCK_S = 2.5
 CALL_S = 2.0
 DEADLINE_S = 40.0
+LONGEST_LIFE_S = 300.0
 FAST = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "retry.backoff.ms": 20, "log_level": 0}
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
@@ -69,6 +70,7 @@ class Client:
         self._retired: list[Producer] = []
         """Those of lives before: to give one up could take until its messages are given up."""
         self._stop = plan.directory / STOP
+        self._latest = time.monotonic() + LONGEST_LIFE_S
         self._life = 0
         self._sent = 0
         self._has_usurped = False
@@ -84,8 +86,8 @@ class Client:
             self.close()
 
     def is_over(self) -> bool:
-        """Whether the run is."""
-        return self._stop.exists()
+        """Whether the run is; or has been given up by who is dead, and nobody says so."""
+        return self._stop.exists() or time.monotonic() > self._latest
 
     def _live(self) -> None:
         self._life += 1
