@@ -28,8 +28,15 @@ from storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-NOT_YET = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH})
-"""The leader has not heard yet that it is one: common for a moment after an election."""
+NOT_YET = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""The leader has not heard yet that it is one, or of the topic: common for a moment after an election."""
 
 
 class Outcome(Enum):

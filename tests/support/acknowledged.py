@@ -7,6 +7,7 @@ of the record, so that order, loss, repetition and invention are seen.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -16,7 +17,23 @@ from collections.abc import Callable, Iterator
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 DEADLINE_S = 60.0
+ANSWER_S = 5.0
 UNSENT = 300  # records under way at a time: more would only make the tail longer
+
+PASSING = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # librdkafka has just lost all of its brokers and found one again
+        KafkaError._DESTROY_BROKER,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""What a question about offsets may be answered with for a moment, while leaders change."""
 
 Partition = tuple[str, int]
 
@@ -124,12 +141,13 @@ class Reader:
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
-                found: tuple[int, int] = self._consumer.get_watermark_offsets(TopicPartition(*where), DEADLINE_S)
+                found: tuple[int, int] = self._consumer.get_watermark_offsets(TopicPartition(*where), ANSWER_S)
                 return found
             except KafkaException as error:
-                # So says librdkafka for some milliseconds after it has lost all of its brokers and found one again.
-                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                     raise
+                with contextlib.suppress(KafkaException):
+                    self._consumer.list_topics(where[0], ANSWER_S)  # it would go on asking a broker that is dead
                 self._consumer.poll(0.01)
 
     def read_on(self) -> None:

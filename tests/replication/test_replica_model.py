@@ -1,0 +1,118 @@
+"""Histories of three replicas (`support.replica_group`): crashes, elections, stale leaders, words that arrive late.
+
+Whatever happens: what was committed once is in every later leader's log, in the same place; consumers never see the end
+go back; and in the end the three logs are the same bytes.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+
+from support.counts import count
+from support.replica_group import ReplicaGroup
+
+HISTORIES = int(os.environ.get("OTTLA_HISTORIES") or count(60, 2_000))
+TMPFS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+BROKERS = st.integers(0, 2)
+
+STEPS = st.one_of(
+    st.tuples(st.just("produce"), BROKERS, st.integers(1, 5)),
+    st.tuples(st.just("produce_to_leader"), st.integers(1, 5)),
+    st.tuples(st.just("fetch"), BROKERS),
+    st.tuples(st.just("fetch"), BROKERS),
+    st.tuples(st.just("fetch_all")),
+    st.tuples(st.just("deliver"), BROKERS),
+    st.tuples(st.just("deliver_all")),
+    st.tuples(st.just("elect"), BROKERS),
+    st.tuples(st.just("crash"), BROKERS, st.integers(0, 3)),
+    st.tuples(st.just("restart"), BROKERS),
+    st.tuples(st.just("checkpoint"), BROKERS),
+    st.tuples(st.just("wait"), st.sampled_from([100, 6_000, 11_000])),
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    for name in ("storage", "replication"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    yield
+    for name in ("storage", "replication"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+async def take(group, step):
+    name, *arguments = step
+    match name, arguments:
+        case "produce", [broker, number]:
+            group.produce(broker, number)
+        case "produce_to_leader", [number]:
+            if group.leader >= 0:
+                group.produce(group.leader, number)
+        case "fetch", [broker]:
+            await group.replicas[broker].fetch()
+        case "fetch_all", []:
+            for _ in range(3):
+                for replica in group.replicas:
+                    await replica.fetch()
+                await group.settle()
+        case "deliver", [broker]:
+            await group.deliver(broker)
+        case "deliver_all", []:
+            for broker in range(3):
+                await group.deliver(broker)
+        case "elect", [broker]:
+            group.elect(broker)
+        case "crash", [broker, lost]:
+            # A power cut may take what is not synced from one in-sync replica, until it is back.
+            await group.crash(broker, lost_records=lost if len(group.isr) == 3 else 0)
+        case "restart", [broker]:
+            await group.restart(broker)
+        case "checkpoint", [broker]:
+            await group.checkpoint(broker)
+        case "wait", [ms]:
+            group.now_ms += ms
+            for replica in group.replicas:
+                if replica.partition is not None:
+                    replica.manager.isr_changes.check_shrink(replica.partition)
+    await group.settle()
+    group.check()
+
+
+async def run(steps, truncates_on_fetch):
+    root = Path(tempfile.mkdtemp(prefix="replicas-", dir=TMPFS))
+    group = ReplicaGroup(root, truncates_on_fetch=truncates_on_fetch)
+    try:
+        await group.start()
+        for step in steps:
+            await take(group, step)
+        await group.heal()
+    finally:
+        await group.close()
+        shutil.rmtree(root)
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("truncates_on_fetch", [True, False])
+def test_histories(truncates_on_fetch):
+    @settings(
+        max_examples=HISTORIES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.lists(STEPS, min_size=5, max_size=50))
+    def histories(steps):
+        note(f"{steps}")
+        asyncio.run(run(steps, truncates_on_fetch))
+
+    histories()
