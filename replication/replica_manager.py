@@ -142,11 +142,19 @@ class ReplicaManager(PartitionEvents):
     def wait_for_commit(
         self, required: Mapping[TopicPartition, int], timeout_s: float
     ) -> asyncio.Future[dict[TopicPartition, Exception | None]] | None:
-        """Wait until the high watermarks reach the given offsets; None where they have already."""
+        """Wait until the high watermarks reach the given offsets; None where they have already.
+
+        What will not be committed, because somebody else leads since the append, is told at once, but told.
+        """
         operation = DelayedProduce(required, self.partition)
-        if operation.is_satisfied():
+        if not operation.is_satisfied():
+            return self.produces.wait(operation, required, timeout_s)
+        outcomes = operation.complete()
+        if not any(outcomes.values()):
             return None
-        return self.produces.wait(operation, required, timeout_s)
+        told: asyncio.Future[dict[TopicPartition, Exception | None]] = asyncio.get_running_loop().create_future()
+        told.set_result(outcomes)
+        return told
 
     def fetch(
         self, params: FetchParams, requests: Sequence[FetchPartition]

@@ -370,9 +370,10 @@ class LogManager:
     async def flush_up_to(self, log: Log, offset: int) -> None:
         """Return when everything below `offset` is on disk. Raises LogDirIOError, LogClosedError.
 
-        Those who come while a sync runs wait for it, and the next one then serves them all.
+        Those who come while a sync runs wait for it, and the next one then serves them all. Where the log was truncated
+        meanwhile nothing is left to sync: whoever leads the partition now tells what became of the records.
         """
-        while log.recovery_point < offset:
+        while log.recovery_point < offset <= log.log_end_offset:
             running = self._flushing.get(log)
             if running is not None:
                 await running.wait()

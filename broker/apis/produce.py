@@ -277,8 +277,13 @@ class _Appends:
         self.response.node_endpoints = list(endpoints.values())
 
     async def flush_and_finish(self) -> ProduceResponse | None:
-        """Force the logs to disk, then answer. A log that fails fails its partition."""
+        """Force the logs to disk, and answer. A log that fails fails its partition.
+
+        The wait for the commit begins first, so that it sees a change of the leader while the disk works: a log that
+        was truncated and goes on in a later epoch has other records at the same offsets.
+        """
         logs = self._services.logs
+        answer = self.finish() if self.required else None
         for key, end_offset in self.unflushed.items():
             log = logs.get(*key)
             try:
@@ -286,7 +291,8 @@ class _Appends:
                     await logs.flush_up_to(log, end_offset)
             except StorageError as error:
                 self._fail(key, code_of(error))
-        answer = self.finish()
+        if answer is None:
+            answer = self.finish()
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     def finish(self) -> Answer:

@@ -247,6 +247,15 @@ async def test_waiting_ends_with_leadership(at, way):
     assert fetched is None if way == "closed" else isinstance(fetched, expected)
 
 
+async def test_what_will_not_be_committed_is_told_at_once(at):
+    await at.become(replicas=[0, 1], isr=[0, 1])
+    info = at.append(ACKS_ALL)
+    await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])
+    waiting = at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60)
+    assert waiting is not None  # the log was synced meanwhile, say
+    assert isinstance((await waiting)["t", 0], NotLeaderOrFollowerError)
+
+
 async def test_committed_but_on_too_few_replicas(at):
     at.config = LogConfig({"min.insync.replicas": "2"})
     await at.become(replicas=[0, 1], isr=[0, 1])

@@ -326,6 +326,19 @@ class TestPeriodicWork:
             assert log.recovery_point == 0
             await until(lambda: log.recovery_point == 3)
 
+    async def test_who_waits_for_a_sync_does_not_wait_for_what_was_truncated(self, tmp_path):
+        logs = manager(tmp_path)
+        await logs.load()
+        log = logs.get_or_create("t", 0)
+        for _ in range(3):
+            log.append_as_leader(batch("a"), 0)
+        await logs.flush_up_to(log, 2)
+        assert log.recovery_point == 3
+        log.append_as_leader(batch("a"), 0)
+        await logs.truncate_to(log, 1)
+        await asyncio.wait_for(logs.flush_up_to(log, 4), 10)
+        assert log.log_end_offset == 1
+
     async def test_flush_ms(self, tmp_path):
         clock = [RECORDED_NOW_MS]
         logs = manager(tmp_path, clock=clock, settings={"flush_ms": 500}, flush_scheduler_interval_ms=10)
