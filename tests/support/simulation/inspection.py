@@ -1,0 +1,136 @@
+"""Looking into the brokers of a run: what their logs hold below their high watermarks, and who leads.
+
+It reads what production objects say and changes nothing. Each log is read once: what was committed there must still
+be there, and is not compared again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from client.topic_partition import TopicPartition
+from protocol.record_batch import iter_batches
+from replication.partition import Partition
+from storage.log import Log
+from support.simulation.cluster import SimulatedCluster
+from support.simulation.ledger import BrokenPromiseError, Ledger, StoredBatch
+
+_EVERYTHING = 1 << 30
+
+
+class Inspection:
+    """Compares the replicas with the ledger, whenever asked."""
+
+    def __init__(self, cluster: SimulatedCluster, ledger: Ledger, partitions: Sequence[TopicPartition]) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._partitions = partitions
+        self._compared: dict[tuple[int, TopicPartition], tuple[Log, int]] = {}
+
+    def look(self) -> None:
+        """Compare what is committed at each replica. Raises BrokenPromiseError."""
+        if self._ledger.broken is not None:
+            raise self._ledger.broken
+        for broker_id, host in self._cluster.hosts.items():
+            broker = host.broker
+            if broker is None or broker.services is None:
+                continue
+            for key in self._partitions:
+                partition = broker.services.replicas.partitions.get(key)
+                if partition is not None and partition.log is not None:
+                    self._compare(broker_id, key, partition.log)
+
+    def _compare(self, broker_id: int, key: TopicPartition, log: Log) -> None:
+        known, compared = self._compared.get((broker_id, key), (None, 0))
+        if known is not log:  # another life of the broker: what it says is committed is to be looked at anew
+            compared = 0
+        end = log.high_watermark
+        if log.log_end_offset < compared:
+            raise BrokenPromiseError(
+                f"{key} on broker {broker_id} was committed up to {compared} and ends at {log.log_end_offset}"
+            )
+        if end < compared:
+            raise BrokenPromiseError(f"{key} on broker {broker_id}: the high watermark went from {compared} to {end}")
+        for batch in stored(log, compared, end):
+            self._ledger.commit(*key, batch, broker_id)
+        self._compared[broker_id, key] = (log, end)
+
+    def are_equal(self) -> bool:
+        """Whether all replicas are in sync, and have the same end and have it committed."""
+        for key in self._partitions:
+            logs = [self._log(broker_id, key) for broker_id in self._cluster.hosts]
+            state = self._cluster.state(*key)
+            if state is None or len(state.isr) < len(logs) or state.leader < 0:
+                return False
+            if len({(log.log_end_offset, log.high_watermark) if log is not None else None for log in logs}) != 1:
+                return False
+            if logs[0] is None or logs[0].high_watermark != logs[0].log_end_offset:
+                return False
+        return True
+
+    def compare_whole_logs(self) -> dict[TopicPartition, int]:
+        """Hold all replicas of a quiet cluster against each other, byte by byte; where they end."""
+        ends = {}
+        for key in self._partitions:
+            contents = {broker_id: _bytes(self._log(broker_id, key)) for broker_id in self._cluster.hosts}
+            if len(set(contents.values())) != 1:
+                sizes = {broker_id: len(content) for broker_id, content in contents.items()}
+                raise BrokenPromiseError(f"the replicas of {key} differ: {sizes} bytes")
+            log = self._log(min(self._cluster.hosts), key)
+            assert log is not None
+            ends[key] = log.log_end_offset
+        return ends
+
+    def _log(self, broker_id: int, key: TopicPartition) -> Log | None:
+        broker = self._cluster.hosts[broker_id].broker
+        if broker is None or broker.services is None:
+            return None
+        partition = broker.services.replicas.partitions.get(key)
+        return None if partition is None else partition.log
+
+
+def stored(log: Log, start: int, end: int) -> list[StoredBatch]:
+    """The batches of a log that begin in [start, end)."""
+    found = []
+    offset = max(start, log.log_start_offset)
+    while offset < end:
+        records = log.read(offset, _EVERYTHING, max_offset=end).records
+        if records is None:
+            break
+        for batch in iter_batches(records.to_bytes()):
+            batch.check_crc()
+            if batch.base_offset >= start:
+                found.append(StoredBatch.of(batch))
+            offset = batch.next_offset
+    return found
+
+
+def _bytes(log: Log | None) -> bytes:
+    assert log is not None
+    parts = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        records = log.read(offset, _EVERYTHING, max_offset=log.log_end_offset).records
+        assert records is not None
+        data = records.to_bytes()
+        parts.append(data)
+        offset = [batch.next_offset for batch in iter_batches(data)][-1]
+    return b"".join(parts)
+
+
+def watch_leaders(ledger: Ledger, topics: Sequence[str]) -> Callable[[], None]:
+    """Have the ledger hear of every broker that begins to lead; call what is returned to end that."""
+    production = Partition.make_leader
+
+    def make_leader(self: Partition, log: Log, *, broker_id: int, leader_epoch: int, **named: Any) -> None:
+        if self.topic in topics:
+            ledger.lead(self.topic, self.partition, leader_epoch, broker_id)
+        production(self, log, broker_id=broker_id, leader_epoch=leader_epoch, **named)
+
+    Partition.make_leader = make_leader  # type: ignore[method-assign]
+
+    def end() -> None:
+        Partition.make_leader = production  # type: ignore[method-assign]
+
+    return end

@@ -1,0 +1,132 @@
+"""What must hold, as everybody has seen it: producers, consumers, the replicas' logs, the leaders.
+
+Whoever sees something that contradicts what was seen before raises `BrokenPromiseError`. Values are unique, so a
+record is known by its value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from client.fetched import ConsumerRecord
+from protocol.record_batch import RecordBatch
+
+Key = tuple[str, int]
+
+
+class BrokenPromiseError(AssertionError):
+    """Something was seen that must not be."""
+
+
+class StoredBatch(NamedTuple):
+    """A batch in a log, as far as replicas must have the same."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+    @classmethod
+    def of(cls, batch: RecordBatch) -> StoredBatch:
+        """What a log holds."""
+        return cls(batch.base_offset, batch.last_offset, batch.partition_leader_epoch, batch.crc)
+
+
+@dataclass
+class PartitionLedger:
+    """One partition."""
+
+    acknowledged: dict[int, bytes] = field(default_factory=dict)
+    """By offset: with acks=all."""
+    seen: dict[int, bytes] = field(default_factory=dict)
+    """By offset: what consumers were given."""
+    committed: dict[int, StoredBatch] = field(default_factory=dict)
+    """By base offset: what was below the high watermark of a replica."""
+    leaders: dict[int, int] = field(default_factory=dict)
+    """Broker by leader epoch."""
+
+
+class Ledger:
+    """All partitions."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[Key, PartitionLedger] = {}
+        self.broken: BrokenPromiseError | None = None
+        """What was seen where it could not be raised: within a broker."""
+
+    def of(self, topic: str, partition: int) -> PartitionLedger:
+        """One partition's."""
+        return self.partitions.setdefault((topic, partition), PartitionLedger())
+
+    @property
+    def acknowledged(self) -> int:
+        """How many records were acknowledged."""
+        return sum(len(one.acknowledged) for one in self.partitions.values())
+
+    @property
+    def consumed(self) -> int:
+        """How many records consumers have seen."""
+        return sum(len(one.seen) for one in self.partitions.values())
+
+    def acknowledge(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        """A producer was told that its record is written."""
+        ledger = self.of(topic, partition)
+        before = ledger.acknowledged.setdefault(offset, value)
+        if before != value:
+            raise BrokenPromiseError(f"{topic}-{partition}@{offset} was acknowledged twice: {before!r} and {value!r}")
+        self._agree(topic, partition, offset, ledger.seen.get(offset), value)
+
+    def consume(self, record: ConsumerRecord, expected_offset: int) -> None:
+        """A consumer was given a record where it expected an offset."""
+        topic, partition, offset = record.topic, record.partition, record.offset
+        assert record.value is not None
+        if offset != expected_offset:
+            raise BrokenPromiseError(f"{topic}-{partition}: offset {offset} came where {expected_offset} was to come")
+        ledger = self.of(topic, partition)
+        self._agree(topic, partition, offset, ledger.seen.setdefault(offset, record.value), record.value)
+        self._agree(topic, partition, offset, ledger.acknowledged.get(offset), record.value)
+
+    def _agree(self, topic: str, partition: int, offset: int, one: bytes | None, other: bytes) -> None:
+        if one is not None and one != other:
+            raise BrokenPromiseError(f"{topic}-{partition}@{offset} was {one!r} and is {other!r}")
+
+    def answer_end(self, key: Key, end: int, at_least: int) -> None:
+        """A consumer was told where a partition ends; `at_least`: what it knew when it asked."""
+        if end < at_least:
+            raise BrokenPromiseError(f"{key} was seen up to {at_least}, and is said to end at {end}")
+
+    def lead(self, topic: str, partition: int, leader_epoch: int, broker_id: int) -> None:
+        """A broker leads in an epoch."""
+        before = self.of(topic, partition).leaders.setdefault(leader_epoch, broker_id)
+        if before != broker_id and self.broken is None:
+            text = f"{topic}-{partition}: brokers {before} and {broker_id} lead epoch {leader_epoch}"
+            self.broken = BrokenPromiseError(text)
+
+    def commit(self, topic: str, partition: int, batch: StoredBatch, broker_id: int) -> None:
+        """A replica's log has a batch below its high watermark."""
+        before = self.of(topic, partition).committed.setdefault(batch.base_offset, batch)
+        if before != batch:
+            raise BrokenPromiseError(f"{topic}-{partition}: {before} was committed, broker {broker_id} has {batch}")
+
+    def check_complete(self, topic: str, partition: int, content: dict[int, bytes]) -> None:
+        """The whole partition, as read at the end."""
+        ledger = self.of(topic, partition)
+        for what, offsets in (("acknowledged", ledger.acknowledged), ("given to consumers", ledger.seen)):
+            for offset, value in offsets.items():
+                if content.get(offset) != value:
+                    there = content.get(offset)
+                    raise BrokenPromiseError(f"{topic}-{partition}@{offset} was {what} as {value!r}, and is {there!r}")
+        self._check_order(topic, partition, content)
+
+    def _check_order(self, topic: str, partition: int, content: dict[int, bytes]) -> None:
+        """Each value once, and each producer's in order. Values are `<producer>-<number>`."""
+        last: dict[bytes, tuple[int, int]] = {}
+        for offset in sorted(content):
+            producer, _, number = content[offset].partition(b"-")
+            before = last.get(producer)
+            if before is not None and int(number) <= before[0]:
+                raise BrokenPromiseError(
+                    f"{topic}-{partition}: {content[offset]!r} at {offset} is behind number {before[0]} at {before[1]}"
+                )
+            last[producer] = (int(number), offset)

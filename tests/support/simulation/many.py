@@ -1,0 +1,95 @@
+"""Many seeds: each in a child process of its own, so that nothing is left of one when the next begins.
+
+A child is a fork of a process that has run one seed already: what is compiled once (the codecs of messages) is there.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from support.simulation.run import Outcome, run_seed
+from support.simulation.virtual_loop import SimulationStuckError
+
+_SHARED_MEMORY = Path("/dev/shm")
+_WARM_UP = 0
+
+LONGEST_CPU_S = 10.0
+"""Nothing ordinary takes so long: somebody goes round in circles within one callback."""
+
+
+def replay_command(seed: int, mutation: str | None = None) -> str:
+    """The one command that runs a seed again."""
+    return f"make simulate SEED={seed}" + (f" MUTATION={mutation}" if mutation else "")
+
+
+def run_seeds(
+    seeds: Iterable[int],
+    *,
+    prepare: Callable[[], None] = lambda: None,
+    trace_path: Path | None = None,
+    log_level: int = logging.WARNING,
+) -> Iterator[Outcome]:
+    """Run seeds, one after the other. prepare: called in each child (it plants a bug, say)."""
+    _in_a_child(lambda directory: run_seed(_WARM_UP, directory), in_here=True)
+    for seed in seeds:
+
+        def work(directory: Path, seed: int = seed) -> Outcome:
+            prepare()
+            return run_seed(seed, directory, trace_path=trace_path, log_level=log_level)
+
+        yield _in_a_child(work)
+
+
+def _in_a_child(work: Callable[[Path], Outcome], *, in_here: bool = False) -> Outcome:
+    """Carry out `work` in a fork, with a directory of its own (in memory where there is such a place)."""
+    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+    directory = Path(tempfile.mkdtemp(prefix="ottla-simulation-", dir=base))
+    try:
+        if in_here:
+            return work(directory)
+        return _forked(lambda: work(directory))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _forked(work: Callable[[], Outcome]) -> Outcome:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            gc.disable()  # it would bury the dead, whose `finally` blocks must not run
+            signal.signal(signal.SIGVTALRM, _is_stuck)
+            signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_CPU_S)
+            with os.fdopen(writing, "wb") as pipe:
+                pickle.dump(work(), pipe)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if status or not data:
+        raise RuntimeError(f"the simulation's process ended with status {status}")
+    outcome: Outcome = pickle.loads(data)
+    return outcome
+
+
+def _is_stuck(number: int, frame: FrameType | None) -> NoReturn:
+    where = "".join(traceback.format_stack(frame, 6))
+    raise SimulationStuckError(f"{LONGEST_CPU_S:.0f} s of CPU are gone, and it is still at:\n{where}")

@@ -1,0 +1,58 @@
+"""A process of the simulation: what runs in it, and whether it runs at all.
+
+Everything that a process does on the loop carries the process in its context (`contextvars`): tasks and callbacks
+inherit it from whoever made them, and the loop asks before it runs one. A process that is paused (SIGSTOP) has its
+callbacks kept for it, one that is dead loses them: nothing of it runs any more, no `finally` either, as with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from enum import Enum
+
+CURRENT: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("process", default=None)
+
+NOBODY = contextvars.Context()
+"""For what belongs to no process: the network, the registry's server, the course of the simulation."""
+
+
+class ProcessState(Enum):
+    """What the machine does with a process."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEAD = "dead"
+
+
+class SimulatedProcess:
+    """One process on a host; `context` is for whatever is to run in it."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.state = ProcessState.RUNNING
+        self.held: deque[asyncio.Handle] = deque()
+        self.context = contextvars.Context()
+        self.context.run(CURRENT.set, self)
+        self._remains: set[asyncio.Task[object]] = set()
+
+    @property
+    def is_dead(self) -> bool:
+        """True from `kill` on."""
+        return self.state is ProcessState.DEAD
+
+    def pause(self) -> None:
+        """Stop; what comes meanwhile is kept."""
+        assert self.state is ProcessState.RUNNING
+        self.state = ProcessState.PAUSED
+
+    def kill(self) -> None:
+        """End in the middle of whatever it was doing."""
+        self.state = ProcessState.DEAD
+        self.held.clear()
+        # Kept, because a coroutine that is thrown away runs its `finally` blocks.
+        self._remains = asyncio.all_tasks(asyncio.get_running_loop())
+
+    def __repr__(self) -> str:
+        return f"<{self.host} {self.state.value}>"

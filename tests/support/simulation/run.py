@@ -1,0 +1,209 @@
+"""One run: a cluster, its clients and its faults, all from one seed.
+
+    outcome = run_seed(17, directory)
+
+Kinds of runs, also by the seed: with and without flush.messages=1, one to three partitions, small segments, an
+inter.broker.protocol.version before 2.7 (truncation by OffsetForLeaderEpoch, ISR changes written to the registry).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from client.admin import Admin
+from client.errors import KafkaError
+from client.topic_partition import TopicPartition
+from registry.topic_znodes import PartitionStateZnode
+from support.simulation.cluster import SimulatedCluster
+from support.simulation.faults import Faults
+from support.simulation.inspection import Inspection, watch_leaders
+from support.simulation.ledger import BrokenPromiseError, Ledger
+from support.simulation.suspicion import Suspicion
+from support.simulation.trace import Trace
+from support.simulation.virtual_loop import VirtualTimeLoop
+from support.simulation.workload import Workload
+
+TOPIC = "t"
+BROKERS = 3
+HEALED_WITHIN_S = 60.0
+OLD_PROTOCOL = "2.6"
+
+
+@dataclass
+class Outcome:
+    """What came of a run. `failure` is None where every promise was kept."""
+
+    seed: int
+    failure: str | None = None
+    trace_hash: int = 0
+    events: int = 0
+    virtual_s: float = 0.0
+    faults: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    consumed: int = 0
+    frames: dict[tuple[str, str], int] = field(default_factory=dict)
+    story: list[str] = field(default_factory=list)
+
+
+class Run:
+    """One run of a seed."""
+
+    def __init__(self, seed: int, directory: Path, trace: Trace) -> None:
+        self.random = random.Random(f"run {seed}")
+        choose = self.random.random
+        self.partitions = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
+        self.is_always_synced = choose() < 0.3
+        settings = {"num.replica.fetchers": str(self.random.choice((1, 1, 2)))}
+        if choose() < 0.2:
+            settings["inter.broker.protocol.version"] = OLD_PROTOCOL
+        if choose() < 0.5:
+            settings["leader.imbalance.check.interval.seconds"] = "5"
+        self.topic_configs = {"min.insync.replicas": "2", "segment.bytes": str(self.random.choice((2_000, 1 << 20)))}
+        if self.is_always_synced:
+            self.topic_configs["flush.messages"] = "1"
+        self.duration_s = self.random.uniform(15.0, 30.0)
+        self.trace = trace
+        self.ledger = Ledger()
+        self.cluster = SimulatedCluster(f"cluster {seed}", directory, trace, settings)
+        trace.tell(f"{len(self.partitions)} partitions, {settings}, {self.topic_configs}")
+        self.workload = Workload(self.cluster, self.ledger, self.partitions)
+        self.inspection = Inspection(self.cluster, self.ledger, self.partitions)
+        self.suspicion = Suspicion(self.partitions, self.cluster.state)
+        self.faults = Faults(
+            self.cluster,
+            self.random,
+            self.suspicion,
+            is_in_sync=self._is_in_sync,
+            is_always_synced=self.is_always_synced,
+        )
+
+    async def go(self) -> None:
+        """Do all of it. Raises what went wrong."""
+        await self.cluster.start(BROKERS)
+        await self._create_topic()
+        await self._watch_states()
+        async with asyncio.TaskGroup() as tasks:
+            inspecting = tasks.create_task(self._inspect())
+            consuming = tasks.create_task(self.workload.consume())
+            producing = [tasks.create_task(self.workload.produce(f"p{one}", (0.02, 0.25))) for one in (1, 2)]
+            await self.faults.run(self.duration_s)
+            self.trace.tell("everything is mended")
+            await asyncio.sleep(3.0)
+            self.workload.stop()
+            await asyncio.wait(producing)
+            await self.cluster.until(self.inspection.are_equal, "all replicas are in sync and equal", HEALED_WITHIN_S)
+            await self._check_everything()
+            for task in (inspecting, consuming):
+                task.cancel()
+        for host in self.cluster.hosts.values():
+            if host.failures:
+                raise BrokenPromiseError(f"{host.name} has ended by itself: {host.failures[0]!r}")
+
+    async def _create_topic(self) -> None:
+        _, network, rng = self.cluster.client_network()
+        async with Admin(
+            bootstrap_servers=self.cluster.bootstrap_servers, network=network, random=rng, retry_backoff_ms=50
+        ) as admin:
+            await admin.create_topic(TOPIC, len(self.partitions), BROKERS, configs=self.topic_configs)
+        await self.cluster.until(self._is_in_sync, "the topic has leaders")
+
+    async def _watch_states(self) -> None:
+        session = self.cluster.store.session()
+        await session.start()
+        for partition in self.partitions:
+            session.watch_data(PartitionStateZnode.path(*partition), self.suspicion.look)
+
+    def _is_in_sync(self) -> bool:
+        states = [self.cluster.state(*partition) for partition in self.partitions]
+        return all(state is not None and len(state.isr) == BROKERS and state.leader >= 0 for state in states)
+
+    async def _inspect(self) -> None:
+        while True:
+            self.inspection.look()
+            self.suspicion.look()
+            await asyncio.sleep(0.2)
+
+    async def _check_everything(self) -> None:
+        self.inspection.look()
+        ends = self.inspection.compare_whole_logs()
+        for key, content in (await self.workload.read_everything(ends)).items():
+            self.ledger.check_complete(*key, content)
+
+        def is_consumed() -> bool:
+            return all(len(self.ledger.of(*key).seen) == end for key, end in ends.items())
+
+        await self.cluster.until(is_consumed, "the consumer has read everything", HEALED_WITHIN_S)
+
+
+class _Complaints(logging.Handler):
+    """Exceptions that production code has logged because it did not expect them."""
+
+    def __init__(self, trace: Trace, level: int, directory: Path) -> None:
+        super().__init__(level)
+        self.unexpected: list[str] = []
+        self._trace = trace
+        self._directory = str(directory)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        text = f"{record.levelname}: {record.getMessage()}"
+        if record.exc_info and record.levelno >= logging.ERROR:
+            trouble = "".join(traceback.format_exception(*record.exc_info))
+            self.unexpected.append(f"{record.getMessage()}\n{trouble}")
+            text += f": {record.exc_info[1]!r}"
+        self._trace.tell(text.replace(self._directory, ""))
+
+
+def run_seed(
+    seed: int, directory: Path, *, trace_path: Path | None = None, log_level: int = logging.WARNING
+) -> Outcome:
+    """Run a seed on a loop of its own. To be called in a process that ends soon after: the dead are never buried."""
+    loop = VirtualTimeLoop()
+    trace = Trace(loop.time, trace_path)
+    complaints = _Complaints(trace, log_level, directory)
+    root = logging.getLogger()
+    root.addHandler(complaints)
+    root.setLevel(log_level)
+    outcome = Outcome(seed)
+    unhandled: list[str] = []
+    loop.set_exception_handler(lambda _, context: unhandled.append(repr(context)))
+    run: Run | None = None
+    clean_up = contextlib.ExitStack()
+    try:
+        asyncio.set_event_loop(loop)
+        run = Run(seed, directory, trace)
+        clean_up.callback(watch_leaders(run.ledger, [TOPIC]))
+        loop.run_until_complete(run.go())
+        if complaints.unexpected or unhandled:
+            raise BrokenPromiseError("unexpected: " + "\n".join([*complaints.unexpected, *unhandled]))
+    except BaseException as error:
+        outcome.failure = explain(error)
+    finally:
+        clean_up.close()
+        root.removeHandler(complaints)
+    if run is not None:
+        outcome.faults = run.faults.count
+        outcome.acknowledged, outcome.failed = run.workload.acknowledged, run.workload.failed
+        outcome.consumed = run.ledger.consumed
+        outcome.frames = run.cluster.network.frames_between
+    outcome.trace_hash, outcome.events, outcome.virtual_s = trace.hash, trace.events, loop.time()
+    outcome.story = list(trace.last)
+    return outcome
+
+
+def explain(error: BaseException) -> str:
+    """The innermost reason, in a few lines."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, (BrokenPromiseError, AssertionError)) and str(error):
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, KafkaError):
+        return f"a client got {type(error).__name__}: {error}"
+    return "".join(traceback.format_exception(error))
