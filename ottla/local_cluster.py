@@ -24,7 +24,7 @@ from ottla.failure import CommandError
 from ottla.process_output import ProcessOutput
 from ottla.zookeeper_server import HOST, ZooKeeperEnsemble, require_free
 
-STOP_TIMEOUT_S = 60.0  # of one broker
+STOP_TIMEOUT_S = 120.0  # of one broker; without ZooKeeper it asks for a successor for some 100 s
 _LOOK_S = 0.25  # how soon the end of a ZooKeeper is noticed
 OWN_SETTINGS = (
     *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs"),
@@ -102,9 +102,11 @@ class LocalCluster:
     async def stop(self) -> None:
         """Stop the brokers, then ZooKeeper; temporary data goes. Idempotent."""
         self._stopping = True
-        for broker in reversed(self.brokers):
-            if not await broker.stop(STOP_TIMEOUT_S):
-                self._note(broker.name, f"did not stop within {STOP_TIMEOUT_S:.0f} s and was killed")
+        if any(server.is_running for server in self.zookeeper.servers):
+            for broker in reversed(self.brokers):
+                await self._stop_broker(broker)
+        else:  # nobody can take over what they lead, and each asks for it until it gives up
+            await asyncio.gather(*map(self._stop_broker, self.brokers))
         self.zookeeper.close()
         if self._is_temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)
@@ -113,6 +115,10 @@ class LocalCluster:
         """End the brokers at once, whatever they are doing; `stop`, which waits for them, goes on."""
         for broker in self.brokers:
             broker.kill()
+
+    async def _stop_broker(self, broker: BrokerChild) -> None:
+        if not await broker.stop(STOP_TIMEOUT_S):
+            self._note(broker.name, f"did not stop within {STOP_TIMEOUT_S:.0f} s and was killed")
 
     def _addresses(self) -> list[tuple[BrokerChild, int, int | None]]:
         """Every broker with its port and that of its console; 0 where the system chooses."""

@@ -123,7 +123,9 @@ class ZooKeeperServer:
         return next((line.removeprefix("Mode: ") for line in answer.splitlines() if line.startswith("Mode: ")), "")
 
     def last_words(self) -> str:
-        """What it said last, for an error message."""
+        """How it was ended, or what it said last, for an error message."""
+        if self._process is not None and (code := self._process.poll()) is not None and code < 0:
+            return f"by {signal.Signals(-code).name}"
         if not self._to_file:
             return "what it said stands above"
         lines = self._log.read_text(errors="replace").splitlines()

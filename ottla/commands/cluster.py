@@ -110,7 +110,8 @@ def _say_ready(cluster: "LocalCluster", *, is_kept: bool) -> None:
         console = f"console {broker.facts['console']}  " if "console" in broker.facts else ""
         lines.append(f"  {broker.name:<11} {broker.facts['listening']}  {console}pid {broker.pid}")
     lines.append(f"  {'bootstrap':<11} {cluster.bootstrap_servers}")
-    lines.append(f"  {'zookeeper':<11} {cluster.zookeeper.connect}")
+    pids = ", ".join(str(server.pid) for server in cluster.zookeeper.servers)
+    lines.append(f"  {'zookeeper':<11} {cluster.zookeeper.connect}  pid {pids}")
     lines.append(f"  {'data':<11} {cluster.data_dir}{'' if is_kept else ' (temporary)'}")
     lines += ["", TRY]
     lines += [f"  {command}" for command in first_commands(cluster.bootstrap_servers.partition(",")[0])]
