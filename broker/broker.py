@@ -44,6 +44,7 @@ from client.network import AsyncioNetwork, Network
 from registry.embedded import EmbeddedStore
 from registry.interface import Registry
 from registry.tree import ensure_persistent_paths
+from replication.inter_broker_protocol import InterBrokerProtocol
 from storage.compactor import Compactor, ProcessCompactor
 from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
@@ -205,6 +206,8 @@ class Broker:
                 services.broker_epoch = await session.register(
                     [self.advertised(listener) for listener in self.config.advertised_listeners]
                 )
+                if InterBrokerProtocol(self.config.inter_broker_protocol_version).takes_producer_ids_at_start:
+                    await services.producer_ids.take_block()
                 await self._serve(services, session, on_ready)
             finally:
                 if self.console is not None:
@@ -250,7 +253,7 @@ class Broker:
             broker_epoch=lambda: -1 if self.services is None else self.services.broker_epoch,
             now_s=asyncio.get_running_loop().time,
         ).manager(logs, configs.topic_config)
-        configs.on_topic_changed = replicas.topic_config_changed
+        configs.on_topic_changed = self._topic_changed
         configs.on_broker_changed = self._settings_changed
         topics = Topics(config, registry, self.metadata, configs, self._random)
         producer_ids = ProducerIds(broker_id, registry)
@@ -390,6 +393,13 @@ class Broker:
             host = socket.getfqdn()
         return listener.at(host, port)
 
+    def _topic_changed(self, topic: str) -> None:
+        """Settings of a topic have changed: tell its logs, and the controller, which may find a leader now."""
+        assert self.services is not None
+        self.services.replicas.topic_config_changed(topic)
+        if self.controller is not None:
+            self.controller.leaders_may_be_found()
+
     def _settings_changed(self) -> None:
         """Dynamic settings of this broker have changed: tell those who keep a copy."""
         services = self.services
@@ -398,6 +408,8 @@ class Broker:
         services.logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
         assert services.logs.cleaner is not None
         services.logs.cleaner.settings_changed()
+        if self.controller is not None:
+            self.controller.leaders_may_be_found()
         self._set_connection_limits()
 
     def _set_connection_limits(self) -> None:

@@ -24,11 +24,15 @@ class ProducerIds:
     async def next(self) -> int:
         """A producer id that nobody has had. Raises RegistryError while no new block can be had."""
         if self._next >= self._end:
-            async with self._lock:
-                while self._next >= self._end:
-                    await self._take_block()
+            await self.take_block()
         self._next += 1
         return self._next - 1
+
+    async def take_block(self) -> None:
+        """Take a block before it is needed. Raises RegistryError."""
+        async with self._lock:
+            while self._next >= self._end:
+                await self._take_block()
 
     async def take_block_for(self, broker_id: int) -> int:
         """The first of BLOCK_SIZE producer ids that `broker_id` may give out. Raises RegistryError."""

@@ -13,6 +13,7 @@ from registry.broker_znodes import BrokerSequenceIdZnode, BrokerZnode, Endpoint
 from registry.controller_znodes import ClusterIdZnode
 from registry.errors import NodeExistsError, NoNodeError
 from registry.interface import Create, Registry, Set, Stat
+from replication.inter_broker_protocol import InterBrokerProtocol
 
 NO_ID = -1
 
@@ -85,6 +86,7 @@ class ClusterMembership:
             ),
             timestamp_ms=self._now_ms(),
             rack=self._config.broker_rack,
+            version=5 if InterBrokerProtocol(self._config.inter_broker_protocol_version).has_features else 4,
         )
         try:
             results = await self._registry.multi([Create(path, None, ephemeral=True), Set(path, znode.encode())])

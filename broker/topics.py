@@ -18,11 +18,12 @@ from broker.errors import RequestError
 from broker.metadata_cache import MetadataCache
 from broker.topic_names import colliding_topic, topic_name_problem
 from protocol.error_codes import ErrorCode
-from protocol.uuid import random_uuid
+from protocol.uuid import ZERO_UUID, random_uuid
 from registry.admin_znodes import DeleteTopicZnode
 from registry.errors import BadVersionError, NodeExistsError, NoNodeError
 from registry.interface import Registry
 from registry.topic_znodes import TopicsZnode, TopicZnode
+from replication.inter_broker_protocol import InterBrokerProtocol
 from storage.setting import ConfigError
 
 DEFAULT = -1
@@ -89,11 +90,13 @@ class Topics:
             chosen = self._checked_assignment(assignment, first_partition=0)
         else:
             chosen = self._assign(partitions, replication_factor)
-        created = CreatedTopic(name, random_uuid(self._random), len(chosen), len(chosen[0]))
+        has_id = InterBrokerProtocol(self._config.inter_broker_protocol_version).has_topic_ids
+        topic_id = random_uuid(self._random) if has_id else None
+        created = CreatedTopic(name, topic_id or ZERO_UUID, len(chosen), len(chosen[0]))
         if validate_only:
             return created
         await self._configs.create_topic(name, settings)
-        znode = TopicZnode(partitions=chosen, topic_id=created.topic_id)
+        znode = TopicZnode(partitions=chosen, topic_id=topic_id)
         try:
             await self._registry.create(TopicZnode.path(name), znode.encode())
         except NodeExistsError:

@@ -17,21 +17,36 @@ _LIST_OFFSETS = {
     "0.8.0": 1,
 }  # fmt: skip
 _OFFSET_FOR_LEADER_EPOCH = {"2.8-IV0": 4, "2.3-IV1": 3, "2.1-IV1": 2, "2.0-IV0": 1, "0.8.0": 0}
+_LEADER_AND_ISR = {"3.4-IV0": 7, "3.2-IV0": 6, "2.8-IV1": 5, "2.4-IV1": 4, "2.4-IV0": 3, "0.8.0": 2}
+_UPDATE_METADATA = {"3.4-IV0": 8, "2.8-IV1": 7, "2.4-IV1": 6, "0.8.0": 5}
+_STOP_REPLICA = {"3.4-IV0": 4, "0.8.0": 3}
 
 FETCH_WITH_NAMES = 12
 """The last Fetch that names topics: for those that have no id yet."""
 
 
 class InterBrokerProtocol:
-    """The versions that followers use, and how ISRs are changed. Record batches of magic 2 are taken for granted."""
+    """The versions that followers and controllers use, how ISRs are changed, and what stands in ZooKeeper.
+
+    Record batches of magic 2 are taken for granted. The controller speaks to brokers from Kafka 2.6 on: below that its
+    requests are those of 2.6.
+    """
 
     __slots__ = (
         "alters_isr_by_request",
+        "feature_znode_version",
         "fetch_version",
+        "has_features",
+        "has_recovery_state",
+        "has_topic_ids",
+        "leader_and_isr_version",
         "list_offsets_version",
         "name",
         "offset_for_leader_epoch_version",
+        "stop_replica_version",
+        "takes_producer_ids_at_start",
         "truncates_on_fetch",
+        "update_metadata_version",
     )
 
     def __init__(self, setting: str) -> None:
@@ -44,6 +59,18 @@ class InterBrokerProtocol:
         """A diverging log shows in the answer to a Fetch (KIP-595); before, followers ask first."""
         self.alters_isr_by_request = _is_at_least(self.name, "2.7-IV2")
         """Leaders ask the controller (KIP-497); before, they write to ZooKeeper themselves."""
+        self.leader_and_isr_version = _version(_LEADER_AND_ISR, self.name)
+        self.update_metadata_version = _version(_UPDATE_METADATA, self.name)
+        self.stop_replica_version = _version(_STOP_REPLICA, self.name)
+        self.has_features = _is_at_least(self.name, "2.7-IV0")
+        """Registrations and /feature tell of features (KIP-584)."""
+        self.feature_znode_version = 2 if _is_at_least(self.name, "3.3-IV0") else 1
+        self.has_topic_ids = _is_at_least(self.name, "2.8-IV0")
+        """Topics get an id (KIP-516)."""
+        self.takes_producer_ids_at_start = not _is_at_least(self.name, "3.0-IV0")
+        """Every broker takes a block of producer ids when it starts; since then, when it needs one."""
+        self.has_recovery_state = _is_at_least(self.name, "3.2-IV0")
+        """A leader that was elected out of sync is marked as recovering (KIP-704)."""
 
 
 def _full_name(setting: str) -> str:

@@ -54,36 +54,23 @@ class IsrProposals:
             raise RequestError(
                 ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} speaks with broker epoch {broker_epoch}; {known}"
             )
-        outcomes = {key: self._judge(broker_id, key, proposal) for key, proposal in proposals.items()}
-        accepted = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, PartitionStateZnode)}
-        written = await self._write(accepted)
+        while True:
+            outcomes = {key: self._judge(broker_id, key, proposal) for key, proposal in proposals.items()}
+            accepted = {key: state for key, state in outcomes.items() if isinstance(state, PartitionStateZnode)}
+            try:
+                await self._states.set(accepted)
+                break
+            except BadVersionError as error:
+                if not error.op_index:
+                    raise  # it is the controller epoch
+            # Somebody was faster with one of them, or the answer to our own write was lost: it has been read again, and
+            # is judged otherwise now.
         self._states.publish(key for key in proposals if key in self._context.leaderships)  # whoever was wrong learns
+        written = {key: self._context.leaderships[key] for key in accepted}
         return {
             key: written[key] if isinstance(outcome, PartitionStateZnode) else outcome
             for key, outcome in outcomes.items()
         }
-
-    async def _write(self, accepted: Mapping[TopicPartition, PartitionStateZnode]) -> dict[TopicPartition, Outcome]:
-        """Write all in one transaction, or each in its own where somebody was faster with one of them."""
-        try:
-            await self._states.set(accepted)
-            return {key: self._context.leaderships[key] for key in accepted}
-        except BadVersionError as error:
-            if not error.op_index:
-                raise
-        outcomes: dict[TopicPartition, Outcome] = {}
-        for key, state in accepted.items():
-            if self._context.leaderships[key].state == state:
-                outcomes[key] = self._context.leaderships[key]
-                continue
-            try:
-                await self._states.set({key: state})
-                outcomes[key] = self._context.leaderships[key]
-            except BadVersionError as error:
-                if not error.op_index:
-                    raise
-                outcomes[key] = ErrorCode.INVALID_UPDATE_VERSION
-        return outcomes
 
     def _judge(self, broker_id: int, key: TopicPartition, proposal: Proposal) -> PartitionStateZnode | Outcome:
         """The state to be written, the present one where that is what was proposed, or a refusal."""

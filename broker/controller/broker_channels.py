@@ -15,14 +15,10 @@ from broker.config import BrokerConfig
 from broker.controller.channel import ControllerChannel, OnAnswer
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.partition_states import Unannounced
-from broker.controller.requests import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-    RequestBuilder,
-)
+from broker.controller.requests import RequestBuilder
 from client.network import Network
 from protocol.message import Message
+from replication.inter_broker_protocol import InterBrokerProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +29,20 @@ class BrokerChannels:
     """One channel for every live broker of the context."""
 
     def __init__(
-        self, controller_id: int, context: ControllerContext, *, network: Network, config: BrokerConfig
+        self,
+        controller_id: int,
+        context: ControllerContext,
+        versions: InterBrokerProtocol,
+        *,
+        network: Network,
+        config: BrokerConfig,
     ) -> None:
+        self._versions = versions
         self._controller_id = controller_id
         self._context = context
         self._network = network
         self._config = config
-        self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name)
+        self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name, versions)
         self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
         self.on_leader_and_isr: Callable[[int, int, Message], None] = lambda broker_id, broker_epoch, answer: None
         """Hears the answers to LeaderAndIsr: broker id, broker epoch, answer."""
@@ -95,7 +98,7 @@ class BrokerChannels:
             request = self._requests.leader_and_isr(broker_id, keys, new=new, full=full)
             if request.topic_states or full:
                 heard = partial(self.on_leader_and_isr, broker_id, request.broker_epoch)
-                entry[0].send(request, LEADER_AND_ISR_VERSION, heard)
+                entry[0].send(request, self._versions.leader_and_isr_version, heard)
 
     def update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:
         """Send who is alive and the states of `keys`."""
@@ -103,7 +106,7 @@ class BrokerChannels:
         for broker_id in broker_ids:
             entry = self._channels.get(broker_id)
             if entry is not None:
-                entry[0].send(self._requests.update_metadata(broker_id, keys), UPDATE_METADATA_VERSION)
+                entry[0].send(self._requests.update_metadata(broker_id, keys), self._versions.update_metadata_version)
 
     def stop_replicas(
         self, broker_id: int, keys: Iterable[TopicPartition], *, delete: bool, on_answer: OnAnswer | None = None
@@ -112,4 +115,4 @@ class BrokerChannels:
         entry = self._channels.get(broker_id)
         if entry is not None:
             request = self._requests.stop_replicas(broker_id, keys, delete=delete)
-            entry[0].send(request, STOP_REPLICA_VERSION, on_answer)
+            entry[0].send(request, self._versions.stop_replica_version, on_answer)

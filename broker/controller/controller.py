@@ -15,7 +15,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +25,7 @@ from broker.controller.candidacy import Candidacy
 from broker.controller.context import ControllerContext, LiveBroker, TopicPartition
 from broker.controller.elections import Elections
 from broker.controller.event_queue import ELECTION, EventQueue
+from broker.controller.features import set_up_features
 from broker.controller.isr_notifications import IsrNotifications
 from broker.controller.live_brokers import LiveBrokers
 from broker.controller.log_dir_events import LogDirEvents
@@ -39,11 +39,11 @@ from broker.controller.topic_deletion import TopicDeletion
 from client.network import Network
 from registry.admin_znodes import DeleteTopicsZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
 from registry.broker_znodes import BrokerIdsZnode
-from registry.controller_znodes import FeatureZnode
 from registry.errors import BadVersionError, NodeExistsError
-from registry.interface import Create, Registry, Watch
+from registry.interface import Registry, Watch
 from registry.notification_znodes import IsrChangeNotificationsZnode, LogDirEventNotificationsZnode
 from registry.topic_znodes import TopicsZnode
+from replication.inter_broker_protocol import InterBrokerProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -90,13 +90,20 @@ class Controller:
         self._newcomers: set[int] = set()  # live brokers that have not been told what they lead
         self._tasks: asyncio.TaskGroup | None = None
         self._candidacy = Candidacy(broker_id, registry, now_ms)
-        self._channels = BrokerChannels(broker_id, context, network=network, config=config)
+        self._versions = versions = InterBrokerProtocol(config.inter_broker_protocol_version)
+        self._channels = BrokerChannels(broker_id, context, versions, network=network, config=config)
         self._states = states = PartitionStates(registry, context)
-        self._leaders = leaders = PartitionLeaders(states, context, config, topic_overrides)
+        self._leaders = leaders = PartitionLeaders(
+            states, context, config, topic_overrides, has_recovery_state=versions.has_recovery_state
+        )
         self._stopped = StoppedReplicas(context)
         self._brokers = LiveBrokers(registry, partial(self._queue.notice, BROKERS, self._brokers_changed))
         self._topics = TopicAssignments(
-            registry, context, has_topic_ids=True, rng=rng or random.Random(), changed=self._notice_topic
+            registry,
+            context,
+            has_topic_ids=versions.has_topic_ids,
+            rng=rng or random.Random(),
+            changed=self._notice_topic,
         )
         self._log_dirs = LogDirEvents(registry, context, partial(self._queue.notice, ANSWERS, self._answered))
         self._channels.on_leader_and_isr = self._log_dirs.heard
@@ -201,9 +208,7 @@ class Controller:
         context = self.context
         context.epoch, context.epoch_version = epoch, epoch_version
         try:
-            with suppress(NodeExistsError):
-                feature = Create(FeatureZnode.path(), FeatureZnode().encode())
-                await self._registry.multi([context.epoch_check(), feature])
+            await set_up_features(self._registry, context, self._versions)
             self._watch_tree()
             await self._log_dirs.remove(await self._log_dirs.read())  # everybody is told everything below, and answers
             await self._isr_notifications.take()  # all states are read below

@@ -37,7 +37,10 @@ class PartitionLeaders:
         context: ControllerContext,
         config: BrokerConfig,
         topic_overrides: Callable[[str], Awaitable[dict[str, str]]],
+        *,
+        has_recovery_state: bool,
     ) -> None:
+        self._has_recovery_state = has_recovery_state
         self._states = states
         self._context = context
         self._config = config
@@ -192,7 +195,7 @@ class PartitionLeaders:
         if elected.is_clean:
             return after
         logger.warning("%s-%d: broker %d leads though it was not in sync", *key, elected.leader)
-        return after.replace(leader_recovery_state=LEADER_RECOVERING)
+        return after.replace(leader_recovery_state=LEADER_RECOVERING) if self._has_recovery_state else after
 
     def _next(
         self, state: PartitionStateZnode, *, leader: int | None = None, isr: list[int] | None = None

@@ -12,7 +12,12 @@ import pytest
 
 from broker.controller.alter_partition import Proposal
 from broker.controller.elections import ElectionType
-from registry.admin_znodes import PreferredReplicaElectionZnode
+from registry.admin_znodes import PreferredReplicaElectionZnode, ReassignPartitionsZnode
+from registry.notification_znodes import (
+    IsrChangeNotificationZnode,
+    LogDirEventNotificationsZnode,
+    LogDirEventNotificationZnode,
+)
 from registry.topic_znodes import PartitionStateZnode
 from support.broker import until
 from support.controllers import Cluster
@@ -145,3 +150,50 @@ async def test_scenarios_02_to_14(cluster):
     await in_sync_again(cluster, 2, "t3")
     await same(cluster, "14-unclean-election.json")
     assert json.loads(cluster.node(PartitionStateZnode.path("unclean", 0)))["leader_recovery_state"] == 1
+
+
+async def test_scenario_23(cluster):
+    """A log directory of the only broker fails: who has lost a replica has no leader, and keeps the ISR."""
+    await cluster.join(1)
+    await cluster.elected()
+    await cluster.create("cfg", [1], [1])
+    await cluster.create("dirs", [1], [1], [1], [1], topic_id=bytes(range(2, 18)))
+    await until(lambda: cluster.leader("dirs", 3) and cluster.leader("cfg", 1), "they are led")
+    cluster.lost[1] = {("cfg", 1), ("dirs", 0), ("dirs", 2)}
+    data = LogDirEventNotificationZnode(broker=1).encode()
+    await cluster.admin.create(LogDirEventNotificationZnode.path(), data, sequence=True)
+    expected = {path: entry for path, entry in recorded("23-log-dir-failed.json").items() if "/topics/" in path}
+    await until(lambda: not cluster.store.tree.children(LogDirEventNotificationsZnode.path()), "it is taken down")
+    await until(lambda: cluster.leader("dirs", 2)[0] == -1, "nobody leads it")
+    assert {path: entry for path, entry in live(cluster).items() if "/topics/" in path} == expected
+
+
+async def test_scenarios_30_and_31(monkeypatch, tmp_path):
+    """An older inter.broker.protocol.version: no topic ids, no features, ISR changes by the leaders themselves."""
+    overrides = {"inter_broker_protocol_version": "2.6", "auto_leader_rebalance_enable": "false"}
+    async with Cluster(monkeypatch, tmp_path, **overrides) as cluster:
+        await cluster.join(0)
+        controller = await cluster.elected()
+        await cluster.join(1, runs=False)
+        await until(lambda: len(controller.context.brokers) == 2, "both are there")
+        await cluster.create("t", [0, 1], [1, 0], topic_id=None)
+        await same(cluster, "30-two-brokers-ibp-2.6.json")
+        assert cluster.node("/feature") == b'{"features":{},"version":1,"status":0}'
+        await cluster.leave(1)
+        await until(lambda: cluster.leader("t", 0) == (0, 1), "it is missed")
+        await cluster.join(1, runs=False)
+        await until(lambda: len(controller.context.brokers) == 2, "it is back")
+        for partition in (0, 1):  # as a leader of that time does it
+            path = PartitionStateZnode.path("t", partition)
+            await cluster.admin.set(path, cluster.state("t", partition).replace(isr=[0, 1]).encode(), 1)
+        await cluster.admin.create(
+            ReassignPartitionsZnode.path(), ReassignPartitionsZnode(partitions={("t", 0): [1, 0]}).encode()
+        )
+        await until(lambda: cluster.node(ReassignPartitionsZnode.path()) is None, "it has moved")
+        cluster.said.clear()
+        notification = IsrChangeNotificationZnode(partitions=[("t", 1), ("t", 0)]).encode()
+        await cluster.admin.create(IsrChangeNotificationZnode.path(), notification, sequence=True)
+        await until(lambda: not cluster.store.tree.children("/isr_change_notification"), "it is taken down")
+        await same(cluster, "31-two-brokers-ibp-2.6-after.json")
+        await until(lambda: cluster.knows(1, "t", 1) == 0, "everybody hears of it")
+        assert controller.context.leaderships[("t", 1)].state.isr == [0, 1]

@@ -3,18 +3,15 @@
 import pytest
 
 from broker.controller.context import ControllerContext, Leadership, LiveBroker
-from broker.controller.requests import (
-    LEADER_AND_ISR_VERSION,
-    STOP_REPLICA_VERSION,
-    UPDATE_METADATA_VERSION,
-    RequestBuilder,
-)
+from broker.controller.requests import RequestBuilder
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest
 from registry.broker_znodes import BrokerZnode, Endpoint
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
+from replication.inter_broker_protocol import InterBrokerProtocol
 
+VERSIONS = InterBrokerProtocol("3.9")
 ID = bytes(range(16))
 
 
@@ -49,9 +46,9 @@ def over_the_wire(request, version):
 
 
 def test_leader_and_isr(context):
-    builder = RequestBuilder(1, context, "INTERNAL")
+    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
     request = over_the_wire(
-        builder.leader_and_isr(1, everything(context), new={("t", 2)}, full=True), LEADER_AND_ISR_VERSION
+        builder.leader_and_isr(1, everything(context), new={("t", 2)}, full=True), VERSIONS.leader_and_isr_version
     )
     assert isinstance(request, LeaderAndIsrRequest)
     assert (request.controller_id, request.controller_epoch, request.broker_epoch, request.type) == (1, 5, 101, 2)
@@ -64,15 +61,40 @@ def test_leader_and_isr(context):
     assert [(one.broker_id, one.host_name, one.port) for one in request.live_leaders] == [(1, "inner1", 9093)]
 
 
+@pytest.mark.parametrize("release", ["0.10.0", "2.2", "2.4", "2.6", "2.7", "2.8", "3.0", "3.2", "3.4", "3.9"])
+def test_every_version_that_brokers_of_older_clusters_speak(context, release):
+    versions = InterBrokerProtocol(release)
+    builder = RequestBuilder(1, context, "INTERNAL", versions)
+    leads = over_the_wire(
+        builder.leader_and_isr(1, everything(context), new=(), full=True), versions.leader_and_isr_version
+    )
+    assert [one.partition_index for topic in leads.topic_states for one in topic.partition_states] == [0, 2]
+    known = over_the_wire(builder.update_metadata(1, everything(context)), versions.update_metadata_version)
+    assert [one.leader for topic in known.topic_states for one in topic.partition_states] == [1, 2, -1]
+    stopped = over_the_wire(builder.stop_replicas(1, [("t", 0)], delete=False), versions.stop_replica_version)
+    assert [one.partition_index for topic in stopped.topic_states for one in topic.partition_states] == [0]
+
+
+def test_an_added_replica_is_new_to_its_broker_alone_and_a_stopped_one_hears_nothing(context):
+    znode = context.topics["t"]
+    context.take_topic("t", znode.replace(partitions={0: [1, 2]}, adding_replicas={0: [2]}))
+    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
+    told = {id_: builder.leader_and_isr(id_, [("t", 0)], new=()).topic_states[0].partition_states[0] for id_ in (1, 2)}
+    assert {id_: state.is_new for id_, state in told.items()} == {1: False, 2: True}
+    assert told[1].adding_replicas == [2]
+    context.stopped[2] = {("t", 0)}
+    assert builder.leader_and_isr(2, [("t", 0)], new=()).topic_states == []
+
+
 def test_a_topic_that_is_being_deleted_is_not_led_any_more(context):
     context.deleting.add("t")
-    request = RequestBuilder(1, context, "INTERNAL").leader_and_isr(1, everything(context), new=set())
+    request = RequestBuilder(1, context, "INTERNAL", VERSIONS).leader_and_isr(1, everything(context), new=set())
     assert request.topic_states == []
 
 
 def test_partitions_without_a_state_are_left_out(context):
     del context.leaderships["t", 0]
-    builder = RequestBuilder(1, context, "INTERNAL")
+    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
     [topic] = builder.leader_and_isr(1, everything(context), new=set()).topic_states
     assert [one.partition_index for one in topic.partition_states] == [2]
     [topic] = builder.update_metadata(1, everything(context)).topic_states
@@ -81,7 +103,8 @@ def test_partitions_without_a_state_are_left_out(context):
 
 def test_update_metadata(context):
     request = over_the_wire(
-        RequestBuilder(1, context, "INTERNAL").update_metadata(2, everything(context)), UPDATE_METADATA_VERSION
+        RequestBuilder(1, context, "INTERNAL", VERSIONS).update_metadata(2, everything(context)),
+        VERSIONS.update_metadata_version,
     )
     assert isinstance(request, UpdateMetadataRequest)
     assert (request.controller_id, request.controller_epoch, request.broker_epoch) == (1, 5, 102)
@@ -102,17 +125,19 @@ def test_update_metadata(context):
 
 def test_a_topic_that_is_being_deleted_is_hidden(context):
     context.deleting.add("t")
-    request = RequestBuilder(1, context, "INTERNAL").update_metadata(2, everything(context))
+    request = RequestBuilder(1, context, "INTERNAL", VERSIONS).update_metadata(2, everything(context))
     assert {one.leader for one in request.topic_states[0].partition_states} == {-2}
 
 
 def test_stop_replica(context):
-    builder = RequestBuilder(1, context, "INTERNAL")
+    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
     epochs = [context.leaderships[("t", partition)].state.leader_epoch for partition in (0, 2)]
     for delete, expected in ((False, epochs), (True, epochs), (True, [-2, -2])):
         if expected != epochs:
             context.deleting.add("t")  # no epoch holds against that
-        request = over_the_wire(builder.stop_replicas(1, [("t", 0), ("t", 2)], delete=delete), STOP_REPLICA_VERSION)
+        request = over_the_wire(
+            builder.stop_replicas(1, [("t", 0), ("t", 2)], delete=delete), VERSIONS.stop_replica_version
+        )
         assert isinstance(request, StopReplicaRequest)
         [topic] = request.topic_states
         assert [(one.partition_index, one.leader_epoch, one.delete_partition) for one in topic.partition_states] == [
@@ -122,8 +147,8 @@ def test_stop_replica(context):
 
 
 def test_a_broker_without_our_listener_has_no_address(context):
-    assert RequestBuilder(1, context, "OTHER").address(1) is None
-    assert RequestBuilder(1, context, "INTERNAL").address(9) is None
+    assert RequestBuilder(1, context, "OTHER", VERSIONS).address(1) is None
+    assert RequestBuilder(1, context, "INTERNAL", VERSIONS).address(9) is None
 
 
 # -- the context itself ----------------------------------------------------------------------------------------------

@@ -1,0 +1,40 @@
+"""`/feature`, the finalized features of the cluster (KIP-584): of a ZooKeeper cluster there are none.
+
+The znode is there all the same, since brokers look for it: enabled from inter.broker.protocol.version 2.7 on, disabled
+before. A controller that finds it otherwise puts it right; what somebody has finalized stays while it is enabled.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.controller.context import ControllerContext
+from registry.controller_znodes import FEATURES_DISABLED, FEATURES_ENABLED, FeatureZnode
+from registry.errors import NodeExistsError, NoNodeError, ZnodeFormatError
+from registry.interface import Create, Registry, Set
+from replication.inter_broker_protocol import InterBrokerProtocol
+
+logger = logging.getLogger(__name__)
+
+
+async def set_up_features(registry: Registry, context: ControllerContext, versions: InterBrokerProtocol) -> None:
+    """Make the znode what the settings say. Raises BadVersionError where another controller has taken over."""
+    path = FeatureZnode.path()
+    status = FEATURES_ENABLED if versions.has_features else FEATURES_DISABLED
+    wanted = FeatureZnode(status=status, version=versions.feature_znode_version)
+    try:
+        data, stat = await registry.get(path)
+        known = FeatureZnode.decode(data, path)
+    except NoNodeError:
+        try:
+            await registry.multi([context.epoch_check(), Create(path, wanted.encode())])
+        except NodeExistsError:
+            await set_up_features(registry, context, versions)
+        return
+    except ZnodeFormatError as error:
+        logger.error("the features are left alone: %s", error)
+        return
+    if versions.has_features and known.status == FEATURES_ENABLED:
+        wanted = wanted.replace(features=known.features)
+    if wanted.encode() != data:
+        await registry.multi([context.epoch_check(), Set(path, wanted.encode(), stat.version)])
