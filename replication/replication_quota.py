@@ -63,10 +63,10 @@ class ReplicationQuota:
     @property
     def is_exceeded(self) -> bool:
         """Whether more has passed in the last seconds than is allowed."""
-        if not self._samples:
-            return False
         now_s = self._now_s()
         self._forget(now_s)
+        if not self._samples:
+            return False
         measured_s = max(now_s - self._samples[0][0], self._sample_s)
         return sum(size for _, size in self._samples) / measured_s > self._rate()
 
