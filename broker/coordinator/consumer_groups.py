@@ -275,7 +275,7 @@ class ConsumerGroups:
             raise _not_found(classic.group_id, classic)
         try:
             group = upgraded(classic, self.image)
-        except (ProtocolError, KeyError) as error:
+        except ProtocolError as error:
             logger.warning("group %s cannot become a consumer group: %s", classic.group_id, error)
             raise _not_found(classic.group_id, classic) from None
         logger.info("group %s becomes a consumer group in epoch %d", classic.group_id, group.epoch)

@@ -51,11 +51,12 @@ class ClassicHost(ConsumerHost, Protocol):
 
 
 def upgraded(classic: Group, image: TopicsImage) -> ConsumerGroup:
-    """The consumer group with the members of a classic group of consumers. Raises ProtocolError, KeyError."""
+    """The consumer group with the members of a classic group of consumers. Raises ProtocolError."""
     group_id, generation = classic.group_id, classic.generation
     records: list[ConsumerRecord] = [group_record(group_id, generation), target_epoch_record(group_id, generation)]
     for member in classic.members.values():
-        metadata = member.metadata(classic.protocol_name) if classic.protocol_name else member.protocols[0][1]
+        # Members that are joining again may not know the protocol of the last generation.
+        metadata = dict(member.protocols).get(classic.protocol_name or "", member.protocols[0][1])
         version = min(peek_version(metadata), NEWEST_SUBSCRIPTION)
         subscription, _ = ConsumerProtocolSubscription.decode(metadata, version, 2)
         assigned = _read_assignment(member.assignment, image)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
 import pytest_asyncio
 
 from broker.coordinator.consumer_records import KEY_VERSIONS, read_record
+from broker.coordinator.coordinator_log import Appended
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_metadata import ConsumerGroupMetadataKey
@@ -23,9 +25,10 @@ from protocol.messages.offset_delete import (
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.record_batch import iter_batches
 from protocol.versioned import decode_versioned, encode_versioned, peek_version
+from support.broker import until
 from support.consumer_member import ConsumerMember, describe, settle
 from support.groups import GroupMember, commit, fetch_offsets, find_group
-from support.live import live
+from support.live import Clock, live
 from support.wire import create_topic
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -252,6 +255,92 @@ def consumer_assignment(topic, partitions):
 def owned(data):
     read, _ = decode_versioned(ConsumerProtocolAssignment, data)
     return {one.topic: one.partitions for one in read.assigned_partitions}
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_restart_keeps_groups_of_the_type_that_they_have_become(tmp_path):
+    async with live(tmp_path / "data", restarts=True) as broker:
+        await broker.create("t", 4)
+        old, new = {}, {}
+        for group_id in ("up", "down"):
+            await find_group(broker.ask, group_id)
+            old[group_id] = GroupMember(broker.ask, group_id, topics=("t",))
+            new[group_id] = ConsumerMember(broker.ask, group_id, "new", "t")
+        await old["up"].join()
+        await old["up"].sync({})
+        await new["up"].join()
+        await new["down"].join()
+        await old["down"].join()
+        assert await commit(broker.ask, "down", "t", 3, member_id="new", generation=1, version=9) == 0
+        assert (await new["down"].leave()).error_code == 0
+        before = await describe(broker.ask, "up")
+        assert len(before.members) == 2
+    async with live(tmp_path / "data", restarts=True) as broker:
+        for group_id in ("up", "down"):
+            await find_group(broker.ask, group_id)
+            old[group_id].ask = new[group_id].ask = broker.ask
+        assert await describe(broker.ask, "up") == before
+        assert await old["up"].heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+        found = (await broker.ask(DescribeGroupsRequest(groups=["down"]), 5)).groups[0]
+        assert [one.member_id for one in found.members] == [old["down"].member_id]
+        assert (await fetch_offsets(broker.ask, "down", "t", 0))[1][0][0] == 3
+        await old["down"].settle()
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_offsets_expire_where_nobody_is_subscribed(tmp_path):
+    clock = Clock()
+    settings = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}
+    async with live(tmp_path / "data", settings, clock=clock) as broker:
+        await broker.create("t", 2)
+        await broker.create("u", 1)
+        await find_group(broker.ask, "g")
+        member = ConsumerMember(broker.ask, "g", "mine", "t")
+        await member.join()
+        for topic in ("t", "u"):
+            assert await commit(broker.ask, "g", topic, 5, member_id="mine", generation=1, version=9) == 0
+        clock.now_ms += 60_000
+        offsets = broker.broker.services.coordination.groups.offsets
+        assert await offsets.expire() == 1
+        assert (await fetch_offsets(broker.ask, "g", "t", 0))[1][0][0] == 5
+        assert (await fetch_offsets(broker.ask, "g", "u", 0))[1][0][0] == -1
+        await member.leave()
+        assert await offsets.expire() == 1
+        assert (await describe(broker.ask, "g")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_nothing_is_told_before_it_is_committed(tmp_path):
+    """What is written waits in the log; a heartbeat without news waits for it, too, and hears of its failure."""
+    async with live(tmp_path / "data") as broker:
+        await broker.create("t", 2)
+        await find_group(broker.ask, "g")
+        member = ConsumerMember(broker.ask, "g", "mine", "t")
+        store = broker.broker.services.coordination.groups._store
+        written = []
+
+        def hold(group_id, records):
+            written.append(asyncio.get_running_loop().create_future())
+            return written[-1]
+
+        store.store_records = hold
+        other = await broker.another("test")  # another client id would be news
+        joining = asyncio.create_task(member.beat())
+        await until(lambda: written, "the join is written")
+        again = ConsumerMember(other.request, "g", "mine", "t")
+        again.epoch = 1
+        waiting = asyncio.create_task(again.beat(topic_partitions=None))
+        third = await broker.another()
+        assert (await describe(third.request, "g")).group_epoch == 1
+        assert not joining.done()
+        assert not waiting.done()
+        written[0].set_result(Appended(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 7))
+        assert (await joining).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert (await waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert (await again.beat(topic_partitions=None)).error_code == 0
+        assert (await describe(third.request, "g")).group_state == "Stable"
+        await other.close()
+        await third.close()
 
 
 @pytest.mark.asyncio(loop_scope="function")
