@@ -74,7 +74,7 @@ class ReplicaParts:
             lambda: config.dynamic_quota("follower.replication.throttled.rate"),
             lambda topic: topic.follower_replication_throttled_replicas,
         )
-        answers = FetchAnswers(logs, follower_quota, replicas.check)
+        answers = FetchAnswers(logs, follower_quota, replicas.check, replicas.replicated_bytes)
 
         def new_fetcher(leader_id: int, number: int) -> Fetcher:
             return Fetcher(

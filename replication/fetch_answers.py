@@ -49,13 +49,20 @@ class Outcome(Enum):
 
 
 class FetchAnswers:
-    """Carries out answers. `bytes_in`: of records, by topic."""
+    """Carries out answers."""
 
     def __init__(
-        self, logs: LogManager, quota: ReplicationQuota, on_progress: Callable[[tuple[str, int]], None]
+        self,
+        logs: LogManager,
+        quota: ReplicationQuota,
+        on_progress: Callable[[tuple[str, int]], None],
+        bytes_in: dict[str, int],
     ) -> None:
-        """on_progress: called with a partition whose high watermark or log start offset has moved."""
-        self.bytes_in: dict[str, int] = {}
+        """on_progress: called with a partition whose high watermark or log start offset has moved.
+
+        bytes_in: counts bytes of records, by topic.
+        """
+        self._bytes_in = bytes_in
         self._logs = logs
         self._quota = quota
         self._on_progress = on_progress
@@ -119,7 +126,7 @@ class FetchAnswers:
                 state.end_change()
                 state.moved()
             size = len(records)
-            self.bytes_in[state.key[0]] = self.bytes_in.get(state.key[0], 0) + size
+            self._bytes_in[state.key[0]] = self._bytes_in.get(state.key[0], 0) + size
             if self._quota.applies_to(state.partition):
                 self._quota.record(size)
         state.lag = max(0, data.high_watermark - state.offset)

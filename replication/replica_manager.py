@@ -55,6 +55,8 @@ class ReplicaManager(PartitionEvents):
         self.isr_changes: IsrChanges | None = None
         self.fetchers: FetcherManager | None = None
         self.leader_quota: ReplicationQuota | None = None
+        self.replicated_bytes: dict[str, int] = {}
+        """Fetched from leaders, by topic."""
         self._topic_config = topic_config
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()

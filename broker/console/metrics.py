@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.console import replication_metrics
 from broker.metrics import ApiMetrics
 from broker.network.acceptor import Acceptor
 from broker.services import Services
+from replication.isr_changes import IsrChanges
+from replication.partition import Partition
 from storage.log import Log
 from storage.log_cleaner import LogCleaner
 from storage.log_directory import LogDirectory
@@ -49,6 +52,14 @@ def _single(read: Callable[[Source], float]) -> Callable[[Source], Readings]:
 def _by_api(read: Callable[[ApiMetrics], float]) -> Callable[[Source], Readings]:
     """Of APIs that were asked at least once: most of the table never is."""
     return lambda source: [((api.api,), read(api)) for api in used_apis(source)]
+
+
+def _such(holds: Callable[[Partition], bool]) -> Callable[[Source], Readings]:
+    return _single(lambda source: replication_metrics.count_partitions(source.services, holds))
+
+
+def _of_isr(read: Callable[[IsrChanges], int]) -> Callable[[Source], Readings]:
+    return _single(lambda source: replication_metrics.isr_changes(source.services, read))
 
 
 def _by_topic(read: Callable[[Services], Mapping[str, int]]) -> Callable[[Source], Readings]:
@@ -88,14 +99,6 @@ def _logs(services: Services) -> Iterator[Log]:
 
 def _count(these: Iterable[bool]) -> int:
     return sum(1 for one in these if one)
-
-
-def _leader_partitions(source: Source) -> int:
-    return _count(one.is_leader for one in source.services.replicas.partitions.values())
-
-
-def _under_replicated(source: Source) -> int:
-    return _count(one.is_under_replicated for one in source.services.replicas.partitions.values())
 
 
 def _offline(source: Source) -> int:
@@ -144,13 +147,34 @@ METRICS: tuple[Metric, ...] = (
            _by_topic(lambda services: services.replicas.produced_bytes())),
     Metric("ottla_produced_records", COUNTER, _TOPIC, "Records appended for producers.",
            _by_topic(lambda services: services.replicas.produced_records())),
-    Metric("ottla_fetched_bytes", COUNTER, _TOPIC, "Bytes of record batches sent to consumers and followers.",
+    Metric("ottla_fetched_bytes", COUNTER, _TOPIC, "Bytes of record batches sent to consumers.",
            _by_topic(lambda services: services.metrics.fetched_bytes)),
     Metric("ottla_partitions", GAUGE, (), "Partitions that this broker hosts.",
            _single(lambda source: len(source.services.replicas.partitions))),
-    Metric("ottla_leader_partitions", GAUGE, (), "Partitions that this broker leads.", _single(_leader_partitions)),
+    Metric("ottla_leader_partitions", GAUGE, (), "Partitions that this broker leads.",
+           _such(lambda one: one.is_leader)),
     Metric("ottla_under_replicated_partitions", GAUGE, (),
-           "Partitions led by this broker that have a replica out of sync.", _single(_under_replicated)),
+           "Partitions led by this broker that have a replica out of sync.",
+           _such(lambda one: one.is_under_replicated)),
+    Metric("ottla_under_min_isr_partitions", GAUGE, (),
+           "Partitions led by this broker with fewer replicas in sync than min.insync.replicas: acks=all is refused.",
+           _such(lambda one: one.is_under_min_isr)),
+    Metric("ottla_isr_expands", COUNTER, (), "Replicas that have come into the ISR of a partition led by this broker.",
+           _of_isr(lambda changes: changes.expanded)),
+    Metric("ottla_isr_shrinks", COUNTER, (), "Times that replicas have left the ISR of a partition led by this broker.",
+           _of_isr(lambda changes: changes.shrunk)),
+    Metric("ottla_failed_isr_updates", COUNTER, (), "Changes of an ISR that were refused, or came too late.",
+           _of_isr(lambda changes: changes.failed)),
+    Metric("ottla_replica_lag", GAUGE, _PARTITION,
+           "Committed records that this broker, a follower, does not have yet, as of the leader's last answer.",
+           lambda source: replication_metrics.lag(source.services)),
+    Metric("ottla_failed_replicas", GAUGE, (),
+           "Partitions that this broker follows without fetching: after an error, until the controller speaks.",
+           _single(lambda source: replication_metrics.failed_partitions(source.services))),
+    Metric("ottla_replicated_bytes_in", COUNTER, _TOPIC, "Bytes of record batches fetched from leaders.",
+           _by_topic(replication_metrics.replicated_bytes_in)),
+    Metric("ottla_replicated_bytes_out", COUNTER, _TOPIC, "Bytes of record batches sent to followers.",
+           _by_topic(lambda services: services.metrics.replicated_bytes_out)),
     Metric("ottla_offline_partitions", GAUGE, (),
            "Partitions of the cluster without a live leader; only the controller counts them.", _single(_offline)),
     Metric("ottla_log_size_bytes", GAUGE, _PARTITION, "Bytes of the log's segments on this broker.",

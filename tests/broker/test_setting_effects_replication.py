@@ -1,13 +1,11 @@
 """What the settings of replication do: two brokers in this process, one of which follows the other."""
 
 import asyncio
-import contextlib
 import socket
 
 import pytest
 
 from broker.apis.fetch import FetchHandler
-from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.metadata_cache import MetadataCache
 from broker.replicas import ReplicaParts
@@ -15,13 +13,13 @@ from client.admin import Admin
 from client.errors import RequestTimeoutError
 from client.network import AsyncioNetwork
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from registry.embedded import EmbeddedStore
 from replication.follower_progress import NEVER
 from replication.in_sync_replicas import InSyncReplicas
 from replication.partition import Partition
-from support.broker import settings, until
+from support.broker import until
 from support.effects import shows
 from support.live import BROKER_RESOURCE
+from support.pair import pair, states
 from support.wire import append, batch, fetch, wire_client
 
 
@@ -38,32 +36,6 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(FetchHandler, "handle", noted)
     return seen
-
-
-@contextlib.asynccontextmanager
-async def pair(tmp_path, *, partitions=1, topic=None, **overrides):
-    """Broker 0 leads every partition of `t`, broker 1 follows."""
-    overrides.setdefault("controlled_shutdown_enable", "false")  # the last one would wait for somebody to take over
-    store = await EmbeddedStore.open()
-    try:
-        async with contextlib.AsyncExitStack() as stack:
-            brokers = []
-            for number in range(2):
-                own = {"broker_id": str(number), "broker_rack": f"rack-{number}"}
-                config = BrokerConfig.load(None, settings(tmp_path / str(number), **own, **overrides))
-                brokers.append(await stack.enter_async_context(Broker(config, store=store)))
-            await until(lambda: len(brokers[0].metadata.snapshot.brokers) == 2, "both are there")
-            async with Admin(bootstrap_servers=brokers[0].bootstrap_servers) as admin:
-                assignment = {partition: [0, 1] for partition in range(partitions)}
-                await admin.create_topic("t", assignment=assignment, configs=topic or {})
-            await until(lambda: len(states(brokers[1])) == partitions, "broker 1 follows")
-            yield brokers
-    finally:
-        await store.close()
-
-
-def states(broker):
-    return list(broker.services.replicas.fetchers.states())
 
 
 async def replicate(brokers, *values):

@@ -144,7 +144,7 @@ class Replica:
         life = self.life
         manager.isr_changes = IsrChanges(broker_id, rules, group, lambda: life)
         quota = ReplicationQuota(lambda: 1 << 60, lambda config: (), broker_id, now_s=lambda: 0.0)
-        answers = FetchAnswers(logs, quota, manager.check)
+        answers = FetchAnswers(logs, quota, manager.check, manager.replicated_bytes)
 
         def new_fetcher(leader_id, number):
             leader = LocalLeader(group, self, leader_id)

@@ -1,0 +1,46 @@
+"""Readings of the metrics of replication: what `metrics` has rows for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from broker.services import Services
+from replication.isr_changes import IsrChanges
+from replication.partition import Partition
+
+Readings = list[tuple[tuple[str, ...], float]]
+
+
+def count_partitions(services: Services, holds: Callable[[Partition], bool]) -> int:
+    """How many of the broker's partitions are such."""
+    return sum(1 for partition in services.replicas.partitions.values() if holds(partition))
+
+
+def isr_changes(services: Services, read: Callable[[IsrChanges], int]) -> int:
+    """A number of changes of ISRs."""
+    changes = services.replicas.isr_changes
+    return 0 if changes is None else read(changes)
+
+
+def replicated_bytes_in(services: Services) -> Mapping[str, int]:
+    """Bytes fetched from leaders, by topic."""
+    return services.replicas.replicated_bytes
+
+
+def lag(services: Services) -> Readings:
+    """Of each partition that is followed and whose leader has answered once."""
+    fetchers = services.replicas.fetchers
+    if fetchers is None:
+        return []
+    return [
+        ((topic, str(partition)), state.lag)
+        for state in fetchers.states()
+        if state.lag is not None
+        for topic, partition in [state.key]
+    ]
+
+
+def failed_partitions(services: Services) -> int:
+    """Partitions that are followed but not fetched."""
+    fetchers = services.replicas.fetchers
+    return 0 if fetchers is None else len(fetchers.failed)

@@ -1,0 +1,35 @@
+"""Two brokers in this process, of which one follows the other; they share an embedded registry."""
+
+import contextlib
+
+from broker.broker import Broker
+from broker.config import BrokerConfig
+from client.admin import Admin
+from registry.embedded import EmbeddedStore
+from support.broker import settings, until
+
+
+@contextlib.asynccontextmanager
+async def pair(tmp_path, *, partitions=1, topic=None, **overrides):
+    """Broker 0 leads every partition of `t`, broker 1 follows."""
+    overrides.setdefault("controlled_shutdown_enable", "false")  # the last one would wait for somebody to take over
+    store = await EmbeddedStore.open()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            brokers = []
+            for number in range(2):
+                own = {"broker_id": str(number), "broker_rack": f"rack-{number}"}
+                config = BrokerConfig.load(None, settings(tmp_path / str(number), **own, **overrides))
+                brokers.append(await stack.enter_async_context(Broker(config, store=store)))
+            await until(lambda: len(brokers[0].metadata.snapshot.brokers) == 2, "both are there")
+            async with Admin(bootstrap_servers=brokers[0].bootstrap_servers) as admin:
+                assignment = {partition: [0, 1] for partition in range(partitions)}
+                await admin.create_topic("t", assignment=assignment, configs=topic or {})
+            await until(lambda: len(states(brokers[1])) == partitions, "broker 1 follows")
+            yield brokers
+    finally:
+        await store.close()
+
+
+def states(broker):
+    return list(broker.services.replicas.fetchers.states())
