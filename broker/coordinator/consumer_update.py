@@ -85,14 +85,13 @@ def update_member(
         bump = after.topics != before.topics or after.regex != before.regex
         if after.regex is not None and after.regex != before.regex:
             _check_regex(after.regex)
-    members = dict(group.members)
     replaced_id = group.static_members.get(after.instance_id) if after.instance_id is not None else None
-    if replaced_id is not None:
-        members.pop(replaced_id, None)
-    members[after.member_id] = after
+    current = group.targets.get(replaced_id or after.member_id, NOTHING)
+    looks = bump or group.image is not image
+    members = _members_with(group, after, replaced_id) if looks or group.epoch > group.assignment_epoch else {}
     regexes: Mapping[str, ResolvedRegex] = group.regexes
     topics = group.topics
-    if bump or group.image is not image:
+    if looks:
         subscriptions = _look_at_topics(group, members, image, now_ms)
         regexes, topics = subscriptions.regexes, subscriptions.topics
         records += subscriptions.records
@@ -101,7 +100,6 @@ def update_member(
     if bump:
         epoch += 1
         records.append(group_record(group_id, epoch))
-    current = group.targets.get(replaced_id or after.member_id, NOTHING)
     if epoch > group.assignment_epoch:
         target_epoch = epoch
         targets = {after.member_id: current} | {
@@ -126,6 +124,12 @@ def update_member(
     if stepped != after:
         records.append(current_record(group_id, stepped))
     return Update(records, stepped, epoch)
+
+
+def _members_with(group: ConsumerGroup, member: ConsumerMember, replaced_id: str | None) -> dict[str, ConsumerMember]:
+    members = {one: known for one, known in group.members.items() if one != replaced_id}
+    members[member.member_id] = member
+    return members
 
 
 def remove_members(
