@@ -11,6 +11,7 @@ from functools import partial
 
 from broker.controller.context import TopicPartition
 from broker.controller.elections import ElectionType, Outcome
+from broker.errors import NotControllerError
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.metadata_cache import Snapshot
 from broker.request_context import RequestContext
@@ -23,6 +24,8 @@ from protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
+FIRST_VERSION_WITH_ERROR_CODE = 1
+
 
 class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
     """Has the controller elect."""
@@ -34,14 +37,16 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
         self._services = services
 
     async def handle(self, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
-        """Raises NotControllerError for the whole request."""
-        controller = self._services.acting_controller()
-        try:
-            kind = ElectionType(request.election_type)
-        except ValueError:
-            return self.failed(request, ErrorCode.INVALID_REQUEST)
+        """See the module's text."""
         keys = _keys(request)
-        outcomes = await controller.decide("ElectLeaders", partial(controller.elections.elect, keys, kind))
+        try:
+            controller = self._services.acting_controller()
+            kind = ElectionType(request.election_type)
+            outcomes = await controller.decide("ElectLeaders", partial(controller.elections.elect, keys, kind))
+        except NotControllerError as error:
+            return _refused(request, error.code, context.api_version)
+        except ValueError:
+            return _refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
         elected = {
             key: controller.context.leaderships[key].state.leader
             for key, (code, _) in outcomes.items()
@@ -75,13 +80,20 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
                 outcomes[key] = (ErrorCode.REQUEST_TIMED_OUT, None)
 
     def failed(self, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
-        """The whole request was refused; version 0 has room for that in its partitions only."""
-        results: dict[str, ReplicaElectionResult] = {}
-        for topic, partition in _keys(request) or ():
-            results.setdefault(topic, ReplicaElectionResult(topic=topic)).partition_result.append(
-                PartitionResult(partition_id=partition, error_code=code, error_message=None)
-            )
-        return ElectLeadersResponse(error_code=code, replica_election_results=list(results.values()))
+        """The whole request failed. Where partitions are named it stands at each, for which every version has room."""
+        return _refused(request, code, 0 if request.topic_partitions else FIRST_VERSION_WITH_ERROR_CODE)
+
+
+def _refused(request: ElectLeadersRequest, code: ErrorCode, version: int) -> ElectLeadersResponse:
+    results: dict[str, ReplicaElectionResult] = {}
+    for topic, partition in _keys(request) or ():
+        results.setdefault(topic, ReplicaElectionResult(topic=topic)).partition_result.append(
+            PartitionResult(partition_id=partition, error_code=code, error_message=None)
+        )
+    return ElectLeadersResponse(
+        error_code=code if version >= FIRST_VERSION_WITH_ERROR_CODE else ErrorCode.NONE,
+        replica_election_results=list(results.values()),
+    )
 
 
 def _keys(request: ElectLeadersRequest) -> list[TopicPartition] | None:

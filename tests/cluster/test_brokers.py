@@ -21,6 +21,13 @@ def led_by(cluster, topic, leader, partition=0):
     return is_led
 
 
+def led_by_one_of(cluster, topic, leaders, partition):
+    async def is_led():
+        return (await cluster.state(topic, partition)).get("leader") in leaders
+
+    return is_led
+
+
 def in_sync(cluster, topic, brokers, partition=0):
     async def is_in_sync():
         return set((await cluster.state(topic, partition)).get("isr", ())) == set(brokers)
@@ -82,7 +89,7 @@ async def test_a_killed_controller_is_followed_by_another(cluster):
     others = {0, 1, 2} - {controller}
     for partition in range(3):
         await eventually(in_sync(cluster, "t", others, partition), "the rest is in sync")
-        assert (await cluster.state("t", partition))["leader"] in others
+        await eventually(led_by_one_of(cluster, "t", others, partition), "one of them leads")
     await cluster.create_topic("u", {0: sorted(others)})
     await cluster.start(controller)
     for partition in range(3):
