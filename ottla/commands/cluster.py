@@ -105,7 +105,8 @@ async def _finished(work: Coroutine[Any, Any, None], stopping: asyncio.Task[Lite
 def _say_ready(cluster: "LocalCluster", *, is_kept: bool) -> None:
     from broker.first_commands import TRY, command_name, first_commands
 
-    lines = ["", f"The cluster is ready: {len(cluster.brokers)} brokers."]
+    count = len(cluster.brokers)
+    lines = ["", f"The cluster is ready: {count} broker{'' if count == 1 else 's'}."]
     for broker in cluster.brokers:
         console = f"console {broker.facts['console']}  " if "console" in broker.facts else ""
         lines.append(f"  {broker.name:<11} {broker.facts['listening']}  {console}pid {broker.pid}")

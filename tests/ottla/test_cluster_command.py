@@ -163,6 +163,7 @@ def test_what_is_left_of_a_temporary_cluster(tmp_path, ottla):
         running.ready()
         children = descendants(running.process.pid)
         assert len(children) == 2
+        assert "The cluster is ready: 1 broker.\n" in running.text
         assert "console" not in running.text
         os.kill(running.pid("broker-1"), signal.SIGSTOP)  # one that stands still is stopped all the same
         assert running.stop(signal.SIGTERM) == 0, running.errors

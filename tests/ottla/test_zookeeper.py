@@ -85,6 +85,18 @@ def test_three_nodes_with_a_directory(tmp_path, ottla):
         assert running.process.stdout.read().endswith("ottla: no ZooKeeper is left\n")
 
 
+def test_a_server_without_its_command_keeps_others_off_its_directory(tmp_path, ottla):
+    with Running("--data-dir", tmp_path / "zk") as running:
+        (server,) = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
+        try:
+            running.process.kill()
+            running.process.wait(60)
+            assert listens(running.value("connect"))
+            assert "another ZooKeeper" in ottla("zookeeper", "--data-dir", tmp_path / "zk", code=1).err
+        finally:
+            os.kill(int(server), signal.SIGKILL)
+
+
 def test_a_port_that_is_taken(ottla):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
