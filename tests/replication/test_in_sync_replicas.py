@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replication.errors import NotLeaderOrFollowerError
 from replication.follower_progress import UNKNOWN_OFFSET
-from replication.in_sync_replicas import InSyncReplicas
+from replication.in_sync_replicas import InSyncReplicas, LagRules
 
 
 def replicas(all_of, isr, offsets):
@@ -71,3 +72,130 @@ def test_what_is_committed_is_on_every_in_sync_replica(leader_end, offsets, curr
         assert moved <= leader_end
         assert all(made.end_offsets[replica] >= moved for replica in isr if replica)
         assert len(all_of) == 1 or len(isr) >= min(min_isr, len(all_of))
+
+
+# -- changes of the ISR ------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """A leader 0 with followers 1 and 2, and a clock."""
+
+    def __init__(self, isr=(0, 1, 2), **rules):
+        self.now_ms = 1_000
+        self.dead = set()
+        rules = LagRules(now_ms=lambda: self.now_ms, max_lag_ms=100, is_alive=lambda one: one not in self.dead, **rules)
+        self.sync = InSyncReplicas(0, [0, 1, 2], isr, rules)
+
+    def fetch(self, replica, offset, leader_end=10, epoch=1):
+        return self.sync.fetched(replica, offset, 0, leader_end, epoch)
+
+    def watermark(self, current=0, leader_end=10):
+        return self.sync.high_watermark(current, leader_end, 1)
+
+    def may_join(self, replica, high_watermark=5, epoch_start=5, leader_end=10):
+        return self.sync.may_join(replica, high_watermark, epoch_start, leader_end)
+
+
+def test_who_may_join_counts_before_it_is_decided():
+    """Else what is committed between the two would be missing on an in-sync replica."""
+    made = Cluster(isr=(0, 1))
+    made.fetch(1, 10)
+    made.fetch(2, 7)
+    made.now_ms += 1_000
+    assert made.watermark() == 10
+    made.sync.propose(joining=2)
+    assert made.sync.maximal_isr == (0, 1, 2)
+    assert made.sync.isr == (0, 1)
+    assert made.watermark() == 7
+    made.sync.pending = None
+    assert made.watermark() == 10
+
+
+def test_who_shall_leave_counts_until_it_is_decided():
+    made = Cluster()
+    made.fetch(1, 10)
+    made.fetch(2, 7)
+    pending = made.sync.propose(leaving=[2])
+    assert (pending.isr, made.sync.maximal_isr) == ((0, 1), (0, 1, 2))
+    assert made.watermark() == 7
+
+
+def test_min_insync_replicas_count_who_is_decided_only():
+    made = Cluster(isr=(0,))
+    made.fetch(1, 10)
+    made.sync.propose(joining=1)
+    assert made.sync.is_under_min_isr(2)
+    assert made.sync.high_watermark(3, 10, 2) == 3
+
+
+def test_a_caught_up_replica_outside_the_isr_is_waited_for():
+    made = Cluster(isr=(0, 1))
+    made.fetch(1, 10)
+    made.fetch(2, 10)  # caught up now
+    assert made.watermark(leader_end=12) == 10
+    made.fetch(1, 12, leader_end=12)
+    assert made.watermark(leader_end=12) == 10  # 2 is waited for
+    made.dead.add(2)
+    assert made.watermark(leader_end=12) == 12
+    made.dead.clear()
+    made.now_ms += 101
+    assert made.watermark(leader_end=12) == 12
+
+
+@pytest.mark.parametrize(
+    ("end", "high_watermark", "epoch_start", "joins"),
+    [(5, 5, 5, True), (4, 5, 0, False), (5, 0, 6, False), (6, 5, 6, True)],
+)
+def test_who_may_join_has_what_is_committed_and_has_seen_the_epoch(end, high_watermark, epoch_start, joins):
+    made = Cluster(isr=(0, 1))
+    made.fetch(2, end)
+    assert made.may_join(2, high_watermark, epoch_start) is joins
+    assert not made.may_join(1)  # it is there already
+    made.dead.add(2)
+    assert not made.may_join(2, high_watermark, epoch_start)
+    made.dead.clear()
+    made.sync.propose(leaving=[1])
+    assert not made.may_join(2, high_watermark, epoch_start)  # one change at a time
+
+
+def test_who_is_out_of_sync():
+    made = Cluster()
+    made.fetch(1, 10)
+    made.now_ms += 100
+    assert made.sync.out_of_sync(10) == []  # 2 has not fetched, but the epoch has begun just now
+    made.now_ms += 1
+    assert made.sync.out_of_sync(10) == [2]
+    assert made.sync.out_of_sync(11) == [1, 2]
+    made.sync.propose(leaving=[2])
+    assert made.sync.out_of_sync(11) == []
+
+
+def test_a_follower_of_a_busy_partition_is_in_sync_without_ever_seeing_the_end():
+    made = Cluster()
+    for end in range(10, 200, 10):
+        made.fetch(1, end - 10, leader_end=end)
+        made.now_ms += 50
+        assert 1 not in made.sync.out_of_sync(end)
+    made.now_ms += 101
+    made.fetch(1, 180, leader_end=300)  # as far as it was told the last time, and that is too long ago
+    assert 1 in made.sync.out_of_sync(300)
+
+
+def test_too_many_messages_behind_is_out_of_sync_where_that_is_asked_for():
+    made = Cluster(isr=(0, 1), max_lag_messages=3)
+    made.fetch(1, 6)
+    made.fetch(2, 6)
+    assert made.sync.out_of_sync(10) == [1]
+    assert not made.may_join(2)
+    made.fetch(2, 7)
+    assert made.may_join(2)
+
+
+def test_requests_of_an_earlier_life_do_not_count():
+    made = Cluster()
+    made.fetch(1, 10, epoch=7)
+    with pytest.raises(NotLeaderOrFollowerError, match="broker epoch 6"):
+        made.fetch(1, 3, epoch=6)
+    assert made.sync.end_offsets[1] == 10
+    made.fetch(1, 4, epoch=8)  # a new life may have less
+    assert made.sync.end_offsets[1] == 4

@@ -1,0 +1,215 @@
+"""AlterPartition requests: one at a time, what waited goes together, again until answered; what refusals mean."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from client.errors import ConnectionLostError
+from protocol.error_codes import ErrorCode
+from protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from replication import alter_partition_requests, isr_changes
+from replication.alter_partition import IsrChange, IsrChangeRefusedError, LeaderAndIsr
+from replication.alter_partition_requests import AlterPartitionRequests
+from replication.in_sync_replicas import LagRules
+from replication.isr_changes import IsrChanges
+from support.broker import until
+from support.replica_group import ReplicaGroup
+
+ID, NO_ID = b"1" * 16, bytes(16)
+
+
+class Controller:
+    """Stands for the link to the controller: each request is answered by the next of `answers`."""
+
+    def __init__(self, max_version=3):
+        self.max_version = max_version
+        self.requests = []
+        self.answers = asyncio.Queue()
+        self.under_way = 0
+
+    async def open(self):
+        return self
+
+    def close(self):
+        pass
+
+    def common_version(self, message, limit):
+        return self.max_version if limit is None else min(limit, self.max_version)
+
+    async def call(self, request, response, version):
+        self.under_way += 1
+        assert self.under_way == 1
+        self.requests.append(AlterPartitionRequest.decode(b"".join(request.encode(version)), version)[0])
+        try:
+            answer = await self.answers.get()
+        finally:
+            self.under_way -= 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def change(partition=0, topic="t", topic_id=ID, isr=(1, 2)):
+    return IsrChange(topic, topic_id, partition, LeaderAndIsr(1, 5, isr, 3, (11, 12)[: len(isr)]), 9)
+
+
+def answer(*partitions, topic="t", topic_id=ID, code=0):
+    data = [
+        ResponsePartitionData(
+            partition_index=partition, error_code=code, leader_id=1, leader_epoch=5, isr=[1, 2], partition_epoch=4
+        )
+        for partition in partitions
+    ]
+    return AlterPartitionResponse(topics=[ResponseTopicData(topic_name=topic, topic_id=topic_id, partitions=data)])
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(alter_partition_requests, "RETRY_BACKOFF_S", 0.001)
+    monkeypatch.setattr(isr_changes, "RETRY_BACKOFF_S", 0.001)
+
+
+@contextlib.asynccontextmanager
+async def asking(max_version=3):
+    controller = Controller(max_version)
+    manager = AlterPartitionRequests(1, controller, lambda: 77)
+    running = asyncio.create_task(manager.run())
+    yield controller, manager
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_waited_goes_with_the_next_request():
+    async with asking() as (controller, manager):
+        first = asyncio.create_task(manager.submit(change()))
+        await until(lambda: controller.requests, "the first is sent")
+        later = [asyncio.create_task(manager.submit(change(partition))) for partition in (1, 2)]
+        await asyncio.sleep(0)
+        controller.answers.put_nowait(answer(0))
+        assert await first == LeaderAndIsr(1, 5, (1, 2), 4)
+        controller.answers.put_nowait(answer(1, 2))
+        assert [one.partition_epoch for one in await asyncio.gather(*later)] == [4, 4]
+        request = controller.requests[1]
+        assert (request.broker_id, request.broker_epoch) == (1, 77)
+        assert [one.partition_index for one in request.topics[0].partitions] == [1, 2]
+        one = request.topics[0].partitions[0]
+        assert (one.leader_epoch, one.partition_epoch) == (5, 3)
+        assert [(state.broker_id, state.broker_epoch) for state in one.new_isr_with_epochs] == [(1, 11), (2, 12)]
+
+
+@pytest.mark.parametrize(("max_version", "topic_id", "version"), [(2, ID, 2), (3, NO_ID, 1)])
+async def test_older_versions(max_version, topic_id, version):
+    async with asking(max_version) as (controller, manager):
+        decided = asyncio.create_task(manager.submit(change(topic_id=topic_id)))
+        await until(lambda: controller.requests, "it is sent")
+        topic = controller.requests[0].topics[0]
+        assert topic.partitions[0].new_isr == [1, 2]
+        assert (topic.topic_name == "t") is (version < 2)
+        controller.answers.put_nowait(answer(0, topic_id=topic_id))
+        assert (await decided).isr == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionLostError("a", 1, "gone"),
+        AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER),
+        AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+        AlterPartitionResponse(),  # which says nothing of the partition
+    ],
+)
+async def test_what_fails_as_a_whole_is_asked_again(failure):
+    async with asking() as (controller, manager):
+        decided = asyncio.create_task(manager.submit(change()))
+        controller.answers.put_nowait(failure)
+        controller.answers.put_nowait(answer(0))
+        assert (await decided).partition_epoch == 4
+        assert controller.requests[0] == controller.requests[1]
+
+
+async def test_a_refusal_of_one_partition():
+    async with asking() as (controller, manager):
+        decided = asyncio.create_task(manager.submit(change()))
+        controller.answers.put_nowait(answer(0, code=ErrorCode.FENCED_LEADER_EPOCH))
+        with pytest.raises(IsrChangeRefusedError, match="FENCED_LEADER_EPOCH"):
+            await decided
+
+
+async def test_a_newer_change_of_the_same_partition_takes_the_place_of_the_first():
+    async with asking() as (controller, manager):
+        first = asyncio.create_task(manager.submit(change()))
+        await until(lambda: controller.requests, "it is sent")
+        second = asyncio.create_task(manager.submit(change(isr=(1,))))
+        with pytest.raises(IsrChangeRefusedError, match="newer"):
+            await first
+        controller.answers.put_nowait(answer(0))
+        controller.answers.put_nowait(answer(0))
+        assert (await second).partition_epoch == 4
+        assert len(controller.requests[1].topics[0].partitions[0].new_isr_with_epochs) == 1
+
+
+# -- what becomes of the partition -------------------------------------------------------------------------------------
+
+
+class Decider:
+    """An `AlterPartition` that gives the next of `outcomes`."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.asked = []
+
+    async def submit(self, change):
+        self.asked.append(change)
+        outcome = self.outcomes.pop(0)
+        if outcome is None:
+            return change.proposed._replace(partition_epoch=change.proposed.partition_epoch + 1)
+        if isinstance(outcome, LeaderAndIsr):
+            return outcome
+        raise IsrChangeRefusedError(outcome)
+
+    async def run(self):
+        await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "asked", "pending", "shrunk", "failed"),
+    [
+        ([None], 1, False, 1, 0),
+        ([ErrorCode.UNKNOWN_SERVER_ERROR, None], 2, False, 1, 1),  # again
+        ([ErrorCode.OPERATION_NOT_ATTEMPTED], 1, False, 0, 1),  # back to what it was
+        ([ErrorCode.INELIGIBLE_REPLICA], 1, False, 0, 1),
+        ([ErrorCode.INVALID_UPDATE_VERSION], 1, True, 0, 1),  # the controller's word will come
+        ([ErrorCode.FENCED_LEADER_EPOCH], 1, True, 0, 1),
+        ([LeaderAndIsr(0, 1, (0,), 9)], 1, True, 0, 1),  # of another leader epoch
+    ],
+)
+async def test_decisions(tmp_path, outcomes, asked, pending, shrunk, failed):
+    group = ReplicaGroup(tmp_path)
+    await group.start()
+    try:
+        leader = group.replicas[0]
+        group.produce(0, 3)
+        group.now_ms += 60_000
+        decider = Decider(*outcomes)
+        rules = leader.manager.rules
+        changes = IsrChanges(0, LagRules(max_lag_ms=1_000_000), decider, lambda: 1)
+        running = asyncio.create_task(changes.run(list))
+        await asyncio.sleep(0)
+        changes.check_shrink(leader.partition)
+        await until(lambda: (changes.shrunk, changes.failed) == (shrunk, failed), "it is decided")
+        await until(lambda: len(decider.asked) == asked, "as often as needed")
+        await asyncio.sleep(0)
+        assert (leader.partition.sync.pending is not None) is pending
+        assert leader.partition.isr == ((0,) if shrunk else (0, 1, 2))
+        assert leader.partition.partition_epoch == (1 if shrunk else 0)
+        assert rules.now_ms() == 60_000
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    finally:
+        await group.close()
