@@ -2,6 +2,9 @@
 
 A Metadata answer names only the topics that were asked for, so a new snapshot is the old one with those
 topics replaced (or removed, where the broker says that they do not exist) and all brokers renewed.
+
+A broker that was paused or cut off may name leaders that have been replaced. Of a partition that is still the same
+(topic id) the newest leader epoch that was ever named counts (KIP-320).
 """
 
 from collections.abc import Iterable, Mapping
@@ -95,7 +98,7 @@ class Metadata:
         for answer in response.topics:
             topic = _topic(answer)
             if topic.partitions or topic.error_code == 0:
-                topics[topic.name] = topic
+                topics[topic.name] = _newest(self.topics.get(topic.name), topic)
             else:
                 topics.pop(topic.name, None)
         brokers = {
@@ -103,6 +106,18 @@ class Metadata:
             for broker in response.brokers
         }
         return Metadata(brokers, topics, response.controller_id, response.cluster_id)
+
+
+def _newest(known: TopicMetadata | None, answered: TopicMetadata) -> TopicMetadata:
+    """What was answered, but for partitions of which later leader epochs are known."""
+    if known is None or known.topic_id != answered.topic_id:
+        return answered
+    kept = {
+        number: before
+        for number, partition in answered.partitions.items()
+        if (before := known.partitions.get(number)) is not None and before.leader_epoch > partition.leader_epoch
+    }
+    return answered._replace(partitions={**answered.partitions, **kept}) if kept else answered
 
 
 def _topic(answer: "MetadataResponseTopic") -> TopicMetadata:

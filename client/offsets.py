@@ -82,8 +82,15 @@ async def _ask(
 ) -> None:
     connection = await cluster.connection(leader)
     topics: dict[str, list[ListOffsetsPartition]] = {}
-    for (topic, number), timestamp in wanted.items():
-        topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=number, timestamp=timestamp))
+    for name, timestamp in wanted.items():
+        known = cluster.metadata.partition(name)
+        topics.setdefault(name.topic, []).append(
+            ListOffsetsPartition(
+                partition_index=name.partition,
+                current_leader_epoch=-1 if known is None else known.leader_epoch,
+                timestamp=timestamp,
+            )
+        )
     version = connection.common_version(ListOffsetsRequest)
     if version < _MAX_TIMESTAMP_VERSION and MAX_TIMESTAMP in wanted.values():
         raise error_for(ErrorCode.UNSUPPORTED_VERSION, "the broker is too old to find the greatest timestamp")

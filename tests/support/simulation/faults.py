@@ -54,6 +54,7 @@ class Faults:
             (5, self._pause, True),
             (3, self._expire, True),
             (3, self._disconnect, True),
+            (4, self._depose, True),
             (5, self._cut_link, True),
             (4, self._isolate, True),
             (3, self._delay, True),
@@ -206,6 +207,19 @@ class Faults:
                 if host.session is session and host.is_up:
                     session.reconnect()
 
+    async def _depose(self, host: BrokerHost) -> None:
+        """Others lead what the broker led, and it cannot be told; what it says itself may still be heard."""
+        others = [one.name for one in self._cluster.hosts.values() if one is not host]
+        ways = [(other, host.name) for other in others]
+        if self._random.random() < 0.3:
+            ways += [(host.name, other) for other in others]
+        with self._fault("depose", host.name, "behind its back"):
+            cutting = self._tasks.create_task(self._cut(ways, (3.5, 8.0)))
+            await self._some_time(0.0, 0.5)
+            if host.is_up and host.session is not None:
+                await host.session.expire()
+            await cutting
+
     # -- the network -------------------------------------------------------------------------------------------------
 
     def _other_end(self, host: BrokerHost) -> str:
@@ -227,11 +241,11 @@ class Faults:
         with self._fault("isolate", host.name, "from", *others):
             await self._cut([way for other in others for way in ((host.name, other), (other, host.name))])
 
-    async def _cut(self, ways: list[tuple[str, str]]) -> None:
+    async def _cut(self, ways: list[tuple[str, str]], lasting_s: tuple[float, float] = (0.2, 9.0)) -> None:
         links = [self._cluster.network.link(*way) for way in ways]
         for link in links:
             link.cut()
-        await self._some_time(0.2, 9.0)
+        await self._some_time(*lasting_s)
         for link in links:
             link.heal()
 

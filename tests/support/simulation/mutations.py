@@ -1,7 +1,75 @@
-"""Planted bugs."""
+"""Bugs that are planted to see that simulations find them: each replaces one method of production code.
+
+To be switched on in a process that does nothing else afterwards: nothing is put back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-MUTATIONS: dict[str, Callable[[], None]] = {}
+from broker.controller.alter_partition import IsrProposals
+from broker.isr_writer import IsrWriter
+from registry.interface import ANY_VERSION
+from replication.fetch_state import FetchState
+from replication.in_sync_replicas import InSyncReplicas
+from replication.partition import Partition
+from replication.replica_manager import ReplicaManager
+
+
+def high_watermark_one_too_high() -> None:
+    """The leader counts a record as committed that some in-sync replica does not have yet."""
+    production = InSyncReplicas.high_watermark
+
+    def high_watermark(self: InSyncReplicas, current: int, leader_end_offset: int, min_insync_replicas: int) -> int:
+        found = production(self, current, leader_end_offset, min_insync_replicas)
+        return min(found + 1, leader_end_offset) if found > current else found
+
+    InSyncReplicas.high_watermark = high_watermark  # type: ignore[method-assign]
+
+
+def no_epoch_check() -> None:
+    """Whatever leader epoch a client or a follower believes in, it is served."""
+    Partition.check_leader_epoch = lambda self, current_leader_epoch: None  # type: ignore[method-assign]
+
+
+def skipped_truncation() -> None:
+    """A follower does not have its log compared with a new leader's, and keeps what it has."""
+    production = FetchState.wanted
+    FetchState.wanted = lambda self, *, compare: production(self, compare=False)  # type: ignore[method-assign]
+
+
+def stale_isr_write() -> None:
+    """The controller takes an ISR from whoever leads as far as he knows, on top of whatever the state is by now."""
+
+    def judge(self: Any, broker_id: int, key: tuple[str, int], proposal: Any) -> Any:
+        leadership = self._context.leaderships[key]
+        return leadership.state.replace(isr=list(proposal.isr), controller_epoch=self._context.epoch)
+
+    IsrProposals._judge = judge  # type: ignore[method-assign]
+
+
+def stale_isr_write_to_the_registry() -> None:
+    """The same before inter.broker.protocol.version 2.7: the write does not name the version that it is based on."""
+    production = IsrWriter.submit
+
+    async def submit(self: IsrWriter, change: Any) -> Any:
+        return await production(self, change._replace(proposed=change.proposed._replace(partition_epoch=ANY_VERSION)))
+
+    IsrWriter.submit = submit  # type: ignore[method-assign]
+
+
+def acknowledgement_before_high_watermark() -> None:
+    """acks=all is answered as soon as the leader has the record."""
+    ReplicaManager.wait_for_commit = lambda self, required, timeout_s: None  # type: ignore[method-assign]
+
+
+MUTATIONS: dict[str, Callable[[], None]] = {
+    "hw-too-high": high_watermark_one_too_high,
+    "no-epoch-check": no_epoch_check,
+    "skipped-truncation": skipped_truncation,
+    "stale-isr-write": stale_isr_write,
+    "stale-isr-write-to-the-registry": stale_isr_write_to_the_registry,
+    "early-acknowledgement": acknowledgement_before_high_watermark,
+}
+"""By name."""

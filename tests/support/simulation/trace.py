@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-KEPT = 60
+KEPT = 120
 
 
 class Trace:
