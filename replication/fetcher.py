@@ -126,7 +126,7 @@ class Fetcher:
 
     @property
     def _longest_pause_s(self) -> float:
-        return self._settings.replica_fetch_backoff_ms / 1000
+        return max(self._settings.replica_fetch_backoff_ms / 1000, FIRST_RETRY_S)
 
     # -- the introduction --------------------------------------------------------------------------------------------
 
