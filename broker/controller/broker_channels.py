@@ -42,7 +42,7 @@ class BrokerChannels:
         self._context = context
         self._network = network
         self._config = config
-        self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name, versions)
+        self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name)
         self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
         self.on_leader_and_isr: Callable[[int, int, Message], None] = lambda broker_id, broker_epoch, answer: None
         """Hears the answers to LeaderAndIsr: broker id, broker epoch, answer."""
@@ -90,13 +90,13 @@ class BrokerChannels:
             self.update_metadata(others, everything)
 
     def leader_and_isr(
-        self, broker_id: int, keys: Iterable[TopicPartition], *, new: Collection[TopicPartition], full: bool = False
+        self, broker_id: int, keys: Iterable[TopicPartition], *, new: Collection[TopicPartition]
     ) -> None:
-        """Send the states of those of `keys` that the broker holds; nothing where it holds none, unless `full`."""
+        """Send the states of those of `keys` that the broker holds; nothing where it holds none."""
         entry = self._channels.get(broker_id)
         if entry is not None:
-            request = self._requests.leader_and_isr(broker_id, keys, new=new, full=full)
-            if request.topic_states or full:
+            request = self._requests.leader_and_isr(broker_id, keys, new=new)
+            if request.topic_states:
                 heard = partial(self.on_leader_and_isr, broker_id, request.broker_epoch)
                 entry[0].send(request, self._versions.leader_and_isr_version, heard)
 

@@ -339,7 +339,7 @@ class Controller:
         if newcomers:
             everything = list(self.context.all_partitions())
             for broker_id in newcomers:
-                self._channels.leader_and_isr(broker_id, everything, new=told.new, full=True)
+                self._channels.leader_and_isr(broker_id, everything, new=told.new)
             self._channels.update_metadata(newcomers, everything)
         self._channels.announce(told, except_to=newcomers)
         self._stopped.tell(self._channels)

@@ -24,24 +24,17 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from replication.inter_broker_protocol import InterBrokerProtocol
 from replication.partition import NO_EPOCH
 from replication.roles import EPOCH_OF_DELETION
 
-FIRST_LEADER_AND_ISR_WITH_TYPES = 5
-TYPE_INCREMENTAL = 1
-TYPE_FULL = 2
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 class RequestBuilder:
     """Builds requests in the name of one controller."""
 
-    def __init__(
-        self, controller_id: int, context: ControllerContext, listener_name: str, versions: InterBrokerProtocol
-    ) -> None:
+    def __init__(self, controller_id: int, context: ControllerContext, listener_name: str) -> None:
         self._controller_id = controller_id
-        self._has_types = versions.leader_and_isr_version >= FIRST_LEADER_AND_ISR_WITH_TYPES
         self._context = context
         self._listener_name = listener_name
 
@@ -51,7 +44,6 @@ class RequestBuilder:
         keys: Iterable[TopicPartition],
         *,
         new: Collection[TopicPartition],
-        full: bool = False,
     ) -> LeaderAndIsrRequest:
         """The states of those of `keys` that the broker has a replica of.
 
@@ -94,7 +86,6 @@ class RequestBuilder:
             controller_id=self._controller_id,
             controller_epoch=context.epoch,
             broker_epoch=context.brokers[broker_id].epoch,
-            type=(TYPE_FULL if full else TYPE_INCREMENTAL) if self._has_types else 0,
             topic_states=list(topics.values()),
             live_leaders=[
                 LeaderAndIsrLiveLeader(broker_id=leader, host_name=host, port=port)

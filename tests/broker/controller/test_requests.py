@@ -46,12 +46,12 @@ def over_the_wire(request, version):
 
 
 def test_leader_and_isr(context):
-    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
+    builder = RequestBuilder(1, context, "INTERNAL")
     request = over_the_wire(
-        builder.leader_and_isr(1, everything(context), new={("t", 2)}, full=True), VERSIONS.leader_and_isr_version
+        builder.leader_and_isr(1, everything(context), new={("t", 2)}), VERSIONS.leader_and_isr_version
     )
     assert isinstance(request, LeaderAndIsrRequest)
-    assert (request.controller_id, request.controller_epoch, request.broker_epoch, request.type) == (1, 5, 101, 2)
+    assert (request.controller_id, request.controller_epoch, request.broker_epoch, request.type) == (1, 5, 101, 0)
     [topic] = request.topic_states
     assert (topic.topic_name, topic.topic_id) == ("t", ID)
     assert [
@@ -64,10 +64,8 @@ def test_leader_and_isr(context):
 @pytest.mark.parametrize("release", ["0.10.0", "2.2", "2.4", "2.6", "2.7", "2.8", "3.0", "3.2", "3.4", "3.9"])
 def test_every_version_that_brokers_of_older_clusters_speak(context, release):
     versions = InterBrokerProtocol(release)
-    builder = RequestBuilder(1, context, "INTERNAL", versions)
-    leads = over_the_wire(
-        builder.leader_and_isr(1, everything(context), new=(), full=True), versions.leader_and_isr_version
-    )
+    builder = RequestBuilder(1, context, "INTERNAL")
+    leads = over_the_wire(builder.leader_and_isr(1, everything(context), new=()), versions.leader_and_isr_version)
     assert [one.partition_index for topic in leads.topic_states for one in topic.partition_states] == [0, 2]
     known = over_the_wire(builder.update_metadata(1, everything(context)), versions.update_metadata_version)
     assert [one.leader for topic in known.topic_states for one in topic.partition_states] == [1, 2, -1]
@@ -78,7 +76,7 @@ def test_every_version_that_brokers_of_older_clusters_speak(context, release):
 def test_an_added_replica_is_new_to_its_broker_alone_and_a_stopped_one_hears_nothing(context):
     znode = context.topics["t"]
     context.take_topic("t", znode.replace(partitions={0: [1, 2]}, adding_replicas={0: [2]}))
-    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
+    builder = RequestBuilder(1, context, "INTERNAL")
     told = {id_: builder.leader_and_isr(id_, [("t", 0)], new=()).topic_states[0].partition_states[0] for id_ in (1, 2)}
     assert {id_: state.is_new for id_, state in told.items()} == {1: False, 2: True}
     assert told[1].adding_replicas == [2]
@@ -88,13 +86,13 @@ def test_an_added_replica_is_new_to_its_broker_alone_and_a_stopped_one_hears_not
 
 def test_a_topic_that_is_being_deleted_is_not_led_any_more(context):
     context.deleting.add("t")
-    request = RequestBuilder(1, context, "INTERNAL", VERSIONS).leader_and_isr(1, everything(context), new=set())
+    request = RequestBuilder(1, context, "INTERNAL").leader_and_isr(1, everything(context), new=set())
     assert request.topic_states == []
 
 
 def test_partitions_without_a_state_are_left_out(context):
     del context.leaderships["t", 0]
-    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
+    builder = RequestBuilder(1, context, "INTERNAL")
     [topic] = builder.leader_and_isr(1, everything(context), new=set()).topic_states
     assert [one.partition_index for one in topic.partition_states] == [2]
     [topic] = builder.update_metadata(1, everything(context)).topic_states
@@ -103,7 +101,7 @@ def test_partitions_without_a_state_are_left_out(context):
 
 def test_update_metadata(context):
     request = over_the_wire(
-        RequestBuilder(1, context, "INTERNAL", VERSIONS).update_metadata(2, everything(context)),
+        RequestBuilder(1, context, "INTERNAL").update_metadata(2, everything(context)),
         VERSIONS.update_metadata_version,
     )
     assert isinstance(request, UpdateMetadataRequest)
@@ -125,12 +123,12 @@ def test_update_metadata(context):
 
 def test_a_topic_that_is_being_deleted_is_hidden(context):
     context.deleting.add("t")
-    request = RequestBuilder(1, context, "INTERNAL", VERSIONS).update_metadata(2, everything(context))
+    request = RequestBuilder(1, context, "INTERNAL").update_metadata(2, everything(context))
     assert {one.leader for one in request.topic_states[0].partition_states} == {-2}
 
 
 def test_stop_replica(context):
-    builder = RequestBuilder(1, context, "INTERNAL", VERSIONS)
+    builder = RequestBuilder(1, context, "INTERNAL")
     epochs = [context.leaderships[("t", partition)].state.leader_epoch for partition in (0, 2)]
     for delete, expected in ((False, epochs), (True, epochs), (True, [-2, -2])):
         if expected != epochs:
@@ -147,8 +145,8 @@ def test_stop_replica(context):
 
 
 def test_a_broker_without_our_listener_has_no_address(context):
-    assert RequestBuilder(1, context, "OTHER", VERSIONS).address(1) is None
-    assert RequestBuilder(1, context, "INTERNAL", VERSIONS).address(9) is None
+    assert RequestBuilder(1, context, "OTHER").address(1) is None
+    assert RequestBuilder(1, context, "INTERNAL").address(9) is None
 
 
 # -- the context itself ----------------------------------------------------------------------------------------------
