@@ -217,7 +217,7 @@ def hold(broker, group_id):
 def let_go(broker, partition):
     partition.sync.end_offsets[FOLLOWER] = partition.log.log_end_offset
     partition.maybe_advance_high_watermark()
-    broker.services.replicas._check((partition.topic, partition.partition))
+    broker.services.replicas.check((partition.topic, partition.partition))
     partition.sync.isr = tuple(replica for replica in partition.sync.isr if replica != FOLLOWER)
     del partition.sync.end_offsets[FOLLOWER]
 
@@ -225,7 +225,7 @@ def let_go(broker, partition):
 def resign(broker, partition):
     """The partition gets another leader."""
     partition.sync = None
-    broker.services.replicas._role_changed((partition.topic, partition.partition))
+    broker.services.replicas.role_changed((partition.topic, partition.partition))
 
 
 async def held_commit(client, group_id, topic, partition):
@@ -262,7 +262,7 @@ async def test_a_coordinator_that_resigns_before_the_commit_never_says_ok(broker
     assert await waiting == ErrorCode.NOT_COORDINATOR
     assert await commit(client.call, group_id, topic, 6) == ErrorCode.NOT_COORDINATOR
     partition.sync = sync
-    broker.services.replicas._role_changed((partition.topic, partition.partition))
+    broker.services.replicas.role_changed((partition.topic, partition.partition))
     await find_group(client.call, group_id)
     let_go(broker, partition)
     # It is in the log of the leader, and so committed in the end: "not known" was the truth.
@@ -283,7 +283,7 @@ async def test_an_assignment_is_handed_out_once_it_is_committed(broker, client, 
     assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
     partition.sync = sync
     let_go(broker, partition)
-    broker.services.replicas._role_changed((partition.topic, partition.partition))
+    broker.services.replicas.role_changed((partition.topic, partition.partition))
 
 
 async def test_a_broker_that_stops_before_the_commit_never_says_ok(tmp_path):
@@ -354,7 +354,7 @@ async def test_what_is_said_while_a_partition_is_loaded(broker, client, group_id
     fs.run_blocking = slow
     try:
         partition.sync = sync
-        broker.services.replicas._role_changed((partition.topic, partition.partition))
+        broker.services.replicas.role_changed((partition.topic, partition.partition))
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await commit(client.call, group_id, topic, 5) == loading
         assert await fetch_offsets(client.call, group_id, topic, 0) == (loading, {})

@@ -16,6 +16,7 @@ from protocol.message import Message
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -136,7 +137,7 @@ async def test_version_sweep(tmp_path):
 
 
 async def lose_leadership(broker: Any, client: WireClient, topic: str, topic_id: bytes) -> None:
-    """Tell the broker, as its controller, that broker 7 leads partition 0 now."""
+    """Tell the broker, as its controller, that broker 7 leads partition 0 now, and that it has no replica any more."""
     endpoint = UpdateMetadataEndpoint(host="127.0.0.1", port=1, listener="PLAINTEXT", security_protocol=0)
     alive = [UpdateMetadataBroker(id=number, endpoints=[endpoint], rack=None) for number in (0, 7)]
     fields = {
@@ -145,7 +146,7 @@ async def lose_leadership(broker: Any, client: WireClient, topic: str, topic_id:
         "leader": 7,
         "leader_epoch": 3,
         "isr": [7],
-        "replicas": [0, 7],
+        "replicas": [7],
     }
     update = UpdateMetadataRequest(
         controller_id=0,
@@ -160,20 +161,14 @@ async def lose_leadership(broker: Any, client: WireClient, topic: str, topic_id:
         ],
     )
     assert (await client.call(update)).error_code == 0
-    become = LeaderAndIsrRequest(
+    gone = StopReplicaPartitionState(partition_index=0, leader_epoch=3, delete_partition=True)
+    stop = StopReplicaRequest(
         controller_id=0,
         controller_epoch=100,
-        topic_states=[
-            LeaderAndIsrTopicState(
-                topic_name=topic,
-                topic_id=topic_id,
-                partition_states=[LeaderAndIsrPartitionState(partition_epoch=9, **fields)],
-            )
-        ],
-        live_leaders=[],
+        topic_states=[StopReplicaTopicState(topic_name=topic, partition_states=[gone])],
     )
-    answer = await client.call(become)
-    assert answer.topics[0].partition_errors[0].error_code == 0
+    answer = await client.call(stop)
+    assert answer.partition_errors[0].error_code == 0
 
 
 ERROR_PAIRS = {pair[0]["pair"]: pair for pair in recorded_pairs("errors.jsonl")}

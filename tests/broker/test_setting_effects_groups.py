@@ -254,10 +254,10 @@ async def test_offsets_are_read_by_pieces(tmp_path):
         await find_group(broker.ask, "g")
         partition = broker.broker.services.replicas.partitions[(GROUP_TOPIC, coordination.group_log.partition_for("g"))]
         sync, partition.sync = partition.sync, None
-        broker.broker.services.replicas._role_changed((GROUP_TOPIC, partition.partition))
+        broker.broker.services.replicas.role_changed((GROUP_TOPIC, partition.partition))
         before.clear()
         partition.sync = sync
-        broker.broker.services.replicas._role_changed((GROUP_TOPIC, partition.partition))
+        broker.broker.services.replicas.role_changed((GROUP_TOPIC, partition.partition))
         await find_group(broker.ask, "g")
         found = (await fetch_offsets(broker.ask, "g", "t", *range(20)))[1]
         assert [found[number][0] for number in range(20)] == list(range(40, 60))
