@@ -8,6 +8,7 @@ import pytest
 from protocol.error_codes import ErrorCode
 from support.acknowledged import Load, Reader, check_kept
 from support.cluster import broker_cluster, eventually
+from support.counts import count
 from support.wire import batch, produce, wire_client
 
 LAG_MS = 1_500
@@ -151,11 +152,13 @@ async def test_min_insync_replicas_are_asked_for(tmp_path):
         await logs_are_equal(tmp_path)
 
 
+@pytest.mark.counted
+@pytest.mark.timeout(0)
 async def test_a_killed_leader_is_followed_by_another(tmp_path):
     async with cluster_with_topic(tmp_path) as (cluster, *_):
         reader = Reader(cluster.bootstrap(), [KEPT])
         with producing(cluster) as load:
-            for _ in range(2):
+            for _ in range(count(1, 5)):
                 await until_acknowledged(load, 500)
                 leader = (await cluster.state("t"))["leader"]
                 await cluster.kill(leader)
@@ -168,11 +171,13 @@ async def test_a_killed_leader_is_followed_by_another(tmp_path):
         await logs_are_equal(tmp_path)
 
 
+@pytest.mark.counted
+@pytest.mark.timeout(0)
 async def test_the_whole_cluster_is_killed(tmp_path):
     async with cluster_with_topic(tmp_path) as (cluster, *_):
         reader = Reader(cluster.bootstrap(), [KEPT])
         with producing(cluster) as load:
-            for _ in range(2):
+            for _ in range(count(1, 5)):
                 await until_acknowledged(load, 500)
                 await asyncio.to_thread(reader.look_at_offsets)
                 await asyncio.gather(*(cluster.kill(broker_id) for broker_id in ALL))

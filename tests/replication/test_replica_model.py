@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from support.counts import count
 from support.replica_group import ReplicaGroup
 
-HISTORIES = int(os.environ.get("OTTLA_HISTORIES") or count(60, 2_000))
+HISTORIES = int(os.environ.get("OTTLA_HISTORIES") or count(60, 1_000))
 TMPFS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 BROKERS = st.integers(0, 2)
 
