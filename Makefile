@@ -7,7 +7,7 @@ RUN_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-full fuzz-log kill-loop lint bench clean setup setup-run
+.PHONY: run test test-full fuzz-log kill-loop simulate lint bench clean setup setup-run
 
 # Two stamps: running needs only the package, testing needs everything.
 $(VENV)/.run: pyproject.toml
@@ -31,7 +31,7 @@ run: setup-run
 
 # The whole suite with reduced counts.
 test: setup
-	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup
@@ -44,6 +44,11 @@ fuzz-log: setup
 # A broker is killed COUNT times under load; OTTLA_SEED=... makes the same random choices.
 kill-loop: setup
 	OTTLA_KILLS=$(or $(COUNT),300) $(BIN)/python -m pytest -q tests/broker/test_kill.py -o timeout=0 $(PYTEST_ARGS)
+
+# Whole clusters from seeds, in virtual time; SEED=17 alone runs that one again, with what its brokers log.
+simulate: setup
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.simulation --seed $(or $(SEED),1) $(if $(MUTATION),--mutation $(MUTATION)) \
+		$(if $(COUNT),--count $(COUNT) --quiet,$(if $(SEED),--verbose,--count 500 --quiet)) $(SIMULATE_ARGS)
 
 lint: setup
 	$(BIN)/ruff check .
