@@ -46,7 +46,7 @@ class Acceptor:
         self.budget = budget
         self.run_later = run_later
         self.max_request_bytes = max_request_bytes
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # a set in the order of arrival: runs can be repeated
         self.host = ""
         self.port = 0
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class Acceptor:
         self._is_exempt = is_exempt
         self._server: Server | None = None
         self._is_serving = False
-        self._early: set[Connection] = set()  # came before `run`: held until the broker can serve them
+        self._early: dict[Connection, None] = {}  # came before `run`: held until the broker can serve them
 
     async def bind(self, network: Network, host: str, port: int) -> None:
         """Start listening. `port` 0 lets the system pick; `self.port` tells. Raises OSError for a taken address."""
@@ -71,7 +71,7 @@ class Acceptor:
     async def run(self) -> None:
         """Serve, and close connections that idle (`connections.max.idle.ms`), until cancelled."""
         self._is_serving = True
-        early, self._early = self._early, set()
+        early, self._early = self._early, {}
         for connection in early:
             connection.admit()
             self._quota.connected(connection, is_exempt=self._is_exempt)
@@ -101,18 +101,18 @@ class Acceptor:
 
     def connected(self, connection: Connection) -> None:
         """A connection was accepted."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
         if self._is_serving:
             self._quota.connected(connection, is_exempt=self._is_exempt)
         else:
-            self._early.add(connection)
+            self._early[connection] = None
             connection.hold()
 
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         if connection in self._early:
-            self._early.remove(connection)
+            del self._early[connection]
         else:
             self._quota.disconnected(connection)
