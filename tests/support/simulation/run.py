@@ -68,7 +68,7 @@ class Run:
         self.topic_configs = {"min.insync.replicas": "2", "segment.bytes": str(self.random.choice((2_000, 1 << 20)))}
         if self.is_always_synced:
             self.topic_configs["flush.messages"] = "1"
-        self.duration_s = self.random.uniform(15.0, 30.0)
+        self.duration_s = self.random.uniform(10.0, 20.0)
         self.trace = trace
         self.ledger = Ledger()
         self.cluster = SimulatedCluster(f"cluster {seed}", directory, trace, settings)
@@ -92,7 +92,7 @@ class Run:
         async with asyncio.TaskGroup() as tasks:
             inspecting = tasks.create_task(self._inspect())
             consuming = tasks.create_task(self.workload.consume())
-            producing = [tasks.create_task(self.workload.produce(f"p{one}", (0.02, 0.25))) for one in (1, 2)]
+            producing = [tasks.create_task(self.workload.produce(f"p{one}", (0.03, 0.3))) for one in (1, 2)]
             await self.faults.run(self.duration_s)
             self.trace.tell("everything is mended")
             await asyncio.sleep(3.0)
@@ -158,7 +158,7 @@ class _Complaints(logging.Handler):
             trouble = "".join(traceback.format_exception(*record.exc_info))
             self.unexpected.append(f"{record.getMessage()}\n{trouble}")
             text += f": {record.exc_info[1]!r}"
-        self._trace.tell(text.replace(self._directory, ""))
+        self._trace.remark(text.replace(self._directory, ""))
 
 
 def run_seed(

@@ -33,4 +33,8 @@ class Trace:
     def tell(self, *words: object) -> None:
         """The same, for what a reader of a failure wants to see."""
         self.note(*words)
+        self.remark(*words)
+
+    def remark(self, *words: object) -> None:
+        """Words for the reader alone: what brokers log depends on the level that was asked for."""
         self.last.append(f"{self._now_s():10.3f}  " + " ".join(map(str, words)))

@@ -1,0 +1,82 @@
+"""Whole clusters from seeds: what was promised is kept, a seed is a run, and planted bugs are found.
+
+Seeds are run by a process of their own (`python -m support.simulation`), as `make simulate` does.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.counts import FULL, count
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANTED = {
+    "hw-too-high": False,
+    "no-epoch-check": False,
+    "skipped-truncation": True,
+    "stale-isr-write": False,
+    "stale-isr-write-to-the-registry": False,
+    "early-acknowledgement": True,
+}
+"""Whether the reduced run looks for it, too: those are found within few seeds."""
+
+
+def simulate(*arguments: object, hash_seed: str = "0") -> tuple[int, str]:
+    """Run seeds; the exit code and what was printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "support.simulation", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))), "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(1800)
+def test_promises_are_kept():
+    seeds = count(10, 500)
+    code, printed = simulate("--count", os.environ.get("OTTLA_SEEDS", seeds), "--quiet")
+    assert code == 0, printed
+    assert f"{os.environ.get('OTTLA_SEEDS', seeds)} seeds, 0 failed" in printed
+
+
+@pytest.mark.timeout(300)
+def test_a_seed_is_a_run():
+    # Two processes, whatever the hashes of strings and the addresses of objects are in them.
+    runs = [simulate("--seed", 3, "--count", 2, hash_seed=hash_seed)[1] for hash_seed in ("1", "random")]
+    traces = [re.findall(r"seed (\d+): trace ([0-9a-f]{8}), (\d+) events", printed) for printed in runs]
+    assert [seed for seed, _, _ in traces[0]] == ["3", "4"], runs[0]
+    assert traces[0] == traces[1]
+    assert traces[0][0][1] != traces[0][1][1]
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mutation", [name for name, is_quick in PLANTED.items() if is_quick or FULL])
+def test_a_planted_bug_is_found(mutation):
+    code, printed = simulate("--count", count(40, 500), "--mutation", mutation, "--stop", "--quiet")
+    assert code == 1, printed
+    again = re.search(r"again: make simulate SEED=(\d+) MUTATION=(\S+)", printed)
+    assert again is not None, printed
+    assert again[2] == mutation
+    code, repeated = simulate("--seed", again[1], "--mutation", mutation)
+    assert code == 1
+    assert failure(repeated) == failure(printed)
+
+
+def failure(printed: str) -> str:
+    """The line that says what was broken."""
+    return next(line for line in printed.splitlines() if line.startswith("FAILED"))
+
+
+def test_every_planted_bug_is_looked_for():
+    from support.simulation.mutations import MUTATIONS
+
+    assert set(PLANTED) == set(MUTATIONS)
