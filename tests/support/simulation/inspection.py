@@ -22,7 +22,15 @@ _EVERYTHING = 1 << 30
 class Inspection:
     """Compares the replicas with the ledger, whenever asked."""
 
-    def __init__(self, cluster: SimulatedCluster, ledger: Ledger, partitions: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        ledger: Ledger,
+        partitions: Sequence[TopicPartition],
+        has_lost_some: Callable[[int], bool],
+    ) -> None:
+        """has_lost_some: whether a broker may lack what is committed, because its power was cut."""
+        self._has_lost_some = has_lost_some
         self._cluster = cluster
         self._ledger = ledger
         self._partitions = partitions
@@ -40,6 +48,20 @@ class Inspection:
                 partition = broker.services.replicas.partitions.get(key)
                 if partition is not None and partition.log is not None:
                     self._compare(broker_id, key, partition.log)
+
+        for key in self._partitions:
+            self._check_in_sync(key)
+
+    def _check_in_sync(self, key: TopicPartition) -> None:
+        """Whoever may be elected has everything that is committed."""
+        state = self._cluster.state(*key)
+        end = self._ledger.of(*key).committed_end
+        for broker_id in state.isr if state is not None else ():
+            log = self._log(broker_id, key)
+            if log is not None and log.log_end_offset < end and not self._has_lost_some(broker_id):
+                raise BrokenPromiseError(
+                    f"{key} is committed up to {end}, broker {broker_id} is in sync and ends at {log.log_end_offset}"
+                )
 
     def _compare(self, broker_id: int, key: TopicPartition, log: Log) -> None:
         known, compared = self._compared.get((broker_id, key), (None, 0))

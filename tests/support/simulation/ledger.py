@@ -43,6 +43,8 @@ class PartitionLedger:
     """By offset: what consumers were given."""
     committed: dict[int, StoredBatch] = field(default_factory=dict)
     """By base offset: what was below the high watermark of a replica."""
+    committed_end: int = 0
+    """The highest high watermark, as far as whole batches."""
     leaders: dict[int, int] = field(default_factory=dict)
     """Broker by leader epoch."""
 
@@ -105,7 +107,9 @@ class Ledger:
 
     def commit(self, topic: str, partition: int, batch: StoredBatch, broker_id: int) -> None:
         """A replica's log has a batch below its high watermark."""
-        before = self.of(topic, partition).committed.setdefault(batch.base_offset, batch)
+        ledger = self.of(topic, partition)
+        ledger.committed_end = max(ledger.committed_end, batch.last_offset + 1)
+        before = ledger.committed.setdefault(batch.base_offset, batch)
         if before != batch:
             raise BrokenPromiseError(f"{topic}-{partition}: {before} was committed, broker {broker_id} has {batch}")
 

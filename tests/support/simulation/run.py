@@ -74,8 +74,8 @@ class Run:
         self.cluster = SimulatedCluster(f"cluster {seed}", directory, trace, settings)
         trace.tell(f"{len(self.partitions)} partitions, {settings}, {self.topic_configs}")
         self.workload = Workload(self.cluster, self.ledger, self.partitions)
-        self.inspection = Inspection(self.cluster, self.ledger, self.partitions)
         self.suspicion = Suspicion(self.partitions, self.cluster.state)
+        self.inspection = Inspection(self.cluster, self.ledger, self.partitions, self.suspicion.has_lost_some)
         self.faults = Faults(
             self.cluster,
             self.random,

@@ -54,6 +54,10 @@ class Suspicion:
             if not relied_on and not out:
                 del self._relied_on[broker_id], self._out[broker_id]
 
+    def has_lost_some(self, broker_id: int) -> bool:
+        """Whether a broker has lost data, and has not got them back everywhere."""
+        return broker_id in self._relied_on
+
     def may_fail(self, broker_id: int) -> bool:
         """Whether a broker may die, stop or be cut off, with its data."""
         return not any(relied_on for other, relied_on in self._relied_on.items() if other != broker_id)
