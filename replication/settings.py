@@ -76,7 +76,7 @@ REPLICATION_SETTINGS: dict[str, Setting] = table((
     Setting("replication.quota.window.size.seconds", INT, "1", AT_LEAST_1,
             LOW, READ_ONLY, "Length of a sample of replication quotas.", acts=True),
     Setting("unclean.leader.election.enable", BOOLEAN, "false", None,
-            HIGH, CLUSTER_WIDE,
+            HIGH, CLUSTER_WIDE, acts=True,
             doc="Whether a replica out of sync may become leader, at the price of lost records."),
     Setting("unclean.leader.election.interval.ms", LONG, "300000", AT_LEAST_1,
             MEDIUM, READ_ONLY, internal=True,

@@ -197,7 +197,7 @@ TOPIC_SETTINGS: dict[str, Setting] = table((
          "Age at which a new segment begins."),
     _row("unclean.leader.election.enable", BOOLEAN, "false", None,
          ("unclean.leader.election.enable",),
-         "Whether a replica out of sync may become leader, at the price of lost records.", acts=False),
+         "Whether a replica out of sync may become leader, at the price of lost records."),
 ))
 # fmt: on
 

@@ -10,9 +10,11 @@ from broker.config import BrokerConfig
 from broker.metadata_cache import MetadataCache
 from broker.replicas import ReplicaParts
 from client.admin import Admin
+from client.admin_types import ResourceType
 from client.errors import RequestTimeoutError
 from client.network import AsyncioNetwork
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from registry.topic_znodes import PartitionStateZnode
 from replication.follower_progress import NEVER
 from replication.in_sync_replicas import InSyncReplicas
 from replication.partition import Partition
@@ -168,6 +170,23 @@ def test_windows_of_quotas():
     assert not quota.is_exceeded
     now[0] += 6
     assert not quota.is_exceeded
+
+
+@shows("unclean.leader.election.enable")
+@pytest.mark.parametrize("where", ["topic", "cluster"])
+async def test_whether_a_replica_that_lacks_something_leads(tmp_path, where):
+    async with pair(tmp_path) as brokers:
+        path = PartitionStateZnode.path("t", 0)
+        registry = brokers[0]._store.session()
+        await registry.start()
+        await registry.set(path, PartitionStateZnode(leader=0, leader_epoch=0, isr=[0], controller_epoch=1).encode())
+        await registry.close()
+        brokers[0].stop()
+        await until(lambda: brokers[1].metadata.snapshot.partition("t", 0).leader == -1, "nobody leads")
+        async with Admin(bootstrap_servers=brokers[1].bootstrap_servers) as admin:
+            resource = (ResourceType.TOPIC, "t") if where == "topic" else (ResourceType.BROKER, "")
+            await admin.alter_configs(*resource, {"unclean.leader.election.enable": "true"})
+            await until(lambda: brokers[1].metadata.snapshot.partition("t", 0).leader == 1, "broker 1 leads")
 
 
 @shows("replica.selector.class")
