@@ -58,6 +58,15 @@ def test_services_are_looked_after(compose):
         assert name in compose["volumes"]
 
 
+def test_what_brokers_tell_clients_of_this_machine_is_published(compose):
+    for name in BROKERS:
+        service = compose["services"][name]
+        (advertised,) = [word for word in service["command"] if word.startswith("--set=advertised.listeners=")]
+        inside, outside = advertised.partition("=advertised.listeners=")[2].split(",")
+        assert inside == f"INTERNAL://{name}:9092"
+        assert f"{outside.removeprefix('EXTERNAL://')}:19092" in service["ports"]
+
+
 def test_the_images_are_there_and_hold_every_package(compose, dockerfile):
     targets = re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, flags=re.MULTILINE)
     assert {service["build"]["target"] for service in compose["services"].values()} <= set(targets)
@@ -183,7 +192,7 @@ def test_the_commands_make_a_cluster(host, ottla):
     created = ottla("topics", "create", "orders", "--json", "-b", outside).json[0]
     assert created["replication_factor"] == 3
     ottla("produce", "orders", "--acks", "all", "-b", outside, stdin=b"one\ntwo\n")
-    for broker in BROKERS:  # whichever is asked, it names addresses that can be reached from outside
+    for broker in BROKERS:  # whichever is asked
         assert ottla("consume", "orders", "-b", host.address(broker, 19092)).out == "one\ntwo\n"
     assert host.stop(*BROKERS) == [0, 0, 0]
     assert host.stop(*ZOOKEEPERS) == [0, 0, 0]
