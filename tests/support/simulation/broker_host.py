@@ -49,7 +49,7 @@ class BrokerHost:
         self.process: SimulatedProcess | None = None
         self.clock_offset_ms = 0
         self.failures: list[BaseException] = []
-        """What ended brokers that nobody had told to stop."""
+        """What ended brokers that were ready and that nobody had told to stop: a start may fail, and is tried again."""
         self._directory = directory
         self._network = network
         self._store = store
@@ -61,6 +61,7 @@ class BrokerHost:
         self._fs = self._new_disk()
         self._sessions: SimulatedStore | None = None
         self._wanted = False
+        self._is_up_and_running = False
         self._life: asyncio.Task[None] | None = None
 
     @property
@@ -107,7 +108,7 @@ class BrokerHost:
                 self.process = self.broker = None
             error = None if running.cancelled() else running.exception()
             self._trace.tell(self.name, "has ended", "" if error is None else f"{type(error).__name__}: {error}")
-            if error is not None and not isinstance(error, BrokerStartError):
+            if error is not None and self._is_up_and_running and not isinstance(error, BrokerStartError):
                 self.failures.append(error)
             await asyncio.sleep(RESTART_S)
 
@@ -130,10 +131,12 @@ class BrokerHost:
             rng=random.Random(self._random.getrandbits(64)),
             new_compactor=lambda: InlineCompactor(self._fs),
         )
+        self._is_up_and_running = False
         self._trace.tell(self.name, "starts")
         return asyncio.get_running_loop().create_task(self.broker.run(self._announce), context=process.context)
 
     def _announce(self, broker: Broker) -> None:
+        self._is_up_and_running = True
         self._trace.tell(self.name, "is ready")
         self._is_ready(broker)
 
