@@ -206,7 +206,6 @@ async def test_leader_change_is_followed():
             await sender.send("t", b"a")
             for broker in (first, second):
                 broker.leaders["t", 0] = 2
-            first.script[PRODUCE] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
             await sender.send("t", b"b")
         assert values(first) == [b"a"]
         assert values(second) == [b"b"]

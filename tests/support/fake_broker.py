@@ -193,12 +193,14 @@ class FakeBroker:
         for topic in request.topic_data:
             answers = []
             for part in topic.partition_data:
-                base = self._produce_one(topic.name, part, error) if not error else -1
-                answers.append(PartitionProduceResponse(index=part.index, error_code=error, base_offset=base))
+                leader = self.leaders.get((topic.name, part.index), self.node_id)
+                code = error if error or leader == self.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                base = -1 if code else self._produce_one(topic.name, part)
+                answers.append(PartitionProduceResponse(index=part.index, error_code=code, base_offset=base))
             topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
         return None if request.acks == 0 else ProduceResponse(responses=topics)
 
-    def _produce_one(self, topic, part, error):
+    def _produce_one(self, topic, part):
         batch = read_batch(part.records)
         if batch.producer_id >= 0:  # as a broker does: a batch that is there already is not written again
             for data in self.logs[topic, part.index]:
