@@ -315,7 +315,8 @@ async def test_a_deletion_is_answered_once_it_is_committed(broker, client, group
 async def test_groups_and_offsets_outlive_a_kill(tmp_path):
     with broker_process(tmp_path / "data", offsets_topic_num_partitions="3") as process:
         async with wire_client(process.bootstrap) as client:
-            await find_group(client.call, "g")
+            for group_id in ("g", "simple", "gone"):  # three partitions of the offsets topic, maybe
+                await find_group(client.call, group_id)
             await create_topic(client, "t", partitions=2)
             member = GroupMember(client.call, "g", instance_id="i", topics=("t",))
             await member.settle()
@@ -326,7 +327,8 @@ async def test_groups_and_offsets_outlive_a_kill(tmp_path):
         process.kill()
         process.start()
         async with wire_client(process.bootstrap) as client:
-            await find_group(client.call, "g")
+            for group_id in ("g", "simple", "gone"):
+                await find_group(client.call, group_id)
             member.ask = client.call
             assert await member.heartbeat() == 0
             assert (await member.sync()).assignment == b"mine"

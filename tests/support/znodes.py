@@ -3,6 +3,7 @@
 import json
 import re
 
+from registry.errors import NoNodeError
 from support.reference import REFERENCE
 
 FOLDER = REFERENCE / "zookeeper"
@@ -50,12 +51,20 @@ def recorded_order(name):
     return [entry["path"] for entry in sorted(entries, key=lambda entry: entry["czxid"])]
 
 
+async def _or_nothing(reading):
+    try:
+        return await reading
+    except NoNodeError:
+        return None
+
+
 async def walk(registry, path="/"):
-    """All paths below one, with data and stat."""
-    for name in sorted(await registry.children(path)):
+    """All paths below one, with data and stat; what is deleted meanwhile is left out."""
+    for name in sorted(await _or_nothing(registry.children(path)) or ()):
         child = f"{path.rstrip('/')}/{name}"
-        if child != "/zookeeper":
-            yield child, *await registry.get(child)
+        found = await _or_nothing(registry.get(child)) if child != "/zookeeper" else None
+        if found is not None:
+            yield child, *found
             async for below in walk(registry, child):
                 yield below
 
