@@ -18,6 +18,7 @@ from broker.producer_ids import ProducerIds
 from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
 from client.network import Network
 from replication.replica_manager import ReplicaManager
+from storage.log_manager import LogManager
 
 
 class Coordination:
@@ -29,13 +30,14 @@ class Coordination:
         *,
         network: Network,
         replicas: ReplicaManager,
+        logs: LogManager,
         metadata: MetadataCache,
         topics: Topics,
         producer_ids: ProducerIds,
         now_ms: Callable[[], int],
         rng: random.Random,
     ) -> None:
-        new_log = partial(CoordinatorLog, replicas=replicas, metadata=metadata, topics=topics)
+        new_log = partial(CoordinatorLog, replicas=replicas, logs=logs, metadata=metadata, topics=topics)
         self.group_log = new_log(
             OFFSETS_TOPIC,
             default_partitions=config.offsets_topic_num_partitions,

@@ -1,7 +1,8 @@
 """WriteTxnMarkers: a transaction coordinator ends transactions in partitions that this broker leads (KIP-98).
 
-Each marker is a control batch, and answered when it is committed. In a partition of `__consumer_offsets` it also
-decides about the offsets that the transaction committed: the group coordinator is told before the answer.
+Each marker is a control batch, and answered when it is committed (and on disk, where flush.messages asks for that). In
+a partition of `__consumer_offsets` it also decides about the offsets that the transaction committed: the group
+coordinator is told before the answer.
 """
 
 from __future__ import annotations
@@ -47,23 +48,39 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
     async def handle(self, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
         """See the module's text."""
         required: dict[TopicPartition, int] = {}
-        outcomes = [self._append(marker, required) for marker in request.markers]
-        services = self._services
-        if required:
-            waiting = services.replicas.wait_for_commit(required, services.config.request_timeout_ms / 1000)
-            if waiting is not None:
-                failures = await waiting
-                for codes in outcomes:
-                    for key, code in codes.items():
-                        failure = failures.get(key)
-                        if code is ErrorCode.NONE and failure is not None:
-                            codes[key] = unexpected_code(failure, "a transaction marker")
+        unflushed: dict[TopicPartition, int] = {}
+        outcomes = [self._append(marker, required, unflushed) for marker in request.markers]
+        failures = await self._wait(required, unflushed)
+        for codes in outcomes:
+            for key, code in codes.items():
+                failure = failures.get(key)
+                if code is ErrorCode.NONE and failure is not None:
+                    codes[key] = unexpected_code(failure, "a transaction marker")
         for marker, codes in zip(request.markers, outcomes, strict=True):
             self._tell_groups(marker, codes)
         return _answer(request, outcomes)
 
-    def _append(self, marker: WritableTxnMarker, required: dict[TopicPartition, int]) -> Codes:
-        """Append one transaction's marker to its partitions; add to `required` what has to be committed."""
+    async def _wait(
+        self, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, Exception | None]:
+        """Wait until offsets are committed, and others on disk; what failed."""
+        services = self._services
+        timeout_s = services.config.request_timeout_ms / 1000
+        waiting = services.replicas.wait_for_commit(required, timeout_s) if required else None
+        failures: dict[TopicPartition, Exception | None] = {}
+        for key, end_offset in unflushed.items():
+            log = services.logs.get(*key)
+            try:
+                if log is not None:
+                    await services.logs.flush_up_to(log, end_offset)
+            except StorageError as error:
+                failures[key] = error
+        return failures if waiting is None else await waiting | failures
+
+    def _append(
+        self, marker: WritableTxnMarker, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]
+    ) -> Codes:
+        """Append one transaction's marker to its partitions; add what has to be committed, and to be on disk."""
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             return _codes_of_all(marker, ErrorCode.INVALID_REQUEST)
         kind = ControlRecordType.COMMIT if marker.transaction_result else ControlRecordType.ABORT
@@ -84,6 +101,8 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
                 else:
                     codes[key] = ErrorCode.NONE
                     required[key] = info.last_offset + 1
+                    if info.flush_required:
+                        unflushed[key] = info.last_offset + 1
         return codes
 
     def _tell_groups(self, marker: WritableTxnMarker, codes: Codes) -> None:

@@ -43,7 +43,8 @@ from replication.errors import ReplicationError
 from replication.partition import ACKS_ALL, Isolation
 from replication.replica_manager import ReplicaManager
 from storage.errors import StorageError
-from storage.log_append import AppendOrigin
+from storage.log_append import AppendOrigin, LogAppendInfo
+from storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Appended(NamedTuple):
 
 Elected = Callable[[int, int], None]
 Resigned = Callable[[int], None]
+Committed = asyncio.Future[dict[tuple[str, int], Exception | None]]
 
 
 class CoordinatorLog:
@@ -83,6 +85,7 @@ class CoordinatorLog:
         default_partitions: int,
         load_buffer_bytes: int,
         replicas: ReplicaManager,
+        logs: LogManager,
         metadata: MetadataCache,
         topics: Topics,
     ) -> None:
@@ -92,6 +95,7 @@ class CoordinatorLog:
         self._partitions: int | None = None  # in the registry
         self._load_buffer_bytes = load_buffer_bytes
         self._replicas = replicas
+        self._logs = logs
         self._metadata = metadata
         self._topics = topics
         self._terms: dict[int, int] = {}
@@ -206,33 +210,39 @@ class CoordinatorLog:
         self, partition: int, term: int, batch: bytearray, timeout_ms: int, required_acks: int = ACKS_ALL
     ) -> asyncio.Future[Appended]:
         """Append one batch (of a `RecordBatchBuilder`, or a marker) in this term; see the module's text."""
-        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         if self._terms.get(partition) != term:
-            done.set_result(Appended(ErrorCode.NOT_COORDINATOR, NO_OFFSET))
-            return done
+            return _done(ErrorCode.NOT_COORDINATOR, NO_OFFSET)
         try:
             info = self._replicas.append(
                 self.topic, partition, memoryview(batch), required_acks, AppendOrigin.COORDINATOR
             )
         except (ReplicationError, StorageError, ProtocolError, OSError) as error:
-            done.set_result(Appended(_code(error), NO_OFFSET))
-            return done
+            return _done(_code(error), NO_OFFSET)
         key = (self.topic, partition)
         committed = None
         if required_acks == ACKS_ALL:
             committed = self._replicas.wait_for_commit({key: info.last_offset + 1}, timeout_ms / 1000)
         if committed is None:
-            done.set_result(Appended(ErrorCode.NONE, info.first_offset))
-            return done
+            done = _done(ErrorCode.NONE, info.first_offset)
+        else:
+            done = self._when_committed(committed, partition, term, info)
+        if info.flush_required:
+            return asyncio.get_running_loop().create_task(self._when_flushed(partition, info, done))
+        return done
 
-        def finish(waited: asyncio.Future[dict[tuple[str, int], Exception | None]]) -> None:
+    def _when_committed(
+        self, committed: Committed, partition: int, term: int, info: LogAppendInfo
+    ) -> asyncio.Future[Appended]:
+        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+
+        def finish(waited: Committed) -> None:
             if done.done():
                 return
             error: BaseException | None = None
             if waited.cancelled() or (error := waited.exception()) is not None:
                 done.set_result(Appended(_code(error), info.first_offset))
                 return
-            failure = waited.result()[key]
+            failure = waited.result()[(self.topic, partition)]
             if failure is not None:
                 done.set_result(Appended(_code(failure), info.first_offset))
             elif self._terms.get(partition) != term:
@@ -242,6 +252,22 @@ class CoordinatorLog:
 
         committed.add_done_callback(finish)
         return done
+
+    async def _when_flushed(self, partition: int, info: LogAppendInfo, done: asyncio.Future[Appended]) -> Appended:
+        """What `done` says, once the records are on disk: flush.messages asks for that."""
+        log = self._logs.get(self.topic, partition)
+        try:
+            if log is not None:
+                await self._logs.flush_up_to(log, info.last_offset + 1)
+        except StorageError as error:
+            return Appended(_code(error), info.first_offset)
+        return await done
+
+
+def _done(error: ErrorCode, base_offset: int) -> asyncio.Future[Appended]:
+    done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+    done.set_result(Appended(error, base_offset))
+    return done
 
 
 def _code(error: BaseException | None) -> ErrorCode:

@@ -30,7 +30,9 @@ from protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from support.broker import until
+from support.broker import running_broker, until
+from support.groups import commit as commit_offset
+from support.groups import find_group
 from support.transactions import (
     TransactionalProducer,
     again,
@@ -39,7 +41,7 @@ from support.transactions import (
     offsets,
     until_state,
 )
-from support.wire import append, batch, create_topic, produce
+from support.wire import append, batch, create_topic, produce, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -614,3 +616,36 @@ async def test_records_that_race_with_the_end_are_refused(client, name, new, end
     ends_meanwhile(producer)
     assert (await producer.produce(topic, b"v")).error_code == ErrorCode.INVALID_TXN_STATE
     assert await offsets(client.call, topic) == (1, 1)  # the marker
+
+
+# -- flush.messages --------------------------------------------------------------------------------------------------
+
+
+async def test_what_coordinators_answer_is_on_disk_where_every_message_is_forced(tmp_path):
+    async with (
+        running_broker(
+            tmp_path,
+            log_flush_interval_messages="1",
+            log_flush_scheduler_interval_ms="3600000",
+            transaction_state_log_num_partitions="1",
+            offsets_topic_num_partitions="1",
+        ) as broker,
+        wire_client(broker.bootstrap_servers) as client,
+    ):
+
+        def is_on_disk(topic):
+            log = broker.services.logs.get(topic, 0)
+            return log.log_end_offset > 0 and log.recovery_point == log.log_end_offset
+
+        await create_topic(client, "t")
+        producer = TransactionalProducer(client.call, "txn")
+        await producer.begin()
+        assert is_on_disk("__transaction_state")
+        await find_group(client.call, "g")
+        assert await commit_offset(client.call, "g", "t", 1) == 0
+        assert is_on_disk("__consumer_offsets")
+        await producer.added("t", 0)
+        assert (await producer.produce("t", b"v")).error_code == 0
+        await producer.ended(True)
+        assert await offsets(client.call, "t") == (2, 2)  # the marker, too
+        assert is_on_disk("t")
