@@ -45,9 +45,10 @@ fuzz-log: setup
 kill-loop: setup
 	OTTLA_KILLS=$(or $(COUNT),300) $(BIN)/python -m pytest -q tests/broker/test_kill.py -o timeout=0 $(PYTEST_ARGS)
 
-# Whole clusters from seeds, in virtual time; SEED=17 alone runs that one again, with what its brokers log.
+# Whole clusters from seeds, in virtual time; SEED=17 alone runs that one again, with what its brokers log;
+# KIND=coordinators: groups and transactions.
 simulate: setup
-	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.simulation --seed $(or $(SEED),1) $(if $(MUTATION),--mutation $(MUTATION)) \
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.simulation --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(MUTATION),--mutation $(MUTATION)) \
 		$(if $(COUNT),--count $(COUNT) --quiet,$(if $(SEED),--verbose,--count 500 --quiet)) $(SIMULATE_ARGS)
 
 lint: setup

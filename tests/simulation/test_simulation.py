@@ -5,15 +5,12 @@ Seeds are run by a process of their own (`python -m support.simulation`), as `ma
 
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from support.counts import FULL, count
+from support.simulation.run_command import failure, simulate
 
-ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
     "hw-too-high": False,
     "no-epoch-check": False,
@@ -23,19 +20,6 @@ PLANTED = {
     "early-acknowledgement": True,
 }
 """Whether the reduced run looks for it, too: those are found within few seeds."""
-
-
-def simulate(*arguments: object, hash_seed: str = "0") -> tuple[int, str]:
-    """Run seeds; the exit code and what was printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "support.simulation", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))), "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.counted
@@ -69,11 +53,6 @@ def test_a_planted_bug_is_found(mutation):
     code, repeated = simulate("--seed", again[1], "--mutation", mutation)
     assert code == 1
     assert failure(repeated) == failure(printed)
-
-
-def failure(printed: str) -> str:
-    """The line that says what was broken."""
-    return next(line for line in printed.splitlines() if line.startswith("FAILED"))
 
 
 def test_every_planted_bug_is_looked_for():

@@ -24,15 +24,15 @@ def main() -> int:
         os.execv(sys.executable, [sys.executable, "-m", "support.simulation", *sys.argv[1:]])
 
     from support.simulation.many import replay_command, run_seeds
-    from support.simulation.mutations import MUTATIONS
+    from support.simulation.mutations import COORDINATOR_MUTATIONS, MUTATIONS
 
     begun = time.process_time()
-    prepare = MUTATIONS[options.mutation] if options.mutation else lambda: None
+    prepare = (MUTATIONS | COORDINATOR_MUTATIONS)[options.mutation] if options.mutation else lambda: None
     seeds = range(options.seed, options.seed + options.count)
     is_one = options.count == 1
     level = logging.INFO if options.verbose else logging.WARNING
     failed = done = 0
-    for outcome in run_seeds(seeds, prepare=prepare, trace_path=options.trace, log_level=level):
+    for outcome in run_seeds(seeds, kind=options.kind, prepare=prepare, trace_path=options.trace, log_level=level):
         done += 1
         line = (
             f"seed {outcome.seed}: trace {outcome.trace_hash:08x}, {outcome.events} events, {outcome.virtual_s:.1f} s,"
@@ -41,9 +41,11 @@ def main() -> int:
         )
         if outcome.failure is not None:
             failed += 1
+            again = replay_command(outcome.seed, options.mutation, options.kind)
             print("\n".join(outcome.story))
             print(
-                f"{line}\nFAILED {outcome.failure}\nagain: {replay_command(outcome.seed, options.mutation)}", flush=True
+                f"{line}\nFAILED {outcome.failure}\nagain: {again}",
+                flush=True,
             )
             if options.stop:
                 break
@@ -65,6 +67,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="support.simulation", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many")
+    parser.add_argument("--kind", choices=("replicas", "coordinators"), default="replicas", help="what it is about")
     parser.add_argument("--mutation", help="plant a bug, by its name")
     parser.add_argument("--trace", type=Path, help="write every event to this file (of the last seed)")
     parser.add_argument("--stop", action="store_true", help="stop at the first that fails")

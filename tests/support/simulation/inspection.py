@@ -6,7 +6,7 @@ be there, and is not compared again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from client.topic_partition import TopicPartition
@@ -141,7 +141,7 @@ def _bytes(log: Log | None) -> bytes:
     return b"".join(parts)
 
 
-def watch_leaders(ledger: Ledger, topics: Sequence[str]) -> Callable[[], None]:
+def watch_leaders(ledger: Ledger, topics: Collection[str]) -> Callable[[], None]:
     """Have the ledger hear of every broker that begins to lead; call what is returned to end that."""
     production = Partition.make_leader
 

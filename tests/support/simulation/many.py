@@ -18,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from support.simulation.run import Outcome, run_seed
+from support.simulation.coordinator_run import CoordinatorRun
+from support.simulation.run import Outcome, Run, run_seed
 from support.simulation.virtual_loop import SimulationStuckError
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -28,25 +29,30 @@ LONGEST_CPU_S = 60.0
 """Nothing ordinary takes so long: somebody goes round in circles within one callback."""
 
 
-def replay_command(seed: int, mutation: str | None = None) -> str:
+KINDS = {"replicas": Run, "coordinators": CoordinatorRun}
+
+
+def replay_command(seed: int, mutation: str | None = None, kind: str = "replicas") -> str:
     """The one command that runs a seed again."""
-    return f"make simulate SEED={seed}" + (f" MUTATION={mutation}" if mutation else "")
+    of_kind = "" if kind == "replicas" else f" KIND={kind}"
+    return f"make simulate SEED={seed}{of_kind}" + (f" MUTATION={mutation}" if mutation else "")
 
 
 def run_seeds(
     seeds: Iterable[int],
     *,
+    kind: str = "replicas",
     prepare: Callable[[], None] = lambda: None,
     trace_path: Path | None = None,
     log_level: int = logging.WARNING,
 ) -> Iterator[Outcome]:
-    """Run seeds, one after the other. prepare: called in each child (it plants a bug, say)."""
-    _in_a_child(lambda directory: run_seed(_WARM_UP, directory), in_here=True)
+    """Run seeds, one after the other. kind: one of KINDS. prepare: called in each child (it plants a bug, say)."""
+    _in_a_child(lambda directory: run_seed(_WARM_UP, directory, new_run=KINDS[kind]), in_here=True)
     for seed in seeds:
 
         def work(directory: Path, seed: int = seed) -> Outcome:
             prepare()
-            return run_seed(seed, directory, trace_path=trace_path, log_level=log_level)
+            return run_seed(seed, directory, new_run=KINDS[kind], trace_path=trace_path, log_level=log_level)
 
         yield _in_a_child(work)
 

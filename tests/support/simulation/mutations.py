@@ -5,11 +5,18 @@ To be switched on in a process that does nothing else afterwards: nothing is put
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from broker.controller.alter_partition import IsrProposals
+from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.group_store import GroupStore
+from broker.coordinator.transaction import Transaction
+from broker.coordinator.transaction_coordinator import TransactionCoordinator
+from broker.coordinator.transaction_markers import TransactionMarkers
 from broker.isr_writer import IsrWriter
+from protocol.error_codes import ErrorCode
 from registry.interface import ANY_VERSION
 from replication.fetch_state import FetchState
 from replication.in_sync_replicas import InSyncReplicas
@@ -64,6 +71,50 @@ def acknowledgement_before_high_watermark() -> None:
     ReplicaManager.wait_for_commit = lambda self, required, timeout_s: None  # type: ignore[method-assign]
 
 
+def answer_before_it_is_committed() -> None:
+    """A coordinator answers (OffsetCommit, SyncGroup, EndTxn) as soon as its own log has the records."""
+    production = CoordinatorLog.append
+
+    def append(self: CoordinatorLog, partition: int, term: int, batch: bytearray, *rest: int) -> Any:
+        timeout_ms = rest[0] if rest else 5_000
+        return production(self, partition, term, batch, timeout_ms, 1)
+
+    CoordinatorLog.append = append  # type: ignore[method-assign]
+
+
+def forgotten_prepare() -> None:
+    """A coordinator that loads a transaction that is decided takes it to have ended."""
+    production = TransactionCoordinator._read
+
+    async def _read(self: TransactionCoordinator, term: Any) -> dict[str, Transaction]:
+        transactions = await production(self, term)
+        for transaction in transactions.values():
+            if transaction.is_decided:
+                transaction.complete(transaction.finish(self._now_ms()))
+        return transactions
+
+    TransactionCoordinator._read = _read  # type: ignore[method-assign]
+
+
+def half_of_the_markers() -> None:
+    """A transaction has ended as soon as one of the brokers has written its markers."""
+    production = TransactionMarkers._answered
+
+    def _answered(self: TransactionMarkers, ending: Any, codes: dict[Any, int]) -> None:
+        production(self, ending, codes | dict.fromkeys(ending.missing, 0))
+
+    TransactionMarkers._answered = _answered  # type: ignore[method-assign]
+
+
+def generation_that_is_not_stored() -> None:
+    """SyncGroup is answered without anything being written."""
+
+    def store_group(self: GroupStore, group: Any, assignments: Any, done: Callable[[ErrorCode], None]) -> None:
+        asyncio.get_running_loop().call_soon(done, ErrorCode.NONE)
+
+    GroupStore.store_group = store_group  # type: ignore[method-assign]
+
+
 MUTATIONS: dict[str, Callable[[], None]] = {
     "hw-too-high": high_watermark_one_too_high,
     "no-epoch-check": no_epoch_check,
@@ -72,4 +123,12 @@ MUTATIONS: dict[str, Callable[[], None]] = {
     "stale-isr-write-to-the-registry": stale_isr_write_to_the_registry,
     "early-acknowledgement": acknowledgement_before_high_watermark,
 }
-"""By name."""
+"""By name: for runs about replicas."""
+
+COORDINATOR_MUTATIONS: dict[str, Callable[[], None]] = {
+    "early-coordinator": answer_before_it_is_committed,
+    "forgotten-prepare": forgotten_prepare,
+    "half-of-the-markers": half_of_the_markers,
+    "generation-not-stored": generation_that_is_not_stored,
+}
+"""By name: for runs about coordinators."""

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import random
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from registry.topic_znodes import PartitionStateZnode
 from support.simulation.cluster import SimulatedCluster
+from support.simulation.coordinator_run import CoordinatorRun
 from support.simulation.faults import Faults
 from support.simulation.inspection import Inspection, watch_leaders
 from support.simulation.ledger import BrokenPromiseError, Ledger
@@ -162,7 +164,12 @@ class _Complaints(logging.Handler):
 
 
 def run_seed(
-    seed: int, directory: Path, *, trace_path: Path | None = None, log_level: int = logging.WARNING
+    seed: int,
+    directory: Path,
+    *,
+    new_run: Callable[[int, Path, Trace], Run | CoordinatorRun] = Run,
+    trace_path: Path | None = None,
+    log_level: int = logging.WARNING,
 ) -> Outcome:
     """Run a seed on a loop of its own. To be called in a process that ends soon after: the dead are never buried."""
     loop = VirtualTimeLoop()
@@ -174,12 +181,12 @@ def run_seed(
     outcome = Outcome(seed)
     unhandled: list[str] = []
     loop.set_exception_handler(lambda _, context: unhandled.append(repr(context)))
-    run: Run | None = None
+    run: Run | CoordinatorRun | None = None
     clean_up = contextlib.ExitStack()
     try:
         asyncio.set_event_loop(loop)
-        run = Run(seed, directory, trace)
-        clean_up.callback(watch_leaders(run.ledger, [TOPIC]))
+        run = new_run(seed, directory, trace)
+        clean_up.callback(watch_leaders(run.ledger, {partition.topic for partition in run.partitions}))
         loop.run_until_complete(run.go())
         if complaints.unexpected or unhandled:
             raise BrokenPromiseError("unexpected: " + "\n".join([*complaints.unexpected, *unhandled]))

@@ -1,0 +1,170 @@
+"""Coordinators that move in the middle of every step of a group and of a transaction: seeds, and planted bugs."""
+
+import os
+import re
+
+import pytest
+
+from support.counts import FULL, count
+from support.simulation.group_ledger import GroupLedger
+from support.simulation.ledger import BrokenPromiseError
+from support.simulation.mutations import COORDINATOR_MUTATIONS
+from support.simulation.run_command import failure, simulate
+from support.simulation.transaction_ledger import End, TransactionLedger
+
+QUICK = ("early-coordinator", "forgotten-prepare")
+KIND = ("--kind", "coordinators")
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(1800)
+def test_promises_are_kept():
+    seeds = os.environ.get("OTTLA_SEEDS", count(5, 100))
+    code, printed = simulate(*KIND, "--count", seeds, "--quiet")
+    assert code == 0, printed
+    assert f"{seeds} seeds, 0 failed" in printed
+
+
+@pytest.mark.timeout(300)
+def test_a_seed_is_a_run():
+    runs = [simulate(*KIND, "--seed", 3, hash_seed=hash_seed)[1] for hash_seed in ("1", "random")]
+    traces = [re.findall(r"seed 3: trace ([0-9a-f]{8}), (\d+) events", printed) for printed in runs]
+    assert traces[0]
+    assert traces[0] == traces[1]
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mutation", [name for name in COORDINATOR_MUTATIONS if name in QUICK or FULL])
+def test_a_planted_bug_is_found(mutation):
+    code, printed = simulate(*KIND, "--count", count(40, 100), "--mutation", mutation, "--stop", "--quiet")
+    assert code == 1, printed
+    again = re.search(r"again: make simulate SEED=(\d+) KIND=coordinators MUTATION=(\S+)", printed)
+    assert again is not None, printed
+    code, repeated = simulate(*KIND, "--seed", again[1], "--mutation", mutation)
+    assert (code, failure(repeated)) == (1, failure(printed))
+
+
+# -- what the ledgers find -------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Goes on by one each time it is read."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1
+        return self.now
+
+
+@pytest.fixture
+def group():
+    return GroupLedger("g", Clock())
+
+
+def answered(group, commit):
+    commit.answered_s = group.now_s()
+    commit.is_acknowledged = True
+
+
+def test_a_commit_that_was_acknowledged_does_not_go_back(group):
+    first = group.commit(0, 1)
+    answered(group, first)
+    second = group.commit(0, 1)
+    group.read(0, 2, before_s=group.now_s())  # it may be there already
+    answered(group, second)
+    group.read(0, 2, before_s=group.now_s())
+    with pytest.raises(BrokenPromiseError, match=r"2 was acknowledged .* the answer is 1"):
+        group.read(0, 1, before_s=group.now_s())
+    with pytest.raises(BrokenPromiseError, match="the answer is -1"):
+        group.read(0, -1, before_s=group.now_s())
+    group.read(0, 1, before_s=second.answered_s)
+
+
+def test_a_commit_without_an_answer_may_come_late_but_not_in_a_later_generation(group):
+    lost, later = group.commit(0, 1), group.commit(0, 1)
+    answered(group, later)
+    group.read(0, lost.offset, before_s=group.now_s())
+    fenced = group.commit(0, 2)
+    answered(group, fenced)
+    with pytest.raises(BrokenPromiseError):
+        group.read(0, lost.offset, before_s=group.now_s())
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_offsets_that_nobody_has_committed(group, offset):
+    group.commit(0, 1)
+    with pytest.raises(BrokenPromiseError, match="nobody has committed"):
+        group.read(0, offset, before_s=0)
+
+
+def test_a_commit_that_was_refused_is_not_there(group):
+    group.commit(0, 1).is_refused = True
+    with pytest.raises(BrokenPromiseError, match="nobody has committed"):
+        group.read(0, 1, before_s=0)
+
+
+def test_members_of_a_generation_are_given_what_one_leader_sent(group):
+    shares = group.send(1, {"a": [0], "b": [1]})
+    assert group.give(1, "a", shares["a"])[1] == [0]
+    for member, share in (("a", shares["b"]), ("b", b"")):
+        with pytest.raises(BrokenPromiseError, match="it was given"):
+            group.give(1, member, share)
+    other = group.send(1, {"b": [0]})
+    with pytest.raises(BrokenPromiseError, match="others what was sent in 0"):
+        group.give(1, "b", other["b"])
+
+
+def test_generations_do_not_go_back(group):
+    early = group.send(2, {"a": [0]})
+    group.give(5, "a", group.send(5, {"a": [0]})["a"])
+    group.give(2, "a", early["a"])  # it was sent, and written, before
+    late = group.send(3, {"a": [0]})
+    with pytest.raises(BrokenPromiseError, match="there was generation 5 already"):
+        group.give(3, "a", late["a"])
+
+
+def ended(end, offset_sent=True):
+    ledger = TransactionLedger()
+    transaction = ledger.begin("p", 1, [0, 1])
+    transaction.end, transaction.offset_sent = end, offset_sent
+    return ledger, transaction.value
+
+
+@pytest.mark.parametrize(
+    ("end", "where", "offset", "what"),
+    [
+        (End.COMMITTED, [0, 1], 1, None),
+        (End.UNKNOWN, [0, 1], 1, None),
+        (End.UNKNOWN, [], -1, None),
+        (End.NOT_ASKED, [], -1, None),
+        (End.COMMITTED, [0], 1, "visible in {0} only"),
+        (End.COMMITTED, [], -1, "visible nowhere"),
+        (End.COMMITTED, [0, 1], -1, "the offset of p is -1 and has to be 1"),
+        (End.UNKNOWN, [], 1, "the offset of p is 1 and has to be -1"),
+        (End.UNKNOWN, [1], 1, "visible in {1} only"),
+        (End.NOT_ASKED, [0, 1], 1, "is visible in partitions"),
+    ],
+)
+def test_transactions_are_all_or_nothing(end, where, offset, what):
+    ledger, value = ended(end)
+    content = {partition: [value] if partition in where else [] for partition in (0, 1)}
+    if what is None:
+        ledger.check(content, {"p": offset}.__getitem__)
+        return
+    with pytest.raises(BrokenPromiseError, match=re.escape(what)):
+        ledger.check(content, {"p": offset}.__getitem__)
+
+
+def test_readers_are_given_what_is_committed_once_and_in_order():
+    ledger, value = ended(End.NOT_ASKED)
+    with pytest.raises(BrokenPromiseError, match="is read as committed"):
+        ledger.see(0, value)
+    ledger, value = ended(End.COMMITTED)
+    with pytest.raises(BrokenPromiseError, match="twice"):
+        ledger.check({0: [value, value], 1: [value]}, lambda name: 1)
+    ledger.see(0, value)
+    with pytest.raises(BrokenPromiseError, match="readers were given"):
+        ledger.check({0: [], 1: []}, lambda name: -1)
