@@ -37,16 +37,20 @@ class AlterPartitionHandler(Handler[AlterPartitionRequest, AlterPartitionRespons
     async def handle(self, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
         """Raises NotControllerError, RequestError (STALE_BROKER_EPOCH) for the whole request."""
         controller = self._services.acting_controller()
-        by_id = {znode.topic_id: name for name, znode in controller.context.topics.items()}
         names: list[str | None] = []
-        proposals: dict[TopicPartition, Proposal] = {}
-        for topic in request.topics:
-            has_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-            name = by_id.get(topic.topic_id) if has_id else topic.topic_name
-            names.append(name)
-            if name is not None:
-                for one in topic.partitions:
-                    proposals[(name, one.partition_index)] = _proposal(one, context.api_version)
+
+        def proposals() -> dict[TopicPartition, Proposal]:
+            by_id = {znode.topic_id: name for name, znode in controller.context.topics.items()}
+            proposed: dict[TopicPartition, Proposal] = {}
+            for topic in request.topics:
+                has_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+                name = by_id.get(topic.topic_id) if has_id else topic.topic_name
+                names.append(name)
+                if name is not None:
+                    for one in topic.partitions:
+                        proposed[(name, one.partition_index)] = _proposal(one, context.api_version)
+            return proposed
+
         outcomes = await controller.alter_partitions(request.broker_id, request.broker_epoch, proposals)
         return AlterPartitionResponse(
             topics=[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.controller.controller import Controller
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
 from broker.services import Services
@@ -23,28 +24,36 @@ class ListPartitionReassignmentsHandler(Handler[ListPartitionReassignmentsReques
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(
+    async def handle(
         self, request: ListPartitionReassignmentsRequest, context: RequestContext
     ) -> ListPartitionReassignmentsResponse:
         """Raises NotControllerError."""
         controller = self._services.acting_controller()
-        moving = controller.context.reassigning()
-        if request.topics is not None:
-            wanted = {(topic.name, partition) for topic in request.topics for partition in topic.partition_indexes}
-            moving = [key for key in moving if key in wanted]
-        topics: dict[str, OngoingTopicReassignment] = {}
-        for topic, partition in moving:
-            current = controller.reassignments.current((topic, partition))
-            topics.setdefault(topic, OngoingTopicReassignment(name=topic)).partitions.append(
-                OngoingPartitionReassignment(
-                    partition_index=partition,
-                    replicas=current.replicas,
-                    adding_replicas=current.adding,
-                    removing_replicas=current.removing,
-                )
-            )
-        return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+
+        async def in_our_turn() -> ListPartitionReassignmentsResponse:
+            return _list(request, controller)  # a controller that is new knows nothing before
+
+        return await controller.decide("ListPartitionReassignments", in_our_turn)
 
     def failed(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
         """Nothing to tell."""
         return ListPartitionReassignmentsResponse(error_code=code, error_message=None)
+
+
+def _list(request: ListPartitionReassignmentsRequest, controller: Controller) -> ListPartitionReassignmentsResponse:
+    moving = controller.context.reassigning()
+    if request.topics is not None:
+        wanted = {(topic.name, partition) for topic in request.topics for partition in topic.partition_indexes}
+        moving = [key for key in moving if key in wanted]
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for topic, partition in moving:
+        current = controller.reassignments.current((topic, partition))
+        topics.setdefault(topic, OngoingTopicReassignment(name=topic)).partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=partition,
+                replicas=current.replicas,
+                adding_replicas=current.adding,
+                removing_replicas=current.removing,
+            )
+        )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))

@@ -150,11 +150,14 @@ class Controller:
     # -- what others ask for -----------------------------------------------------------------------------------------
 
     async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
+        self, broker_id: int, broker_epoch: int, proposals: Callable[[], Mapping[TopicPartition, Proposal]]
     ) -> dict[TopicPartition, Outcome]:
-        """ISR changes that a leader proposes. Raises RequestError, NotControllerError."""
+        """ISR changes that a leader proposes. Raises RequestError, NotControllerError.
+
+        proposals: called in our turn. A controller that is new knows no topic and no topic id before.
+        """
         outcomes = await self.decide(
-            "AlterPartition", partial(self._proposals.decide, broker_id, broker_epoch, proposals)
+            "AlterPartition", lambda: self._proposals.decide(broker_id, broker_epoch, proposals())
         )
         if any(self.context.partition_exists(key) and self.context.is_reassigning(key) for key in outcomes):
             self._queue.notice(REASSIGNMENTS, self._reassign)

@@ -1,5 +1,7 @@
 """What the controller decides when it is asked: ISR changes, moves, elections, brokers that are about to go."""
 
+import asyncio
+
 import pytest
 
 from broker.controller.alter_partition import Proposal
@@ -52,7 +54,7 @@ def proposal(cluster, in_sync, **more):
 async def propose(cluster, isr, leader=1, epochs=None, **more):
     """What the controller says to the leader: the ISR, or the name of an error."""
     proposals = {KEY: proposal(cluster, isr, **(more if epochs is None else {**more, "isr": epochs}))}
-    outcomes = await cluster.controller.alter_partitions(leader, epoch(cluster, leader), proposals)
+    outcomes = await cluster.controller.alter_partitions(leader, epoch(cluster, leader), lambda: proposals)
     outcome = outcomes[KEY]
     return outcome.name if isinstance(outcome, ErrorCode) else outcome.state.isr
 
@@ -73,7 +75,7 @@ async def test_an_isr_shrinks_and_grows_with_the_partition_epoch(cluster):
 async def test_a_proposal_that_was_done_already_is_answered_as_done(cluster):
     stale = proposal(cluster, [1, 2])
     assert await propose(cluster, [1, 2]) == [1, 2]
-    outcomes = await cluster.controller.alter_partitions(1, epoch(cluster, 1), {KEY: stale})
+    outcomes = await cluster.controller.alter_partitions(1, epoch(cluster, 1), lambda: {KEY: stale})
     assert (outcomes[KEY].state.isr, outcomes[KEY].partition_epoch) == ([1, 2], 1)
 
 
@@ -112,13 +114,31 @@ async def test_nobody_joins_who_is_away_about_to_go_or_has_been_restarted_since(
 async def test_a_broker_that_is_not_who_it_says_is_refused_whole(cluster):
     for broker_id, broker_epoch in ((1, epoch(cluster, 1) - 1), (9, 1)):
         with pytest.raises(RequestError) as raised:
-            await cluster.controller.alter_partitions(broker_id, broker_epoch, {KEY: proposal(cluster, [1])})
+            await cluster.controller.alter_partitions(broker_id, broker_epoch, lambda: {KEY: proposal(cluster, [1])})
         assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+async def test_a_proposal_is_read_in_its_turn(cluster):
+    """A controller that is new knows no topic's id before it has read the tree."""
+    is_ready, read = asyncio.Event(), []
+
+    def proposals():
+        read.append(is_ready.is_set())
+        return {KEY: proposal(cluster, [1])}
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(cluster.controller.decide("something long", is_ready.wait))
+        await asyncio.sleep(0)
+        proposing = tasks.create_task(cluster.controller.alter_partitions(1, epoch(cluster, 1), proposals))
+        await asyncio.sleep(0)
+        is_ready.set()
+    assert proposing.result()[KEY].state.isr == [1]
+    assert read == [True]
 
 
 async def test_partitions_that_there_are_not(cluster):
     outcomes = await cluster.controller.alter_partitions(
-        1, epoch(cluster, 1), {("t", 7): proposal(cluster, [1]), ("u", 0): proposal(cluster, [1])}
+        1, epoch(cluster, 1), lambda: {("t", 7): proposal(cluster, [1]), ("u", 0): proposal(cluster, [1])}
     )
     assert set(outcomes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
@@ -129,7 +149,7 @@ async def test_a_state_that_was_written_behind_our_back_refuses_one_proposal_and
     path = PartitionStateZnode.path("t", 0)
     await cluster.admin.set(path, cluster.state("t").replace(isr=[1, 3]).encode())
     both = {KEY: proposal(cluster, [1]), ("u", 0): Proposal(0, 0, {1: -1})}
-    outcomes = await cluster.controller.alter_partitions(1, epoch(cluster, 1), both)
+    outcomes = await cluster.controller.alter_partitions(1, epoch(cluster, 1), lambda: both)
     assert outcomes[KEY] is ErrorCode.INVALID_UPDATE_VERSION
     assert outcomes[("u", 0)].state.isr == [1]
     assert cluster.state("t").isr == [1, 3]

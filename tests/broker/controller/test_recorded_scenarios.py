@@ -73,7 +73,9 @@ async def joins(controller, key, isr, **more):
     leader = leadership.state.leader
     epochs = {one: controller.context.brokers[one].epoch for one in isr}
     proposal = Proposal(leadership.state.leader_epoch, leadership.partition_epoch, epochs, **more)
-    outcomes = await controller.alter_partitions(leader, controller.context.brokers[leader].epoch, {key: proposal})
+    outcomes = await controller.alter_partitions(
+        leader, controller.context.brokers[leader].epoch, lambda: {key: proposal}
+    )
     assert outcomes[key].state.isr == isr
 
 
