@@ -138,10 +138,11 @@ class Fetcher:
         """Fetch from one leader until there is nothing to ask it for."""
         try:
             while states := self._chosen(leader):
-                generations = [state.generation for state in states]
                 try:
                     connection = await self._cluster.connection(leader)
-                    answered = await self._fetch(connection, leader, states)
+                    states = self._chosen(leader)  # others may lead by now
+                    asked = [(state.generation, state.fetch_offset) for state in states]
+                    answered = await self._fetch(connection, leader, states) if states else {}
                 except KafkaError as error:
                     if not error.retriable:
                         raise
@@ -151,9 +152,9 @@ class Fetcher:
                     await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
                     continue
                 self._attempts.pop(leader, None)
-                for state, generation in zip(states, generations, strict=True):
+                for state, asked_for in zip(states, asked, strict=True):
                     data = answered.get(state.partition)
-                    if data is not None and state.generation == generation:
+                    if data is not None and self._is_awaited(state, leader, asked_for):
                         try:
                             self._partition_answered(state, data)
                         except (KafkaError, ProtocolError) as error:
@@ -186,6 +187,12 @@ class Fetcher:
             and state.retry_at <= now
             and metadata.leader(state.partition) == leader
         ]
+
+    def _is_awaited(self, state: PartitionState, leader: int, asked_for: tuple[int, int | None]) -> bool:
+        """Whether an answer counts: another broker may have been asked since, one that leads now, or somewhere else."""
+        if (state.generation, state.fetch_offset) != asked_for:
+            return False
+        return self._cluster.metadata.leader(state.partition) in (leader, None)
 
     def _wait_ms(self, leader: int, chosen: int) -> int:
         metadata = self._cluster.metadata

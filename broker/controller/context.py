@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from protocol.uuid import ZERO_UUID
@@ -101,6 +101,22 @@ class ControllerContext:
     def _has_losses(self, key: TopicPartition, leadership: Leadership) -> bool:
         state = leadership.state
         return not self.is_online(state.leader, key) or not all(self.is_online(one, key) for one in state.isr)
+
+    def restarted(self, brokers: Mapping[int, LiveBroker], written: Mapping[TopicPartition, int]) -> set[int]:
+        """Brokers that were restarted, and that nobody has taken out of the ISRs: there was no controller meanwhile.
+
+        Whoever is in an ISR has been registered since before its state was written. One that registered later may have
+        lost what was not synced; that counts where another replica was alive throughout, and has everything.
+
+        brokers: those that are alive. written: the transaction that wrote the state, by partition.
+        """
+        found: set[int] = set()
+        for key, transaction in written.items():
+            alive = {one for one in self.leaderships[key].state.isr if one in brokers}
+            late = {one for one in alive if brokers[one].epoch > transaction}
+            if late != alive:
+                found |= late
+        return found
 
     def is_online(self, broker_id: int, key: TopicPartition) -> bool:
         """Whether a broker is alive and the log directory of its replica has not failed."""

@@ -217,9 +217,15 @@ class Controller:
             await self._isr_notifications.take()  # all states are read below
             await self._deletion.read()
             await self._topics.read_all()
-            await self._states.read(context.all_partitions())
-            self._welcome(await self._brokers.read())
+            written = await self._states.read(context.all_partitions())
+            brokers = await self._brokers.read()
+            restarted = context.restarted(brokers, written)
+            self._welcome({id_: broker for id_, broker in brokers.items() if id_ not in restarted})
             await self._leaders.take_out_lost()
+            if restarted:
+                logger.info("restarted while there was no controller: %s", sorted(restarted))
+                await self._leaders.look_after_losses()
+                self._welcome(brokers)
             await self._leaders.elect_new()
             await self._leaders.look_after_losses()
             self._tell()

@@ -86,17 +86,25 @@ class PartitionStates:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    async def read(self, keys: Iterable[TopicPartition]) -> None:
-        """Take over the states that exist. What differs from what was known is to be announced."""
+    async def read(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Take over the states that exist; the transactions that wrote them (mzxid).
+
+        What differs from what was known is to be announced.
+        """
         keys = list(keys)
+        written: dict[TopicPartition, int] = {}
         for start in range(0, len(keys), PARTITIONS_PER_TRANSACTION):
             chunk = keys[start : start + PARTITIONS_PER_TRANSACTION]
-            for key, leadership in zip(chunk, await asyncio.gather(*map(self._read, chunk)), strict=True):
-                if leadership is not None and self._context.leaderships.get(key) != leadership:
+            for key, found in zip(chunk, await asyncio.gather(*map(self._read, chunk)), strict=True):
+                if found is None:
+                    continue
+                leadership, written[key] = found
+                if self._context.leaderships.get(key) != leadership:
                     self._learn(key, leadership)
+        return written
 
-    async def _read(self, key: TopicPartition) -> Leadership | None:
-        """One state; None where there is none to be taken over."""
+    async def _read(self, key: TopicPartition) -> tuple[Leadership, int] | None:
+        """One state and the transaction that wrote it; None where there is none to be taken over."""
         unreadable = self._context.unreadable
         path = PartitionStateZnode.path(*key)
         try:
@@ -112,7 +120,7 @@ class PartitionStates:
             unreadable.add(key)
             return None
         unreadable.discard(key)
-        return leadership
+        return leadership, stat.mzxid
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

@@ -351,3 +351,35 @@ async def test_a_new_controller_tells_everybody_everything_again(cluster):
     [full] = cluster.told(2, LeaderAndIsrRequest)
     assert (full.controller_id, full.controller_epoch) == (2, 2)
     assert cluster.leads(2, "t") == (2, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("restarted", "leader", "epoch", "isr"),
+    [
+        ([2], 3, 2, [3]),  # it lost its leader, then there was an election
+        ([3], 2, 1, [2]),
+        ([2, 3], 2, 0, [2, 3]),  # nobody is better
+        ([], 2, 0, [2, 3]),
+    ],
+)
+async def test_who_was_restarted_while_there_was_no_controller_is_not_in_sync(cluster, restarted, leader, epoch, isr):
+    await cluster.join(1)
+    await cluster.elected()
+    for broker_id in (2, 3):
+        await cluster.join(broker_id, runs=False)
+    await cluster.create("t", [2, 3])
+    await cluster.create("u", [2])
+    await until(lambda: cluster.leads(2, "t") and cluster.leads(2, "u"), "both are led")
+    await cluster.leave(1)
+    for broker_id in restarted:
+        path = BrokerZnode.path(broker_id)
+        data, _ = await cluster.admin.get(path)
+        await cluster.admin.multi([Delete(path), Create(path, data)])
+    await cluster.join(4)
+    await cluster.elected()
+    await until(lambda: cluster.knows(4, "t") == leader and cluster.knows(4, "u") == 2, "there are leaders")
+    assert (cluster.state("t").isr, cluster.state("t").leader_epoch) == (isr, epoch)
+    await until(lambda: cluster.leads(2, "t")[:2] == (leader, epoch), "it is told")
+    assert cluster.state("u").isr == [2]
+    for broker_id in restarted:
+        await cluster.admin.delete(BrokerZnode.path(broker_id))
