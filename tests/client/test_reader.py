@@ -163,6 +163,43 @@ async def test_leader_change_is_followed():
         assert second.seen(ApiKey.FETCH)
 
 
+@pytest.mark.parametrize("held", [ApiKey.API_VERSIONS, ApiKey.FETCH])
+async def test_a_leader_that_was_replaced_while_it_was_silent_does_not_count(held):
+    """Neither is it asked, once there is a connection, nor is its answer heard: here it has fewer records."""
+    old = FakeBroker({"t": 1}, node_id=1)
+    new = FakeBroker(old.topics, node_id=2, cluster=old.cluster)
+    old.cluster.append(new)
+    goes_on, leader = asyncio.Event(), 1
+
+    def led(response):
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_id = partition.leader_epoch = leader
+        return response
+
+    async def late(request, version):
+        await goes_on.wait()
+        return getattr(old, f"_{held.name.lower()}")(request, version, ErrorCode.NONE)
+
+    async with old, new:
+        fill(new, 5)
+        for broker in (old, new):
+            metadata = broker._metadata
+            broker._metadata = lambda *arguments, metadata=metadata: led(metadata(*arguments))
+        old.script[held] = [late]
+        async with reader(new, auto_offset_reset="none") as source:
+            source.assign({T0: 2})
+            await until(lambda: old.seen(held), "the leader is asked")
+            leader = 2
+            source._cluster.request_refresh()
+            assert numbers(await take(source, 3)) == [2, 3, 4]
+            goes_on.set()
+            await until(lambda: 1 not in source._fetcher._polling, "the old leader is left alone")
+            fill(new, 2, start=5)
+            assert numbers(await take(source, 2)) == [5, 6]
+        assert len(old.seen(ApiKey.FETCH)) == (held is ApiKey.FETCH)
+
+
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 0), ("latest", 10)])
 async def test_out_of_range_by_policy(fake, policy, first):
     fill(fake, 10)

@@ -7,6 +7,7 @@ further one), APPLY_AND_CLOSE (carry out, then drop the connection), or a functi
 """
 
 import asyncio
+import inspect
 from collections import defaultdict
 
 from protocol.api_keys import ApiKey, request_class
@@ -94,7 +95,7 @@ class FakeBroker:
         try:
             while True:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-                answer = self._answer(frame)
+                answer = await self._answer(frame)
                 if answer is CLOSE:
                     break
                 if answer is STALL:
@@ -108,7 +109,7 @@ class FakeBroker:
             self._writers.discard(writer)
             writer.transport.abort()
 
-    def _answer(self, frame):
+    async def _answer(self, frame):
         header, offset = decode_request_header(frame)
         key, version = header.request_api_key, header.request_api_version
         request = request_class(key).decode(frame, version, offset)[0]
@@ -120,6 +121,8 @@ class FakeBroker:
             return None
         if callable(action):
             response = action(request, version)
+            if inspect.isawaitable(response):
+                response = await response
         else:
             error = action if isinstance(action, ErrorCode) else ErrorCode.NONE
             response = getattr(self, f"_{ApiKey(key).name.lower()}")(request, version, error)
