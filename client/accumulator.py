@@ -46,6 +46,7 @@ class Batch:
         "data",
         "futures",
         "last_error",
+        "producer_epoch",
         "producer_id",
         "size",
         "timestamps",
@@ -62,6 +63,7 @@ class Batch:
         self.attempts = 0
         self.data: bytearray | None = None
         self.producer_id = -1
+        self.producer_epoch = -1
         self.last_error: KafkaError | None = None
         # Made by who wants to wait for the whole batch (flush).
         self.completion: asyncio.Future[None] | None = None
@@ -93,16 +95,16 @@ class Batch:
 class PartitionQueue:
     """The batches of one partition, oldest first; the last one is still filling."""
 
-    __slots__ = ("batches", "in_flight", "next_sequence", "partition", "producer_id", "retry_at")
+    __slots__ = ("batches", "in_flight", "next_sequence", "partition", "producer", "retry_at")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.in_flight = False
         self.retry_at = 0.0
-        # The sequence of the next batch to be built, valid for `producer_id` only.
+        # The sequence of the next batch to be built, valid for this producer id and epoch only.
         self.next_sequence = 0
-        self.producer_id = -1
+        self.producer = (-1, -1)
 
     def append(
         self,
@@ -134,12 +136,12 @@ class PartitionQueue:
         id.
         """
         if producer_id >= 0:
-            if self.producer_id != producer_id:
-                self.producer_id = producer_id
+            if self.producer != (producer_id, producer_epoch):
+                self.producer = (producer_id, producer_epoch)
                 self.next_sequence = 0
             builder = batch.builder
             builder.producer_id = batch.producer_id = producer_id
-            builder.producer_epoch = producer_epoch
+            builder.producer_epoch = batch.producer_epoch = producer_epoch
             builder.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + builder.count) & 0x7FFFFFFF
         batch.data = batch.builder.build()

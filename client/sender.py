@@ -32,6 +32,8 @@ from protocol.messages.produce import (
 MIN_PRODUCE_VERSION = 3
 MIN_ZSTD_VERSION = 7
 
+MAX_PRODUCER_EPOCH = 2**15 - 2  # Kafka's producers leave the last one out
+
 
 class Sender:
     """Owns the partitions' queues and what is in flight. `on_done` hears of every batch that has ended."""
@@ -297,11 +299,19 @@ class Sender:
 
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
         self._remove(queue, batch)
-        if batch.attempts and batch.producer_id == self.producer_id:
-            # Its sequence numbers may or may not be used up: only a new producer id starts from a known
-            # state.
-            self.producer_id = -1
+        if batch.attempts and (batch.producer_id, batch.producer_epoch) == (self.producer_id, self.producer_epoch):
+            self._renew_epoch()
         self._end(batch, error)
+
+    def _renew_epoch(self) -> None:
+        """Begin at sequence 0 anew: nobody knows whether those of a batch that was given up are used (KIP-360).
+
+        With an epoch of the same producer id, that batch is refused should it come after later ones.
+        """
+        if self.producer_epoch < MAX_PRODUCER_EPOCH:
+            self.producer_epoch += 1
+        else:
+            self.producer_id = -1
 
     def _expire(self, queue: PartitionQueue, batch: Batch) -> None:
         reason = f": {batch.last_error}" if batch.last_error is not None else ""

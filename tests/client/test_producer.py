@@ -164,7 +164,10 @@ async def test_sequences_count_up_per_partition(fake):
             expected += batch.record_count
 
 
-async def test_a_batch_that_failed_for_good_gets_a_new_producer_id(fake):
+@pytest.mark.parametrize(("epoch", "ids"), [(0, [(1001, 0), (1001, 1)]), (32766, [(1001, 32766), (1002, 32766)])])
+async def test_a_batch_that_failed_for_good_is_followed_by_another_epoch(fake, epoch, ids):
+    """Where there is none left, by another producer id."""
+    fake.producer_epoch = epoch
     fake.script[PRODUCE] = [ErrorCode.NONE, ErrorCode.INVALID_RECORD]
     async with producer(fake) as sender:
         await sender.send("t", b"a")
@@ -173,7 +176,8 @@ async def test_a_batch_that_failed_for_good_gets_a_new_producer_id(fake):
         await sender.send("t", b"c")
     assert values(fake) == [b"a", b"c"]
     batches = [read_batch(data) for data in fake.logs["t", 0]]
-    assert [(batch.producer_id, batch.base_sequence) for batch in batches] == [(1001, 0), (1002, 0)]
+    assert [(batch.producer_id, batch.producer_epoch) for batch in batches] == ids
+    assert [batch.base_sequence for batch in batches] == [0, 0]
 
 
 async def test_a_duplicate_long_ago_counts_as_written(fake):

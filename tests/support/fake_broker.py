@@ -61,6 +61,7 @@ class FakeBroker:
         self.requests = []
         self.versions = {}
         self.next_producer_id = 1000
+        self.producer_epoch = 0
         self.port = 0
         self._server = None
         self._writers = set()
@@ -176,7 +177,9 @@ class FakeBroker:
 
     def _init_producer_id(self, request, version, error):
         self.next_producer_id += 1
-        return InitProducerIdResponse(error_code=error, producer_id=self.next_producer_id, producer_epoch=0)
+        return InitProducerIdResponse(
+            error_code=error, producer_id=self.next_producer_id, producer_epoch=self.producer_epoch
+        )
 
     def append(self, topic, partition, batch):
         """Write a batch and return its base offset."""
@@ -208,7 +211,7 @@ class FakeBroker:
         if batch.producer_id >= 0:  # as a broker does: a batch that is there already is not written again
             for data in self.logs[topic, part.index]:
                 known = read_batch(data)
-                if (known.producer_id, known.base_sequence) == (batch.producer_id, batch.base_sequence):
+                if _identity(known) == _identity(batch):
                     return known.base_offset
         return self.append(topic, part.index, part.records)
 
@@ -267,3 +270,7 @@ def _first_size(data):
 
 def _id(name):
     return name.encode().ljust(16, b"\1")[:16]
+
+
+def _identity(batch):
+    return batch.producer_id, batch.producer_epoch, batch.base_sequence
