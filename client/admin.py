@@ -1,6 +1,7 @@
 """The admin client: topics, partitions, records, what a cluster is made of.
 
-Its other parts: settings in admin_configs, groups in admin_groups, transactions in admin_transactions.
+Its other parts: settings in admin_configs, groups in admin_groups, elections and reassignments in
+admin_replicas, transactions in admin_transactions.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from client.admin_configs import ConfigAdmin
 from client.admin_groups import GroupAdmin
+from client.admin_replicas import ReplicaAdmin
 from client.admin_transactions import TransactionAdmin
 from client.admin_types import (
     USE_BROKER_DEFAULT,
@@ -33,7 +35,7 @@ from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 
 
-class Admin(ConfigAdmin, GroupAdmin, TransactionAdmin):
+class Admin(ConfigAdmin, GroupAdmin, ReplicaAdmin, TransactionAdmin):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and
@@ -62,8 +64,7 @@ class Admin(ConfigAdmin, GroupAdmin, TransactionAdmin):
             network=network,
             random=random,
         )
-        super().__init__(cluster, timeout_s=default_api_timeout_ms / 1000)
-        self._request_timeout_ms = request_timeout_ms
+        super().__init__(cluster, timeout_s=default_api_timeout_ms / 1000, request_timeout_ms=request_timeout_ms)
 
     # ---- life
 

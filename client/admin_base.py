@@ -31,9 +31,11 @@ class CoordinatorType(IntEnum):
 class AdminBase:
     """The base of every part of `client.admin.Admin`."""
 
-    def __init__(self, cluster: Cluster, *, timeout_s: float) -> None:
+    def __init__(self, cluster: Cluster, *, timeout_s: float, request_timeout_ms: int) -> None:
+        """timeout_s: of a call with its retries. request_timeout_ms: of one request."""
         self._cluster = cluster
         self._timeout_s = timeout_s
+        self._request_timeout_ms = request_timeout_ms
 
     async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """These partitions by the node id of their leader. Raises for one that does not exist or has none."""

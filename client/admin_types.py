@@ -195,3 +195,25 @@ class ActiveProducer(NamedTuple):
     last_timestamp: int
     coordinator_epoch: int
     current_transaction_start_offset: int
+
+
+class ElectionType(IntEnum):
+    """Who may be elected: the preferred leader, the first of the replicas, or where there is no leader also one that is
+    not in sync, which loses records.
+    """
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class Reassignment(NamedTuple):
+    """A partition that is being moved: its replicas now, those that come and those that go; broker ids."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it will have."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)

@@ -13,9 +13,11 @@ from ottla.commands import (
     configs,
     consume,
     dump_log,
+    elect_leaders,
     groups,
     perf,
     produce,
+    reassign,
     topics,
     transactions,
     verify_log,
@@ -61,6 +63,8 @@ consume.register(app)
 configs.register(app)
 groups.register(app)
 transactions.register(app)
+reassign.register(app)
+elect_leaders.register(app)
 dump_log.register(app)
 verify_log.register(app)
 adopt_logs.register(app)

@@ -1,0 +1,105 @@
+"""`ottla elect-leaders`: have preferred leaders lead again, or let somebody lead who is not in sync."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_topics
+from ottla.output import print_json, print_table
+from ottla.session import check_partition, describe_topics, run
+
+if TYPE_CHECKING:
+    from client.admin import Admin
+    from client.errors import KafkaError
+    from client.topic_partition import TopicPartition
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("elect-leaders", epilog="Example:  ottla elect-leaders --topic orders --topic clicks:0,2")(
+        elect_leaders
+    )
+
+
+def elect_leaders(
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions. Repeatable."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help='Partitions from JSON: {"partitions":[{"topic":"orders","partition":0}]}. "-" is standard input.',
+        ),
+    ] = None,
+    all_partitions: Annotated[bool, typer.Option("--all", help="Every partition of the cluster.")] = False,
+    unclean: Annotated[
+        bool,
+        typer.Option(
+            "--unclean",
+            help="Where no replica in sync is alive, have another lead: what it does not have is lost.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Have the controller elect leaders: for each partition the preferred one, the first of its replicas, if it is in
+    sync.
+    """
+    if sum((bool(topic), file is not None, all_partitions)) != 1:
+        raise CommandError("one of --topic, --file and --all says which partitions")
+
+    async def main() -> None:
+        from client.admin import Admin
+        from client.admin_types import ElectionType
+        from client.errors import ElectionNotNeededError
+
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            wanted = None if all_partitions else await _partitions(admin, topic or (), file)
+            outcomes = await admin.elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
+            topics = await admin.describe_topics()
+        rows = []
+        failed: KafkaError | None = None
+        for partition, error in sorted(outcomes.items()):
+            needless = isinstance(error, ElectionNotNeededError)
+            if error is not None and not needless:
+                failed = error
+            outcome = "elected" if error is None else "not needed" if needless else str(error)
+            known = topics.get(partition.topic)
+            leader = None if known is None else known.partitions[partition.partition].leader
+            rows.append((str(partition), leader, outcome))
+        if as_json:
+            print_json([dict(zip(("partition", "leader", "outcome"), row, strict=True)) for row in rows])
+        else:
+            print_table(("partition", "leader", "outcome"), rows)
+        if failed is not None:
+            raise CommandError(f"there were partitions without an election, the last: {failed}")
+
+    run(main())
+
+
+async def _partitions(admin: "Admin", texts: "list[str] | tuple[()]", file: Path | None) -> "list[TopicPartition]":
+    """The partitions that are meant. Raises CommandError for one that there is not."""
+    from client.topic_partition import TopicPartition
+    from ottla.assignment_file import read_partitions
+
+    if file is not None:
+        named = read_partitions(file)
+        topics = await admin.describe_topics()
+        for partition in named:
+            check_partition(topics, partition, f"{file}: ")
+        return named
+    wanted = parse_topics(texts, "--topic")
+    topics = await describe_topics(admin, wanted)
+    found = [
+        TopicPartition(name, number)
+        for name, numbers in wanted.items()
+        for number in (topics[name].partitions if numbers is None else numbers)
+    ]
+    for partition in found:
+        check_partition(topics, partition)
+    return found

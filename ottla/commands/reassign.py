@@ -1,0 +1,270 @@
+"""`ottla reassign`: move partitions to other brokers, watch that, and go back."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.failure import CommandError
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
+from ottla.output import print_json, print_table
+from ottla.session import check_partition, describe_topics, run, say
+
+if TYPE_CHECKING:
+    from client.admin import Admin
+    from client.errors import KafkaError
+    from client.topic_partition import TopicPartition
+
+reassign = typer.Typer(help="Move partitions to other brokers, watch that, and go back.", no_args_is_help=True)
+
+POLL_S = 0.5
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help='JSON as `plan` prints it: {"version":1,"partitions":[{"topic":…,"partition":…,"replicas":[…]}]}. "-" is'
+        " standard input.",
+    ),
+]
+Throttle = Annotated[
+    str | None,
+    typer.Option("--throttle", metavar="SIZE", help="Bytes a second and broker for what is moved, such as 10m."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(reassign, name="reassign")
+
+
+@reassign.command(epilog="Example:  ottla reassign plan orders --brokers 1,2,3 > plan.json")
+def plan(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to spread.")],
+    brokers: Annotated[
+        str | None, typer.Option("--brokers", metavar="ID,...", help="The brokers to use. Default: all that are alive.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "-r", min=1, help="Default: what each topic has.")
+    ] = None,
+    ignore_racks: Annotated[bool, typer.Option("--ignore-racks", help="Spread as if no broker had a rack.")] = False,
+    current: Annotated[bool, typer.Option("--current", help="Print the assignment as it is now.")] = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Print an assignment that spreads topics evenly over brokers, rack by rack. Nothing is changed."""
+    wanted = _broker_ids(brokers)
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.assignment_file import format_assignment
+
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            found = await describe_topics(admin, topics)
+            alive = {broker.node_id: broker.rack for broker in (await admin.describe_cluster()).brokers}
+        racks = {broker: None if ignore_racks else rack for broker, rack in alive.items()}
+        if wanted is not None:
+            missing = [broker for broker in wanted if broker not in racks]
+            if missing:
+                raise CommandError(f"--brokers {missing[0]}: the cluster has no such broker now")
+            racks = {broker: racks[broker] for broker in wanted}
+        assignment: dict[TopicPartition, Sequence[int]] = {}
+        for name, topic in found.items():
+            now = {number: partition.replicas for number, partition in topic.partitions.items()}
+            after = now if current else _spread(name, now, racks, replication_factor)
+            assignment |= _of_topic(name, after)
+        sys.stdout.write(format_assignment(assignment))
+
+    run(main())
+
+
+def _broker_ids(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return sorted({int(one) for one in text.split(",")})
+    except ValueError:
+        raise CommandError(f"--brokers {text!r} is not broker ids with commas between them") from None
+
+
+def _spread(
+    topic: str, now: Mapping[int, Sequence[int]], racks: Mapping[int, str | None], replication_factor: int | None
+) -> Mapping[int, Sequence[int]]:
+    import random
+
+    from broker.controller.assignment import assign_replicas
+
+    count = replication_factor or max(map(len, now.values()))
+    if count > len(racks):
+        raise CommandError(f"{topic}: {count} replicas need as many brokers, and there are {len(racks)}")
+    return assign_replicas(racks, len(now), count, rng=random.Random())
+
+
+def _of_topic(topic: str, replicas: Mapping[int, Sequence[int]]) -> "dict[TopicPartition, Sequence[int]]":
+    from client.topic_partition import TopicPartition
+
+    return {TopicPartition(topic, number): of for number, of in replicas.items()}
+
+
+@reassign.command(epilog="Example:  ottla reassign start plan.json --throttle 10m --save-current before.json")
+def start(
+    file: File,
+    throttle: Throttle = None,
+    save_current: Annotated[
+        Path | None,
+        typer.Option("--save-current", metavar="FILE", help="First write the assignment as it is: the way back."),
+    ] = None,
+    additional: Annotated[
+        bool, typer.Option("--additional", help="Also while other partitions are being moved.")
+    ] = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Begin to move partitions to the replicas that a file names. `status` says how far that is.
+
+    With --throttle the bandwidth is limited until `status` finds that all is done.
+    """
+    rate = None if throttle is None else parse_size(throttle, "--throttle")
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.assignment_file import format_assignment, read_assignment
+        from ottla.replication_throttle import set_throttle
+
+        targets = read_assignment(file)
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            before = await _replicas(admin, targets, file)
+            alive = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
+            for partition, replicas in targets.items():
+                missing = [broker for broker in replicas if broker not in alive]
+                if missing:
+                    raise CommandError(f"{file}: {partition}: the cluster has no broker {missing[0]} now")
+            others = await admin.list_partition_reassignments()
+            if others and not additional:
+                raise CommandError(
+                    f"{', '.join(map(str, others))}: being moved already; --additional starts others beside them"
+                )
+            if save_current is not None:
+                save_current.write_text(format_assignment(before))
+            if rate is not None:
+                await set_throttle(admin, before, targets, rate)
+            _raise_refusals(await admin.alter_partition_reassignments(targets))
+        say(f"{len(targets)} partitions are on their way")
+
+    run(main())
+
+
+@reassign.command(epilog="Example:  ottla reassign status plan.json --wait")
+def status(
+    file: File,
+    wait: Annotated[bool, typer.Option("--wait", help="Until nothing is on its way any more.")] = False,
+    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Leave the limits of bandwidth set.")] = False,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Say how far the moves of a file are; where all is done take limits of bandwidth away. The exit code is 0 where
+    every partition has the replicas that the file names.
+    """
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.assignment_file import read_assignment
+        from ottla.replication_throttle import clear_throttle
+
+        targets = read_assignment(file)
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            while True:
+                moving = await admin.list_partition_reassignments()
+                if not wait or not moving.keys() & targets.keys():
+                    break
+                await asyncio.sleep(POLL_S)
+            now = await _replicas(admin, targets, file)
+            if not moving and not keep_throttle:
+                brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
+                await clear_throttle(admin, {partition.topic for partition in targets}, brokers)
+        rows = []
+        for partition, target in targets.items():
+            settled = "done" if list(now[partition]) == target else "elsewhere"
+            state = "on its way" if partition in moving else settled
+            rows.append((str(partition), state, _ids(now[partition]), _ids(target)))
+        columns = ("partition", "state", "replicas", "target")
+        if as_json:
+            print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        else:
+            print_table(columns, rows)
+        undone = sum(row[1] != "done" for row in rows)
+        if undone:
+            raise CommandError(f"{undone} of {len(rows)} partitions do not have their target")
+
+    run(main())
+
+
+@reassign.command("list", epilog="Example:  ottla reassign list")
+def list_reassignments(as_json: AsJson = False, bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER) -> None:
+    """List the partitions that are being moved."""
+
+    async def main() -> None:
+        from client.admin import Admin
+
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            moving = await admin.list_partition_reassignments()
+        columns = ("partition", "replicas", "adding", "removing")
+        if as_json:
+            rows = [(str(partition), *map(list, move)) for partition, move in moving.items()]
+            print_json([dict(zip(columns, row, strict=True)) for row in rows])
+            return
+        print_table(columns, [(str(partition), *map(_ids, move)) for partition, move in moving.items()])
+
+    run(main())
+
+
+@reassign.command(epilog="Example:  ottla reassign cancel --all")
+def cancel(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="JSON as for `start`.")] = None,
+    all_moves: Annotated[bool, typer.Option("--all", help="Everything that is being moved.")] = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """End moves: partitions get back the replicas that they had. Limits of bandwidth go, too, if nothing else moves."""
+    if (file is not None) == all_moves:
+        raise CommandError("either a file or --all says what to end")
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.assignment_file import read_assignment
+        from ottla.replication_throttle import clear_throttle
+
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            moving = await admin.list_partition_reassignments()
+            named = moving if file is None else read_assignment(file)
+            wanted = [partition for partition in named if partition in moving]
+            if wanted:
+                _raise_refusals(await admin.alter_partition_reassignments(dict.fromkeys(wanted)))
+            if len(wanted) == len(moving):
+                topics = await admin.describe_topics()
+                brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
+                await clear_throttle(admin, {one.topic for one in named} & topics.keys(), brokers)
+        say(f"{len(wanted)} moves ended")
+
+    run(main())
+
+
+async def _replicas(
+    admin: "Admin", partitions: "Mapping[TopicPartition, object]", file: Path
+) -> "dict[TopicPartition, tuple[int, ...]]":
+    """The replicas as they are. Raises CommandError naming a partition that there is not."""
+    known = await admin.describe_topics()
+    for partition in partitions:
+        check_partition(known, partition, f"{file}: ")
+    return {partition: known[partition.topic].partitions[partition.partition].replicas for partition in partitions}
+
+
+def _raise_refusals(outcomes: "Mapping[TopicPartition, KafkaError | None]") -> None:
+    """Raise CommandError with all that was refused; the others have begun."""
+    refused = [str(error) for error in outcomes.values() if error is not None]
+    if refused:
+        raise CommandError("; ".join(refused))
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers)) or "-"
