@@ -30,6 +30,9 @@ COMMANDS = [
     ),
     ("transactions",),
     *(("transactions", name) for name in ("list", "describe", "describe-producers", "find-hanging", "abort")),
+    ("reassign",),
+    *(("reassign", name) for name in ("plan", "start", "status", "list", "cancel")),
+    ("elect-leaders",),
     ("produce",),
     ("consume",),
     ("configs",),
@@ -46,6 +49,7 @@ COMMANDS = [
     ("zookeeper",),
     ("cluster",),
 ]
+GROUPS = [(name,) for name in ("topics", "configs", "groups", "transactions", "reassign", "perf", "zk")]
 
 
 def plain(text):
@@ -56,7 +60,7 @@ def plain(text):
 def test_help_everywhere_with_examples(ottla, words):
     text = plain(ottla(*words, "--help").out)
     assert "Usage: ottla" in text
-    if words and words not in [("topics",), ("configs",), ("groups",), ("transactions",), ("perf",), ("zk",)]:
+    if words and words not in GROUPS:
         assert "Example" in text
         assert f"ottla {' '.join(words)}" in text
 

@@ -75,7 +75,7 @@ def producing(cluster):
     try:
         yield load
     except BaseException:
-        load._stopping.set()
+        load.stop()
         raise
 
 

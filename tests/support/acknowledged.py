@@ -99,9 +99,13 @@ class Load:
 
         self._producer.produce(topic, value, key, partition, on_delivery=told)
 
+    def stop(self) -> None:
+        """Send no more."""
+        self._stopping.set()
+
     def finish(self) -> None:
         """Send no more, and wait until everything is acknowledged."""
-        self._stopping.set()
+        self.stop()
         self._thread.join(DEADLINE_S)
         assert not self.errors, self.errors[:3]
         assert not self._thread.is_alive(), f"{len(self._producer)} records of {self.name} were not acknowledged"

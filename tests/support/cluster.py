@@ -30,8 +30,9 @@ SESSION_TIMEOUT_MS = 4_000
 class BrokerCluster:
     """Broker processes by id, and our own look at their tree."""
 
-    def __init__(self, tmp_path: Path, overrides: Mapping[str, str]) -> None:
-        self.connect = f"{shared_zookeeper().connect}{new_chroot()}"
+    def __init__(self, tmp_path: Path, overrides: Mapping[str, str], zookeeper: str | None = None) -> None:
+        """zookeeper: the servers, if not those that all tests share."""
+        self.connect = f"{zookeeper or shared_zookeeper().connect}{new_chroot()}"
         self.registry = ZooKeeperRegistry(ZooKeeperAddress.parse(self.connect))
         self.brokers: dict[int, BrokerProcess] = {}
         self._tmp_path = tmp_path
@@ -53,12 +54,16 @@ class BrokerCluster:
         named = {name.replace("_", "."): value for name, value in overrides.items()}
         for broker_id in broker_ids:
             if broker_id not in self.brokers:
-                settings = self._overrides | {"broker.id": str(broker_id)} | named
+                settings = self._overrides | {"broker.id": str(broker_id)} | self.settings_of(broker_id) | named
                 self.brokers[broker_id] = BrokerProcess(self._tmp_path / f"broker-{broker_id}", settings)
             await asyncio.to_thread(self.brokers[broker_id].launch)
         await asyncio.gather(*(asyncio.to_thread(self.brokers[one].wait_ready) for one in broker_ids))
         for broker_id in broker_ids:
             await eventually(partial(self._knows, broker_id, set(broker_ids)), f"broker {broker_id} knows the others")
+
+    def settings_of(self, broker_id: int) -> Mapping[str, str]:
+        """Settings that a broker has for itself."""
+        return {}
 
     async def _knows(self, broker_id: int, others: set[int]) -> bool:
         async with Admin(bootstrap_servers=self.bootstrap(broker_id)) as admin:

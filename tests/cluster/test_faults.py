@@ -1,0 +1,284 @@
+"""Three brokers and three ZooKeepers under load, and everything that may befall them, again and again.
+
+A producer with acks=all and min.insync.replicas=2 never gives up. Every record that was acknowledged is there once and
+in order, what a consumer has read stays what it is, and its offsets never go back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from ottla.zookeeper_server import ZooKeeperEnsemble
+from protocol.error_codes import ErrorCode
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from support.acknowledged import Load, Reader, check_kept
+from support.cluster import eventually
+from support.counts import FULL, count
+from support.linked_cluster import BROKERS, LinkedCluster, linked_cluster
+from support.wire import append, batch, fetch, wire_client
+
+KEPT = ("t", 0)
+SOME = 200
+"""Records that are acknowledged before the next fault, during it and after it."""
+SETTINGS = {"replica_lag_time_max_ms": "1500", "log_initial_task_delay_ms": "100"}
+QUICK = ("leader paused", "leader without zookeeper", "two zookeepers killed")
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    """Three ZooKeepers."""
+    made = ZooKeeperEnsemble(nodes=3, sync=False)
+    asyncio.run(made.start())
+    yield made
+    made.close()
+
+
+class Plot:
+    """A cluster with a topic, a producer and a reader, and which fault comes the how manieth time."""
+
+    def __init__(self, cluster: LinkedCluster) -> None:
+        self.cluster = cluster
+        self.load = Load("load", cluster.bootstrap(), {"t": 1}, 0)
+        self.reader = Reader(cluster.bootstrap(), [KEPT])
+        self.round = 0
+
+    async def leader(self) -> int:
+        """The broker that leads, as ZooKeeper says."""
+        return int((await self.cluster.state("t"))["leader"])
+
+    async def other(self, *not_these: int) -> int:
+        """A broker that is none of these."""
+        return next(broker for broker in BROKERS if broker not in not_these)
+
+    async def goes_on(self) -> None:
+        """Records are acknowledged."""
+        wanted = self.load.count + SOME
+
+        async def holds() -> bool:
+            assert not self.load.errors, self.load.errors[:3]
+            return self.load.count >= wanted
+
+        await eventually(holds, f"{SOME} more acknowledgements", 60)
+
+    async def is_led_by_another(self, former: int) -> None:
+        """Somebody else leads."""
+
+        async def holds() -> bool:
+            return await self.leader() not in (former, -1)
+
+        await eventually(holds, f"broker {former} does not lead any more")
+
+    async def read(self) -> None:
+        """Read on, and see that offsets did not go back."""
+        await asyncio.to_thread(self.reader.look_at_offsets)
+        await asyncio.to_thread(self.reader.read_on)
+
+    async def heals(self) -> None:
+        """All are in sync."""
+
+        async def holds() -> bool:
+            return sorted((await self.cluster.state("t"))["isr"]) == list(BROKERS)
+
+        await eventually(holds, "all are in sync", 60)
+
+    async def check(self) -> None:
+        """See the module's text."""
+        await asyncio.to_thread(self.load.finish)
+        await self.read()
+        self.reader.close()
+        anew = Reader(self.cluster.bootstrap(), [KEPT])
+        await asyncio.to_thread(anew.look_at_offsets)
+        await asyncio.to_thread(anew.read_on)
+        anew.close()
+        assert anew.found == self.reader.found, "what was read has changed"
+        check_kept(anew, [self.load], lambda load, where: load.acknowledged[where])
+
+
+# -- faults: each strikes, and mends what it has done ------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def leader_killed(plot: Plot) -> AsyncIterator[None]:
+    leader = await plot.leader()
+    await plot.cluster.kill(leader)
+    await plot.is_led_by_another(leader)
+    yield
+    await plot.cluster.start(leader)
+
+
+@contextlib.asynccontextmanager
+async def leader_paused(plot: Plot) -> AsyncIterator[None]:
+    leader = await plot.leader()
+    plot.cluster.pause(leader)
+    await plot.is_led_by_another(leader)
+    yield
+    plot.cluster.resume(leader)
+
+
+@contextlib.asynccontextmanager
+async def leader_without_zookeeper(plot: Plot) -> AsyncIterator[None]:
+    leader = await plot.leader()
+    plot.cluster.cut_from_zookeeper(leader, silently=plot.round % 2 == 0)
+    await plot.is_led_by_another(leader)
+    yield
+    await plot.cluster.heal_zookeeper(leader)
+
+
+@contextlib.asynccontextmanager
+async def follower_killed(plot: Plot) -> AsyncIterator[None]:
+    follower = await plot.other(await plot.leader())
+    await plot.cluster.kill(follower)
+    yield
+    await plot.cluster.start(follower)
+
+
+@contextlib.asynccontextmanager
+async def controller_killed(plot: Plot) -> AsyncIterator[None]:
+    controller = await plot.cluster.controller()
+    await plot.cluster.kill(controller)
+
+    async def is_replaced() -> bool:
+        return await plot.cluster.controller() not in (controller, -1)
+
+    await eventually(is_replaced, "another is the controller")
+    yield
+    await plot.cluster.start(controller)
+
+
+@contextlib.asynccontextmanager
+async def one_zookeeper_killed(plot: Plot) -> AsyncIterator[None]:
+    server = plot.cluster.ensemble.servers[plot.round % 3]
+    server.kill()
+    yield
+    server.start()
+    await plot.cluster.ensemble.wait()
+
+
+@contextlib.asynccontextmanager
+async def two_zookeepers_killed(plot: Plot) -> AsyncIterator[None]:
+    """Nothing is decided, and everybody goes on."""
+    servers = [plot.cluster.ensemble.servers[(plot.round + one) % 3] for one in (0, 1)]
+    for server in servers:
+        server.kill()
+    yield
+    for server in servers:
+        server.start()
+    await plot.cluster.ensemble.wait()
+
+
+@contextlib.asynccontextmanager
+async def two_brokers_killed(plot: Plot) -> AsyncIterator[None]:
+    """With min.insync.replicas=1."""
+    leader = await plot.leader()
+    other = await plot.other(leader)
+    await asyncio.gather(plot.cluster.kill(leader), plot.cluster.kill(other))
+    await plot.is_led_by_another(leader)
+    yield
+    await plot.cluster.start(leader, other)
+
+
+@contextlib.asynccontextmanager
+async def cluster_killed(plot: Plot) -> AsyncIterator[None]:
+    await asyncio.gather(*map(plot.cluster.kill, BROKERS))
+    await plot.cluster.start(*BROKERS)
+    await asyncio.to_thread(plot.reader.look_at_offsets)  # committed records are never shown as absent
+    yield
+
+
+Fault = Callable[[Plot], contextlib.AbstractAsyncContextManager[None]]
+FAULTS: dict[str, Fault] = {
+    fault.__name__.replace("_", " "): fault
+    for fault in (
+        leader_killed,
+        leader_paused,
+        leader_without_zookeeper,
+        follower_killed,
+        controller_killed,
+        one_zookeeper_killed,
+        two_zookeepers_killed,
+        two_brokers_killed,
+        cluster_killed,
+    )
+}
+
+
+async def again_and_again(plot: Plot, rounds: int, fault: Fault) -> None:
+    """Strike, see that it goes on, mend, see that all are in sync again."""
+    for plot.round in range(rounds):
+        await plot.goes_on()
+        await plot.read()
+        async with fault(plot):
+            await plot.goes_on()
+            await plot.read()
+        await plot.heals()
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [name for name in FAULTS if name in QUICK or FULL])
+async def test_nothing_acknowledged_is_lost(name, tmp_path, ensemble):
+    min_isr = 1 if name == "two brokers killed" else 2
+    async with linked_cluster(tmp_path, ensemble, **SETTINGS) as cluster:
+        await cluster.create_topic("t", {0: BROKERS}, {"min.insync.replicas": str(min_isr), "segment.bytes": "200000"})
+        plot = Plot(cluster)
+        try:
+            await again_and_again(plot, count(1, 5), FAULTS[name])
+            await plot.check()
+        finally:
+            plot.load.stop()
+
+
+@pytest.mark.counted
+@pytest.mark.timeout(600)
+async def test_a_leader_in_the_minority_commits_nothing(tmp_path, ensemble):
+    """It is cut off from everybody but one client; in the end its log is that of the others."""
+    async with linked_cluster(tmp_path, ensemble, **SETTINGS) as cluster:
+        await cluster.create_topic("t", {0: BROKERS}, {"min.insync.replicas": "2"})
+        plot = Plot(cluster)
+        try:
+            for plot.round in range(count(1, 5)):
+                await plot.goes_on()
+                leader = await plot.leader()
+                cluster.cut_from_clients(leader)  # they would stay: it does not know that another leads, either
+                cluster.cut_from_brokers(leader)
+                cluster.cut_from_zookeeper(leader, silently=plot.round % 2 == 0)
+                await write_to_the_minority(cluster.brokers[leader].bootstrap)
+                await plot.is_led_by_another(leader)
+                await plot.goes_on()
+                await plot.read()
+                await cluster.heal_clients(leader)
+                cluster.heal_brokers(leader)
+                await cluster.heal_zookeeper(leader)
+                await plot.heals()
+            await plot.check()
+        finally:
+            plot.load.stop()
+    assert {name for name, _ in plot.reader.found[KEPT].values()} == {"load"}
+    logs = [(tmp_path / f"broker-{broker_id}" / "t-0" / f"{0:020}.log").read_bytes() for broker_id in BROKERS]
+    assert logs[0]
+    assert logs[0] == logs[1] == logs[2]
+
+
+async def write_to_the_minority(bootstrap: str) -> None:
+    """Records are taken with acks=1, not with acks=all, and nobody sees one of them."""
+    async with wire_client(bootstrap) as client:
+
+        async def end() -> int:
+            request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+            return int((await client.call(request, 7)).topics[0].partitions[0].offset)
+
+        partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topic = ListOffsetsTopic(name="t", partitions=[partition])
+        before = await end()
+        taken = [await append(client, "t", batch(b"minority:%d:" % number), acks=1) for number in range(20)]
+        assert [one.error_code for one in taken] == [ErrorCode.NONE] * 20
+        assert taken[-1].base_offset >= before + 19
+        refused = await append(client, "t", batch(b"minority:20:"))
+        assert refused.error_code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert await end() == before
+        found = (await client.call(fetch("t", before), 12)).responses[0].partitions[0]
+        assert (found.high_watermark, len(found.records or b"")) == (before, 0)
