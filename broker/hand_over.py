@@ -1,13 +1,12 @@
 """A broker that is about to stop asks the controller to have others lead what it leads (ControlledShutdown).
 
 It goes on serving meanwhile; what cannot be moved, and whatever goes wrong, is tried again up to
-`controlled.shutdown.max.retries` times, and after that it stops all the same. A broker that knows no other one has
-nobody to hand over to.
+`controlled.shutdown.max.retries` times, and after that it stops all the same. A broker that knows no other one, from
+the beginning or meanwhile, has nobody to hand over to.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 
@@ -45,7 +44,7 @@ class HandOver:
     async def run(self) -> bool:
         """Hand over. False where something is still led here, or nobody knows."""
         config = self._config
-        if not config.controlled_shutdown_enable or self._metadata.snapshot.brokers.keys() <= {self._broker_id}:
+        if not config.controlled_shutdown_enable or await self._is_alone(within_s=0.0):
             return True
         for left in reversed(range(config.controlled_shutdown_max_retries)):
             try:
@@ -56,10 +55,14 @@ class HandOver:
                 if not remaining:
                     return True
                 logger.warning("controlled shutdown: nobody else can lead %d partitions yet", remaining)
-            if left:
-                await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+            if left and await self._is_alone(within_s=config.controlled_shutdown_retry_backoff_ms / 1000):
+                return True
         logger.warning("stopping without having handed over everything")
         return False
+
+    async def _is_alone(self, *, within_s: float) -> bool:
+        """Wait a while for that."""
+        return await self._metadata.wait_until(lambda snapshot: snapshot.brokers.keys() <= {self._broker_id}, within_s)
 
     async def _ask(self) -> int:
         """Ask once. How many partitions are still led here. Raises KafkaError, OSError, RequestError."""

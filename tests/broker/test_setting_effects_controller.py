@@ -1,15 +1,14 @@
 """Settings of the controller and of brokers that stop: each has an effect, and another one than its opposite."""
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 
-from broker import hand_over
 from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.controller import controller as controller_module
 from broker.controller.controller import Controller
+from broker.hand_over import HandOver
 from registry.embedded import EmbeddedStore
 from support.broker import settings, until
 from support.controllers import Cluster
@@ -85,11 +84,13 @@ async def test_a_broker_that_stops_hands_over(overrides, asked, pauses_s, monkey
         times.append(broker_id)
         return [("t", 0)]
 
-    async def pause(seconds):
-        paused_s.append(seconds)
+    async def is_alone(self, *, within_s):
+        if within_s:
+            paused_s.append(within_s)
+        return len(self._metadata.snapshot.brokers) == 1
 
     monkeypatch.setattr(Controller, "relieve", relieve)
-    monkeypatch.setattr(hand_over, "asyncio", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(HandOver, "_is_alone", is_alone)
     store = await EmbeddedStore.open()
     first, second = (
         Broker(BrokerConfig.load(None, settings(tmp_path / str(id_), broker_id=str(id_), **overrides)), store=store)
