@@ -61,7 +61,6 @@ def elect_leaders(
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             wanted = None if all_partitions else await _partitions(admin, topic or (), file)
             outcomes = await admin.elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
-            topics = await admin.describe_topics()
         rows = []
         failed: KafkaError | None = None
         for partition, error in sorted(outcomes.items()):
@@ -69,13 +68,11 @@ def elect_leaders(
             if error is not None and not needless:
                 failed = error
             outcome = "elected" if error is None else "not needed" if needless else str(error)
-            known = topics.get(partition.topic)
-            leader = None if known is None else known.partitions[partition.partition].leader
-            rows.append((str(partition), leader, outcome))
+            rows.append((str(partition), outcome))
         if as_json:
-            print_json([dict(zip(("partition", "leader", "outcome"), row, strict=True)) for row in rows])
+            print_json([dict(zip(("partition", "outcome"), row, strict=True)) for row in rows])
         else:
-            print_table(("partition", "leader", "outcome"), rows)
+            print_table(("partition", "outcome"), rows)
         if failed is not None:
             raise CommandError(f"there were partitions without an election, the last: {failed}")
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 reassign = typer.Typer(help="Move partitions to other brokers, watch that, and go back.", no_args_is_help=True)
 
 POLL_S = 0.5
+METADATA_LAG_S = 3.0
+"""A broker may hear of a move that is done a moment later than the controller tells."""
 
 File = Annotated[
     Path,
@@ -179,7 +182,7 @@ def status(
                 if not wait or not moving.keys() & targets.keys():
                     break
                 await asyncio.sleep(POLL_S)
-            now = await _replicas(admin, targets, file)
+            now = await _replicas_after(admin, targets, set(moving), file)
             if not moving and not keep_throttle:
                 brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
                 await clear_throttle(admin, {partition.topic for partition in targets}, brokers)
@@ -257,6 +260,19 @@ async def _replicas(
     for partition in partitions:
         check_partition(known, partition, f"{file}: ")
     return {partition: known[partition.topic].partitions[partition.partition].replicas for partition in partitions}
+
+
+async def _replicas_after(
+    admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]", moving: "Set[TopicPartition]", file: Path
+) -> "dict[TopicPartition, tuple[int, ...]]":
+    """The replicas as they are once brokers have heard of moves that are done."""
+    deadline = time.monotonic() + METADATA_LAG_S
+    while True:
+        now = await _replicas(admin, targets, file)
+        is_settled = all(key in moving or list(now[key]) == list(target) for key, target in targets.items())
+        if is_settled or time.monotonic() > deadline:
+            return now
+        await asyncio.sleep(POLL_S)
 
 
 def _raise_refusals(outcomes: "Mapping[TopicPartition, KafkaError | None]") -> None:

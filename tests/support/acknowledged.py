@@ -41,7 +41,10 @@ Partition = tuple[str, int]
 class Load:
     """One producer; `topics` are names with their numbers of partitions. Keys are few, so that compaction has work."""
 
-    def __init__(self, name: str, servers: str, topics: dict[str, int], seed: object, **settings: object) -> None:
+    def __init__(
+        self, name: str, servers: str, topics: dict[str, int], seed: object, *, pause_s: float = 0.0, **settings: object
+    ) -> None:
+        """pause_s: after each few dozen records. settings: librdkafka's."""
         self.name = name
         self.acknowledged: dict[Partition, dict[int, int]] = defaultdict(dict)  # offset → number of the record
         self.sent: dict[Partition, dict[int, bytes]] = defaultdict(dict)  # number of the record → key
@@ -49,6 +52,7 @@ class Load:
         self.errors: list[str] = []
         self._topics = [(topic, partition) for topic, partitions in topics.items() for partition in range(partitions)]
         self._random = random.Random(repr((seed, name)))
+        self._pause_s = pause_s
         self._stopping = threading.Event()
         self._producer = Producer(
             {
@@ -76,7 +80,7 @@ class Load:
             for _ in range(self._random.randint(1, 40)):
                 self._send(number)
                 number += 1
-            self._producer.poll(self._random.random() * 0.02)
+            self._producer.poll(self._pause_s + self._random.random() * 0.02)
         while len(self._producer) and not self.errors:
             self._producer.poll(0.1)
 
@@ -154,8 +158,10 @@ class Reader:
                     self._consumer.list_topics(where[0], ANSWER_S)  # it would go on asking a broker that is dead
                 self._consumer.poll(0.01)
 
-    def read_on(self) -> None:
-        """Read to the end of every partition, from where it was left."""
+    def read_on(self, *, to_ends: bool = False) -> None:
+        """Read to the end of every partition, from where it was left: or to the ends that were looked at, where more is
+        being written.
+        """
         after = {where: max(found, default=-1) + 1 for where, found in self.found.items()}
         self._consumer.assign([TopicPartition(*where, offset or OFFSET_BEGINNING) for where, offset in after.items()])
         left = set(self.found)
@@ -167,6 +173,8 @@ class Reader:
                 error = message.error()
                 if error is None:
                     self._take(where, message.offset(), message.value())
+                    if to_ends and message.offset() >= self.ends[where] - 1:
+                        left.discard(where)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left.discard(where)
                 else:

@@ -26,7 +26,8 @@ class TcpProxy:
 
     def cut(self):
         """Close every connection and refuse new ones."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         self.drop()
 
     def drop(self):
