@@ -66,6 +66,7 @@ CODES: dict[type[Exception], ErrorCode] = {
     storage.errors.TransactionCoordinatorFencedError: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     # replication/
     replication.errors.CommitTimedOutError: ErrorCode.REQUEST_TIMED_OUT,
+    replication.errors.DeletionTimedOutError: ErrorCode.REQUEST_TIMED_OUT,
     replication.errors.FencedLeaderEpochError: ErrorCode.FENCED_LEADER_EPOCH,
     replication.errors.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
     replication.errors.LogDirOfflineError: ErrorCode.KAFKA_STORAGE_ERROR,

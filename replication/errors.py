@@ -41,6 +41,10 @@ class CommitTimedOutError(ReplicationError):
     """The in-sync replicas did not acknowledge in time."""
 
 
+class DeletionTimedOutError(ReplicationError):
+    """A follower has not deleted records in time as the leader has."""
+
+
 class LogDirOfflineError(ReplicationError):
     """The log directory that holds the replica has failed."""
 

@@ -50,6 +50,9 @@ class PartitionEvents:
     def outsider_fetched(self, partition: Partition, replica_id: int) -> None:
         """A follower that is not in sync has fetched."""
 
+    def follower_start_moved(self, partition: Partition) -> None:
+        """The log of a follower begins elsewhere."""
+
 
 class Partition:
     """The state of one partition on one broker, as the controller last told it."""
@@ -371,11 +374,14 @@ class Partition:
         assert log is not None
         assert sync is not None
         self.check_follower(replica_id, NO_EPOCH)
+        start_before = sync.progress[replica_id].log_start_offset
         moved = sync.fetched(replica_id, offset, log_start_offset, log.log_end_offset, broker_epoch)
         if replica_id not in sync.isr:
             self.events.outsider_fetched(self, replica_id)  # before it counts: who may join is waited for
         if moved:
             self.maybe_advance_high_watermark()
+        if log_start_offset != start_before:
+            self.events.follower_start_moved(self)
 
     def isr_changed(self, decided: LeaderAndIsr) -> bool:
         """Take over an ISR that was decided. False where we have heard something newer since."""

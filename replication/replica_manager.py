@@ -9,11 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.uuid import ZERO_UUID, uuid_to_string
+from replication.delayed_delete_records import DelayedDeleteRecords
 from replication.delayed_produce import DelayedProduce
 from replication.errors import (
     InconsistentTopicIdError,
     NotLeaderOrFollowerError,
     OffsetNotAvailableError,
+    ReplicationError,
     UnknownTopicOrPartitionError,
 )
 from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
@@ -30,6 +32,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
 TopicPartition = tuple[str, int]
+LowWatermarks = dict[TopicPartition, int | ReplicationError]
 
 
 class ReplicaManager(PartitionEvents):
@@ -61,6 +64,7 @@ class ReplicaManager(PartitionEvents):
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
         self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
+        self.deletions: Purgatory[LowWatermarks] = Purgatory()
         self._observers: dict[str, Callable[[int, bool], None]] = {}
         logs.dirs.on_room = self.roles.begin_logs
 
@@ -158,6 +162,15 @@ class ReplicaManager(PartitionEvents):
         told.set_result(outcomes)
         return told
 
+    def wait_for_deletion(
+        self, required: Mapping[TopicPartition, int], timeout_s: float
+    ) -> LowWatermarks | asyncio.Future[LowWatermarks]:
+        """Wait until no live replica has records before the given offsets; the low watermarks, or what failed."""
+        operation = DelayedDeleteRecords(required, self.partition)
+        if operation.is_satisfied():
+            return operation.complete()
+        return self.deletions.wait(operation, required, timeout_s)
+
     def fetch(
         self, params: FetchParams, requests: Sequence[FetchPartition]
     ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
@@ -218,6 +231,10 @@ class ReplicaManager(PartitionEvents):
         if self.isr_changes is not None:
             self.isr_changes.check_expand(partition, replica_id)
 
+    def follower_start_moved(self, partition: Partition) -> None:
+        """See `PartitionEvents`."""
+        self.deletions.check((partition.topic, partition.partition))
+
     def role_changed(self, key: TopicPartition) -> None:
         """Tell who observes the topic, and everything that waits for the partition."""
         observer = self._observers.get(key[0])
@@ -230,8 +247,10 @@ class ReplicaManager(PartitionEvents):
         """Something has happened to a partition: answer who has waited for it."""
         self.fetches.check(key)
         self.produces.check(key)
+        self.deletions.check(key)
 
     def close(self) -> None:
         """Answer everything that waits: the broker is stopping."""
         self.fetches.complete_all()
         self.produces.complete_all()
+        self.deletions.complete_all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from broker.errors import code_of
 from broker.handler import Handler, Needs, Operation, Resource
 from broker.request_context import RequestContext
@@ -22,7 +24,10 @@ INVALID_LOW_WATERMARK = -1
 
 
 class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse]):
-    """Deletes on the leader; readers see the new log start offset at once, segments go with the next retention run."""
+    """Deletes on the leader, and answers when every live replica has; segments go with the next retention run.
+
+    Readers see the new log start offset at once.
+    """
 
     __slots__ = ("_services",)
     needs = Needs(Resource.TOPIC, Operation.DELETE)
@@ -30,41 +35,61 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(self, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    async def handle(self, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
         """See the module's text."""
+        outcomes = {
+            (topic.name, one.partition_index): self._delete(topic.name, one)
+            for topic in request.topics
+            for one in topic.partitions
+        }
+        required = {key: outcome for key, outcome in outcomes.items() if not isinstance(outcome, ErrorCode)}
+        if required:
+            waited = self._services.replicas.wait_for_deletion(required, request.timeout_ms / 1000)
+            if isinstance(waited, asyncio.Future):
+                waited = await waited
+            for key, found in waited.items():
+                outcomes[key] = code_of(found) if isinstance(found, ReplicationError) else found
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(
-                    name=topic.name, partitions=[self._delete(topic.name, one) for one in topic.partitions]
+                    name=topic.name,
+                    partitions=[
+                        _result(one.partition_index, outcomes[(topic.name, one.partition_index)])
+                        for one in topic.partitions
+                    ],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _delete(self, topic: str, one: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    def _delete(self, topic: str, one: DeleteRecordsPartition) -> int | ErrorCode:
+        """Where the leader's log begins now, or why that has not changed."""
         if topic in INTERNAL_TOPICS and topic in self._services.metadata.snapshot.topics:
-            return _failed(one, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         try:
             partition = self._services.replicas.partition(topic, one.partition_index)
             log = partition.leader_log()
             if "delete" not in log.config.cleanup_policy:
-                return _failed(one, ErrorCode.POLICY_VIOLATION)
-            low_watermark = partition.delete_records_before(one.offset)
+                return ErrorCode.POLICY_VIOLATION
+            return partition.delete_records_before(one.offset)
         except (ReplicationError, StorageError, OSError) as error:
-            return _failed(one, code_of(error))
-        return DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=low_watermark)
+            return code_of(error)
 
     def failed(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
         """Every partition of the request failed."""
         return DeleteRecordsResponse(
             topics=[
-                DeleteRecordsTopicResult(name=topic.name, partitions=[_failed(one, code) for one in topic.partitions])
+                DeleteRecordsTopicResult(
+                    name=topic.name, partitions=[_result(one.partition_index, code) for one in topic.partitions]
+                )
                 for topic in request.topics
             ]
         )
 
 
-def _failed(one: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
-    return DeleteRecordsPartitionResult(
-        partition_index=one.partition_index, low_watermark=INVALID_LOW_WATERMARK, error_code=code
-    )
+def _result(partition: int, outcome: int | ErrorCode) -> DeleteRecordsPartitionResult:
+    if isinstance(outcome, ErrorCode):
+        return DeleteRecordsPartitionResult(
+            partition_index=partition, low_watermark=INVALID_LOW_WATERMARK, error_code=outcome
+        )
+    return DeleteRecordsPartitionResult(partition_index=partition, low_watermark=outcome)

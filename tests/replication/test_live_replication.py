@@ -5,6 +5,9 @@ import contextlib
 
 import pytest
 
+from client.admin import Admin
+from client.offsets import EARLIEST
+from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from support.acknowledged import Load, Reader, check_kept
 from support.cluster import broker_cluster, eventually
@@ -150,6 +153,25 @@ async def test_min_insync_replicas_are_asked_for(tmp_path):
             cluster.resume(another)
             await isr_is(cluster, *ALL)
         await logs_are_equal(tmp_path)
+
+
+async def test_records_that_were_deleted_are_deleted_everywhere(tmp_path):
+    async with cluster_with_topic(tmp_path) as (cluster, leader, *_):
+        async with wire_client(cluster.bootstrap(leader)) as client:
+            for _ in range(10):
+                assert await produced(client) == ErrorCode.NONE
+        async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
+            assert await admin.delete_records({TopicPartition(*KEPT): 7}) == {TopicPartition(*KEPT): 7}
+        await cluster.kill(leader)
+
+        async def is_led_by_another():
+            return (await cluster.state("t"))["leader"] not in (leader, -1)
+
+        await eventually(is_led_by_another, "another leads")
+        await cluster.start(leader)
+        async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
+            found = await admin.list_offsets({TopicPartition(*KEPT): EARLIEST})
+        assert found[TopicPartition(*KEPT)].offset == 7
 
 
 @pytest.mark.counted

@@ -11,6 +11,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.record_batch_builder import RecordBatchBuilder
 from replication.errors import (
     CommitTimedOutError,
+    DeletionTimedOutError,
     FencedLeaderEpochError,
     InconsistentTopicIdError,
     LogDirOfflineError,
@@ -334,3 +335,50 @@ async def test_changed_settings_reach_logs(at):
     at.config = LogConfig({"retention.ms": "6"})
     at.manager.settings_changed()
     assert at.partition.log.config.retention_ms == 6
+
+
+# -- deleted records -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def replicated(at):
+    """The leader of three replicas with four records that all have."""
+    await at.become(replicas=(0, 1, 2), isr=(0, 1, 2))
+    at.append(count=4)
+    for replica in (1, 2):
+        at.partition.follower_fetches(replica, 4, 0)
+    return at
+
+
+KEY = ("t", 0)
+
+
+async def test_deletion_waits_for_the_last_live_replica(replicated):
+    assert replicated.partition.delete_records_before(3) == 3
+    waiting = replicated.manager.wait_for_deletion({KEY: 3}, 30)
+    replicated.partition.follower_fetches(1, 4, 3)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    replicated.partition.follower_fetches(2, 4, 3)
+    assert await waiting == {KEY: 3}
+    assert replicated.manager.wait_for_deletion({KEY: 3}, 30) == {KEY: 3}  # at once
+
+
+async def test_deletion_that_a_replica_does_not_hear_of_in_time(replicated):
+    replicated.partition.delete_records_before(3)
+    outcome = await replicated.manager.wait_for_deletion({KEY: 3}, 0.01)
+    assert isinstance(outcome[KEY], DeletionTimedOutError)
+
+
+async def test_deletion_does_not_wait_for_the_dead(replicated):
+    replicated.partition.rules.is_alive = lambda replica: replica != 2
+    replicated.partition.delete_records_before(3)
+    replicated.partition.follower_fetches(1, 4, 3)
+    assert replicated.manager.wait_for_deletion({KEY: 3}, 30) == {KEY: 3}
+
+
+async def test_deletion_by_a_leader_that_is_replaced(replicated):
+    replicated.partition.delete_records_before(3)
+    waiting = replicated.manager.wait_for_deletion({KEY: 3}, 30)
+    await replicated.become(leader=1, epoch=1, replicas=(0, 1, 2), isr=(0, 1, 2))
+    assert isinstance((await waiting)[KEY], NotLeaderOrFollowerError)

@@ -1,0 +1,76 @@
+"""Turns the results of benchmarks/cluster.py into tables in Markdown."""
+
+from __future__ import annotations
+
+from benchmarks.report import Results, cpu_per_gb, heading, row
+
+
+def table(cases: Results) -> str:
+    sections = (_produce(cases), _latency(cases), _catching_up(cases), _killed(cases), _many(cases))
+    return "\n".join(line for section in sections for line in section).lstrip()
+
+
+def _produce(cases: Results) -> list[str]:
+    rows = []
+    for replicas in (1, 3):
+        one = cases.get(f"produce {replicas}")
+        if one is not None:
+            cells = [f"{one['bytes'] / one['seconds'] / 1e6:.0f}", f"{cpu_per_gb(one):.2f}"]
+            rows.append(row([f"{replicas} replica{'s' if replicas > 1 else ''}", *cells]))
+    columns = ["records of 1 KiB, acks all, three brokers", "MB/s", "CPU-s/GB (all brokers)"]
+    return [*heading("Replicated produce", columns), *rows] if rows else []
+
+
+def _latency(cases: Results) -> list[str]:
+    rows = []
+    for replicas in (1, 3):
+        one = cases.get(f"latency {replicas}")
+        if one is not None:
+            cells = [f"{one['p50_ms']:.2f}", f"{one['p99_ms']:.2f}"]
+            rows.append(row([f"{replicas} replica{'s' if replicas > 1 else ''}", *cells]))
+    columns = ["1,000/s, linger 0, acks all", "p50 ms", "p99 ms"]
+    return [*heading("Replicated produce, one message at a time", columns), *rows] if rows else []
+
+
+def _catching_up(cases: Results) -> list[str]:
+    one = cases.get("catching up")
+    if one is None:
+        return []
+    gb = one["bytes"] / 1e9
+    cells = [
+        f"{one['bytes'] / 1e6:.0f} MB",
+        f"{one['bytes'] / one['seconds'] / 1e6:.0f}",
+        f"{one['leader_cpu_s'] / gb:.2f}",
+        f"{one['follower_cpu_s'] / gb:.2f}",
+    ]
+    columns = ["an empty follower, from its start until it is in sync", "MB/s", "leader CPU-s/GB", "follower CPU-s/GB"]
+    return [*heading("Catching up", columns), row(cells)]
+
+
+def _killed(cases: Results) -> list[str]:
+    one = cases.get("killed leader")
+    if one is None:
+        return []
+    columns = ["from SIGKILL of the leader to the next acknowledgement", "s"]
+    timeout = f"zookeeper.session.timeout.ms={one['session_timeout_ms']:.0f}"
+    return [*heading("Failover", columns), row([timeout, f"{one['seconds']:.2f}"])]
+
+
+def _many(cases: Results) -> list[str]:
+    one = cases.get("many partitions")
+    if one is None:
+        return []
+    timeout = f"zookeeper.session.timeout.ms={one['session_timeout_ms']:.0f}"
+    figures = {
+        "created, until all are led": f"{one['created_s']:.2f} s",
+        "restart of a broker, until all its replicas are in sync": (
+            f"{one['started_s']:.2f} s, {one['started_cpu_s']:.2f} s CPU"
+        ),
+        "memory of the broker that leads all": f"{one['rss_bytes'] / 1e6:.0f} MB",
+        "idle, one broker": f"{one['idle_cpu_per_s'] * 1000:.1f} ms CPU a second",
+        f"SIGKILL of the broker that leads all, until all are led ({timeout})": (
+            f"{one['failover_s']:.2f} s, {one['failover_cpu_s']:.2f} s CPU"
+        ),
+    }
+    columns = [f"{one['partitions']:,.0f} partitions on two brokers", ""]
+    return [*heading("Many partitions", columns), *(row([name, value]) for name, value in figures.items())]
