@@ -49,6 +49,7 @@ class Client:
         self.is_in = False
         self.heard_ms = 0
         self.told_ms = None
+        self.unheard_ms = None
         self.begin()
 
     def pick(self):
@@ -62,6 +63,7 @@ class Client:
 
     def lose(self):
         self.owned, self.reported, self.epoch, self.is_in, self.told_ms = {}, None, 0, False, None
+        self.unheard_ms = None
 
     @property
     def is_late(self):
@@ -87,6 +89,8 @@ class Client:
             )
         if loses_answer or answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
             self.reported = None
+            if self.unheard_ms is None:
+                self.unheard_ms = self.table.clock_ms
             return
         if answer.error_code in LOST:
             self.lose()
@@ -102,8 +106,10 @@ class Client:
         told = shares(answer)
         if told is not None:
             if any(set(some) - set(told.get(name, ())) for name, some in self.owned.items()):
-                self.told_ms = self.table.clock_ms
+                # Its time runs since it was told first, in an answer that was lost perhaps.
+                self.told_ms = self.table.clock_ms if self.unheard_ms is None else self.unheard_ms
             self.owned = told
+        self.unheard_ms = None
 
     def leave(self):
         if self.is_in:
