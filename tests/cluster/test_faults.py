@@ -100,6 +100,7 @@ class Plot:
         anew.close()
         assert anew.found == self.reader.found, "what was read has changed"
         check_kept(anew, [self.load], lambda load, where: load.acknowledged[where])
+        assert self.load.implied[KEPT] <= {number for _, number in anew.found[KEPT].values()}
 
 
 # -- faults: each strikes, and mends what it has done ------------------------------------------------------------------

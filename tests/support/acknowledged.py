@@ -47,6 +47,9 @@ class Load:
         """pause_s: after each few dozen records. settings: librdkafka's."""
         self.name = name
         self.acknowledged: dict[Partition, dict[int, int]] = defaultdict(dict)  # offset → number of the record
+        self.implied: dict[Partition, set[int]] = defaultdict(set)
+        """Records whose answer was lost, and that are there since a later one of the same producer is: librdkafka
+        acknowledges them without an offset."""
         self.sent: dict[Partition, dict[int, bytes]] = defaultdict(dict)  # number of the record → key
         self.count = 0
         self.errors: list[str] = []
@@ -94,12 +97,15 @@ class Load:
             if error is not None:
                 self.errors.append(f"record {number} to {topic}-{partition}: {error}")
             else:
+                self.count += 1
                 offsets = self.acknowledged[where]
                 offset = message.offset()  # type: ignore[attr-defined]
+                if offset is None:
+                    self.implied[where].add(number)
+                    return
                 if offset in offsets:
                     self.errors.append(f"{topic}-{partition}@{offset} was given to {offsets[offset]} and {number}")
                 offsets[offset] = number
-                self.count += 1
 
         self._producer.produce(topic, value, key, partition, on_delivery=told)
 

@@ -41,17 +41,21 @@ class InternalProxy(TcpProxy):
         self._refused.discard(broker_id)
 
     async def _serve(self, reader, writer):  # type: ignore[no-untyped-def]
-        port = writer.get_extra_info("peername")[1]
-        caller = await asyncio.to_thread(self._cluster.owner, port)
-        if caller is None or caller in self._refused:
-            writer.transport.abort()
-            return
-        mine = self._of_broker.setdefault(caller, set())
-        mine.add(writer)
+        task = asyncio.current_task()
+        self._connections.add(task)  # so that `close` waits for us also while we ask who is calling
+        self._writers.add(writer)
+        mine: set[asyncio.StreamWriter] = set()
         try:
-            await super()._serve(reader, writer)
+            caller = await asyncio.to_thread(self._cluster.owner, writer.get_extra_info("peername")[1])
+            if caller is not None and caller not in self._refused:
+                mine = self._of_broker.setdefault(caller, set())
+                mine.add(writer)
+                await super()._serve(reader, writer)
         finally:
+            writer.transport.abort()
             mine.discard(writer)
+            self._writers.discard(writer)
+            self._connections.discard(task)
 
 
 class LinkedCluster(BrokerCluster):

@@ -51,6 +51,7 @@ class TcpProxy:
     async def close(self):
         self.cut()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # what was aborted closes its socket in the next turn
 
     def _flow(self):
         self._requests_flow.set()
