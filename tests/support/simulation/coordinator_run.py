@@ -12,22 +12,19 @@ import random
 from pathlib import Path
 from types import SimpleNamespace
 
-from client.admin import Admin
 from client.topic_partition import TopicPartition
+from support.simulation.base_run import BROKERS, HEALED_WITHIN_S, TOPIC, BaseRun
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.faults import Faults
 from support.simulation.group_workload import GroupWorkload
-from support.simulation.inspection import Inspection
-from support.simulation.ledger import BrokenPromiseError, Ledger
+from support.simulation.ledger import BrokenPromiseError
 from support.simulation.plain_client import NowhereError, PlainClient, UnansweredError
-from support.simulation.suspicion import Suspicion
 from support.simulation.trace import Trace
 from support.simulation.transaction_ledger import End
 from support.simulation.transaction_workload import TIMEOUT_MS, TransactionWorkload
 
-TOPIC, OFFSETS, TRANSACTIONS = "t", "__consumer_offsets", "__transaction_state"
-BROKERS = PARTITIONS = 3
-HEALED_WITHIN_S = 60.0
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+PARTITIONS = 3
 ENDED_WITHIN_S = TIMEOUT_MS / 1000 + 10.0
 SETTINGS = {
     "offsets.topic.num.partitions": str(PARTITIONS),
@@ -74,8 +71,8 @@ class CoordinatorFaults(Faults):
         self.is_running = False
 
 
-class CoordinatorRun:
-    """One run of a seed. The same attributes as `support.simulation.run.Run`."""
+class CoordinatorRun(BaseRun):
+    """A run about coordinators."""
 
     topics = (TOPIC, OFFSETS, TRANSACTIONS)
 
@@ -85,18 +82,17 @@ class CoordinatorRun:
         settings = SETTINGS | ({"log.flush.interval.messages": "1"} if is_always_synced else {})
         self.duration_s = self.random.uniform(12.0, 25.0)
         self.trace = trace
-        self.ledger = Ledger()
-        self.cluster = SimulatedCluster(f"coordinators {seed}", directory, trace, settings)
-        self.partitions = [TopicPartition(topic, number) for topic in self.topics for number in range(PARTITIONS)]
+        super().__init__(
+            SimulatedCluster(f"coordinators {seed}", directory, trace, settings),
+            [TopicPartition(topic, number) for topic in self.topics for number in range(PARTITIONS)],
+        )
         self.groups = [GroupWorkload(self.cluster, f"group-{one}", TOPIC, PARTITIONS) for one in (1, 2)]
         self.transactions = TransactionWorkload(self.cluster, TOPIC, PARTITIONS)
-        self.suspicion = Suspicion(self.partitions, self.cluster.state)
-        self.inspection = Inspection(self.cluster, self.ledger, self.partitions, self.suspicion.has_lost_some)
         self.faults = CoordinatorFaults(
             self.cluster,
             self.random,
             self.suspicion,
-            is_in_sync=self._is_in_sync,
+            is_in_sync=self.is_in_sync,
             is_always_synced=is_always_synced,
         )
 
@@ -113,9 +109,9 @@ class CoordinatorRun:
         """Do all of it. Raises what went wrong."""
         await self.cluster.start(BROKERS)
         await self._create_topics()
-        await self._watch_states()
+        await self.watch_states()
         async with asyncio.TaskGroup() as tasks:
-            inspecting = tasks.create_task(self._inspect())
+            inspecting = tasks.create_task(self.inspect())
             consuming = tasks.create_task(self.transactions.consume())
             living = [tasks.create_task(group.live(self._client())) for group in self.groups for _ in range(3)]
             living += [
@@ -127,13 +123,11 @@ class CoordinatorRun:
             for workload in (*self.groups, self.transactions):
                 workload.stop()
             await asyncio.wait(living)
-            await self.cluster.until(self._is_in_sync, "all replicas are in sync", HEALED_WITHIN_S)
+            await self.cluster.until(self.is_in_sync, "all replicas are in sync", HEALED_WITHIN_S)
             await self._check_everything()
             for task in (inspecting, consuming):
                 task.cancel()
-        for host in self.cluster.hosts.values():
-            if host.failures:
-                raise BrokenPromiseError(f"{host.name} has ended by itself: {host.failures[0]!r}")
+        self.check_hosts()
 
     def _client(self) -> PlainClient:
         client = PlainClient(self.cluster)
@@ -141,11 +135,7 @@ class CoordinatorRun:
         return client
 
     async def _create_topics(self) -> None:
-        _, network, rng = self.cluster.client_network()
-        async with Admin(
-            bootstrap_servers=self.cluster.bootstrap_servers, network=network, random=rng, retry_backoff_ms=50
-        ) as admin:
-            await admin.create_topic(TOPIC, PARTITIONS, BROKERS)
+        await self.create_topic(PARTITIONS)
         client = PlainClient(self.cluster)
         for kind in (0, 1):
             while client.coordinator_of(kind, "any") is None:
@@ -153,25 +143,7 @@ class CoordinatorRun:
                     await client.find(kind, "any")
                 except (NowhereError, UnansweredError):
                     await client.pause()
-        await self.cluster.until(self._is_in_sync, "the topics have leaders")
-
-    async def _watch_states(self) -> None:
-        from registry.topic_znodes import PartitionStateZnode
-
-        session = self.cluster.store.session()
-        await session.start()
-        for partition in self.partitions:
-            session.watch_data(PartitionStateZnode.path(*partition), self.suspicion.look)
-
-    def _is_in_sync(self) -> bool:
-        states = [self.cluster.state(*partition) for partition in self.partitions]
-        return all(state is not None and len(state.isr) == BROKERS and state.leader >= 0 for state in states)
-
-    async def _inspect(self) -> None:
-        while True:
-            self.inspection.look()
-            self.suspicion.look()
-            await asyncio.sleep(0.2)
+        await self.cluster.until(self.is_in_sync, "the topics have leaders")
 
     def _agree_on_the_time(self) -> None:
         """No clock is behind: by each of them a transaction has begun, so that it times out when it has to."""

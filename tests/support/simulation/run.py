@@ -17,23 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from client.admin import Admin
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
-from registry.topic_znodes import PartitionStateZnode
+from support.simulation.base_run import BROKERS, HEALED_WITHIN_S, TOPIC, BaseRun
 from support.simulation.cluster import SimulatedCluster
-from support.simulation.coordinator_run import CoordinatorRun
 from support.simulation.faults import Faults
-from support.simulation.inspection import Inspection, watch_leaders
-from support.simulation.ledger import BrokenPromiseError, Ledger
-from support.simulation.suspicion import Suspicion
+from support.simulation.inspection import watch_leaders
+from support.simulation.ledger import BrokenPromiseError
 from support.simulation.trace import Trace
 from support.simulation.virtual_loop import VirtualTimeLoop
 from support.simulation.workload import Workload
 
-TOPIC = "t"
-BROKERS = 3
-HEALED_WITHIN_S = 60.0
 OLD_PROTOCOL = "2.6"
 
 
@@ -54,13 +48,13 @@ class Outcome:
     story: list[str] = field(default_factory=list)
 
 
-class Run:
-    """One run of a seed."""
+class Run(BaseRun):
+    """A run about replicas."""
 
     def __init__(self, seed: int, directory: Path, trace: Trace) -> None:
         self.random = random.Random(f"run {seed}")
         choose = self.random.random
-        self.partitions = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
+        partitions = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
         self.is_always_synced = choose() < 0.3
         settings = {"num.replica.fetchers": str(self.random.choice((1, 1, 2)))}
         if choose() < 0.2:
@@ -72,27 +66,25 @@ class Run:
             self.topic_configs["flush.messages"] = "1"
         self.duration_s = self.random.uniform(10.0, 20.0)
         self.trace = trace
-        self.ledger = Ledger()
-        self.cluster = SimulatedCluster(f"cluster {seed}", directory, trace, settings)
-        trace.tell(f"{len(self.partitions)} partitions, {settings}, {self.topic_configs}")
-        self.workload = Workload(self.cluster, self.ledger, self.partitions)
-        self.suspicion = Suspicion(self.partitions, self.cluster.state)
-        self.inspection = Inspection(self.cluster, self.ledger, self.partitions, self.suspicion.has_lost_some)
+        super().__init__(SimulatedCluster(f"cluster {seed}", directory, trace, settings), partitions)
+        trace.tell(f"{len(partitions)} partitions, {settings}, {self.topic_configs}")
+        self.workload = Workload(self.cluster, self.ledger, partitions)
         self.faults = Faults(
             self.cluster,
             self.random,
             self.suspicion,
-            is_in_sync=self._is_in_sync,
+            is_in_sync=self.is_in_sync,
             is_always_synced=self.is_always_synced,
         )
 
     async def go(self) -> None:
         """Do all of it. Raises what went wrong."""
         await self.cluster.start(BROKERS)
-        await self._create_topic()
-        await self._watch_states()
+        await self.create_topic(len(self.partitions), self.topic_configs)
+        await self.cluster.until(self.is_in_sync, "the topic has leaders")
+        await self.watch_states()
         async with asyncio.TaskGroup() as tasks:
-            inspecting = tasks.create_task(self._inspect())
+            inspecting = tasks.create_task(self.inspect())
             consuming = tasks.create_task(self.workload.consume())
             producing = [tasks.create_task(self.workload.produce(f"p{one}", (0.03, 0.3))) for one in (1, 2)]
             await self.faults.run(self.duration_s)
@@ -104,33 +96,7 @@ class Run:
             await self._check_everything()
             for task in (inspecting, consuming):
                 task.cancel()
-        for host in self.cluster.hosts.values():
-            if host.failures:
-                raise BrokenPromiseError(f"{host.name} has ended by itself: {host.failures[0]!r}")
-
-    async def _create_topic(self) -> None:
-        _, network, rng = self.cluster.client_network()
-        async with Admin(
-            bootstrap_servers=self.cluster.bootstrap_servers, network=network, random=rng, retry_backoff_ms=50
-        ) as admin:
-            await admin.create_topic(TOPIC, len(self.partitions), BROKERS, configs=self.topic_configs)
-        await self.cluster.until(self._is_in_sync, "the topic has leaders")
-
-    async def _watch_states(self) -> None:
-        session = self.cluster.store.session()
-        await session.start()
-        for partition in self.partitions:
-            session.watch_data(PartitionStateZnode.path(*partition), self.suspicion.look)
-
-    def _is_in_sync(self) -> bool:
-        states = [self.cluster.state(*partition) for partition in self.partitions]
-        return all(state is not None and len(state.isr) == BROKERS and state.leader >= 0 for state in states)
-
-    async def _inspect(self) -> None:
-        while True:
-            self.inspection.look()
-            self.suspicion.look()
-            await asyncio.sleep(0.2)
+        self.check_hosts()
 
     async def _check_everything(self) -> None:
         self.inspection.look()
@@ -167,7 +133,7 @@ def run_seed(
     seed: int,
     directory: Path,
     *,
-    new_run: Callable[[int, Path, Trace], Run | CoordinatorRun] = Run,
+    new_run: Callable[[int, Path, Trace], BaseRun] = Run,
     trace_path: Path | None = None,
     log_level: int = logging.WARNING,
 ) -> Outcome:
@@ -181,7 +147,7 @@ def run_seed(
     outcome = Outcome(seed)
     unhandled: list[str] = []
     loop.set_exception_handler(lambda _, context: unhandled.append(repr(context)))
-    run: Run | CoordinatorRun | None = None
+    run: BaseRun | None = None
     clean_up = contextlib.ExitStack()
     try:
         asyncio.set_event_loop(loop)

@@ -1,0 +1,73 @@
+"""What runs of either kind have in common: a cluster, those who look at it all the time, and its topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from client.admin import Admin
+from client.topic_partition import TopicPartition
+from registry.topic_znodes import PartitionStateZnode
+from support.simulation.cluster import SimulatedCluster
+from support.simulation.faults import Faults
+from support.simulation.inspection import Inspection
+from support.simulation.ledger import BrokenPromiseError, Ledger
+from support.simulation.suspicion import Suspicion
+
+TOPIC = "t"
+BROKERS = 3
+HEALED_WITHIN_S = 60.0
+
+
+class BaseRun:
+    """One run of a seed: a kind says what is done, in `go`."""
+
+    faults: Faults
+    workload: Any
+    """Counts what was `acknowledged`, what `failed` and what was `consumed`, where it has that."""
+
+    def __init__(self, cluster: SimulatedCluster, partitions: Sequence[TopicPartition]) -> None:
+        """partitions: those whose leaders, replicas and logs are looked at."""
+        self.cluster = cluster
+        self.partitions = partitions
+        self.ledger = Ledger()
+        self.suspicion = Suspicion(partitions, cluster.state)
+        self.inspection = Inspection(cluster, self.ledger, partitions, self.suspicion.has_lost_some)
+
+    async def go(self) -> None:
+        """Do all of it. Raises what went wrong."""
+        raise NotImplementedError
+
+    async def create_topic(self, partitions: int, configs: Mapping[str, str] | None = None) -> None:
+        """Create the topic with a replica on every broker."""
+        _, network, rng = self.cluster.client_network()
+        async with Admin(
+            bootstrap_servers=self.cluster.bootstrap_servers, network=network, random=rng, retry_backoff_ms=50
+        ) as admin:
+            await admin.create_topic(TOPIC, partitions, BROKERS, configs=configs)
+
+    async def watch_states(self) -> None:
+        """Look at every change of a partition's state."""
+        session = self.cluster.store.session()
+        await session.start()
+        for partition in self.partitions:
+            session.watch_data(PartitionStateZnode.path(*partition), self.suspicion.look)
+
+    async def inspect(self) -> None:
+        """Look into the replicas until cancelled."""
+        while True:
+            self.inspection.look()
+            self.suspicion.look()
+            await asyncio.sleep(0.2)
+
+    def is_in_sync(self) -> bool:
+        """Whether every partition has a leader and all its replicas in sync."""
+        states = [self.cluster.state(*partition) for partition in self.partitions]
+        return all(state is not None and len(state.isr) == BROKERS and state.leader >= 0 for state in states)
+
+    def check_hosts(self) -> None:
+        """No broker has ended by itself."""
+        for host in self.cluster.hosts.values():
+            if host.failures:
+                raise BrokenPromiseError(f"{host.name} has ended by itself: {host.failures[0]!r}")
