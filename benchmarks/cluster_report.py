@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from benchmarks.report import Results, cpu_per_gb, heading, row
 
 
@@ -11,25 +13,25 @@ def table(cases: Results) -> str:
 
 
 def _produce(cases: Results) -> list[str]:
-    rows = []
-    for replicas in (1, 3):
-        one = cases.get(f"produce {replicas}")
-        if one is not None:
-            cells = [f"{one['bytes'] / one['seconds'] / 1e6:.0f}", f"{cpu_per_gb(one):.2f}"]
-            rows.append(row([f"{replicas} replica{'s' if replicas > 1 else ''}", *cells]))
     columns = ["records of 1 KiB, acks all, three brokers", "MB/s", "CPU-s/GB (all brokers)"]
+    rows = _by_replicas(
+        cases, "produce", lambda one: [f"{one['bytes'] / one['seconds'] / 1e6:.0f}", f"{cpu_per_gb(one):.2f}"]
+    )
     return [*heading("Replicated produce", columns), *rows] if rows else []
 
 
 def _latency(cases: Results) -> list[str]:
-    rows = []
-    for replicas in (1, 3):
-        one = cases.get(f"latency {replicas}")
-        if one is not None:
-            cells = [f"{one['p50_ms']:.2f}", f"{one['p99_ms']:.2f}"]
-            rows.append(row([f"{replicas} replica{'s' if replicas > 1 else ''}", *cells]))
     columns = ["1,000/s, linger 0, acks all", "p50 ms", "p99 ms"]
+    rows = _by_replicas(cases, "latency", lambda one: [f"{one['p50_ms']:.2f}", f"{one['p99_ms']:.2f}"])
     return [*heading("Replicated produce, one message at a time", columns), *rows] if rows else []
+
+
+def _by_replicas(cases: Results, kind: str, cells: Callable[[Results], list[str]]) -> list[str]:
+    return [
+        row([f"{replicas} replica{'s' if replicas > 1 else ''}", *cells(cases[f"{kind} {replicas}"])])
+        for replicas in (1, 3)
+        if f"{kind} {replicas}" in cases
+    ]
 
 
 def _catching_up(cases: Results) -> list[str]:

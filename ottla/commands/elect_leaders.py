@@ -1,5 +1,6 @@
 """`ottla elect-leaders`: have preferred leaders lead again, or let somebody lead who is not in sync."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,7 @@ def elect_leaders(
     run(main())
 
 
-async def _partitions(admin: "Admin", texts: "list[str] | tuple[()]", file: Path | None) -> "list[TopicPartition]":
+async def _partitions(admin: "Admin", texts: Sequence[str], file: Path | None) -> "list[TopicPartition]":
     """The partitions that are meant. Raises CommandError for one that there is not."""
     from client.topic_partition import TopicPartition
     from ottla.assignment_file import read_partitions

@@ -3,6 +3,7 @@
 Two brokers on one registry; what they decide has its tests in controller/.
 """
 
+import asyncio
 import contextlib
 
 import pytest
@@ -161,6 +162,24 @@ async def test_a_move_is_listed_until_it_is_done(pair):
         assert (one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas) == (0, [2, 1], [], [1])
     others = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[1])]
     assert (await pair.client.call(ListPartitionReassignmentsRequest(topics=others), 0)).topics == []
+
+
+async def test_topics_are_looked_up_in_turn(pair):
+    """A controller that has just been elected is asked before it has read the tree."""
+    await pair.client.call(ControlledShutdownRequest(broker_id=2), 3)
+    topics = [ReassignableTopic(name="t", partitions=[to(0, [2])])]
+    await pair.client.call(AlterPartitionReassignmentsRequest(topics=topics), 0)
+    controller, is_read = pair.brokers[1].controller, asyncio.Event()
+    read, controller.context.topics = controller.context.topics, {}
+    async with wire_client(pair.brokers[1].bootstrap_servers) as another, asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.decide("taking office", is_read.wait))
+        proposed = tasks.create_task(pair.client.call(proposal(pair, 3, [1]), 3))
+        listed = tasks.create_task(another.call(ListPartitionReassignmentsRequest(), 0))
+        await until(lambda: len(controller._queue._questions) == 3, "both wait for their turn")
+        controller.context.topics = read
+        is_read.set()
+    assert [topic.name for topic in listed.result().topics] == ["t"]
+    assert proposed.result().topics[0].partitions[0].error_code != ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def results(answer):

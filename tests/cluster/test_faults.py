@@ -53,7 +53,7 @@ class Plot:
         """The broker that leads, as ZooKeeper says."""
         return int((await self.cluster.state("t"))["leader"])
 
-    async def other(self, *not_these: int) -> int:
+    def other(self, *not_these: int) -> int:
         """A broker that is none of these."""
         return next(broker for broker in BROKERS if broker not in not_these)
 
@@ -137,7 +137,7 @@ async def leader_without_zookeeper(plot: Plot) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def follower_killed(plot: Plot) -> AsyncIterator[None]:
-    follower = await plot.other(await plot.leader())
+    follower = plot.other(await plot.leader())
     await plot.cluster.kill(follower)
     yield
     await plot.cluster.start(follower)
@@ -181,7 +181,7 @@ async def two_zookeepers_killed(plot: Plot) -> AsyncIterator[None]:
 async def two_brokers_killed(plot: Plot) -> AsyncIterator[None]:
     """With min.insync.replicas=1."""
     leader = await plot.leader()
-    other = await plot.other(leader)
+    other = plot.other(leader)
     await asyncio.gather(plot.cluster.kill(leader), plot.cluster.kill(other))
     await plot.is_led_by_another(leader)
     yield
