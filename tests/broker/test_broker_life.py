@@ -17,6 +17,7 @@ import pytest
 from broker import main
 from broker.broker import Broker
 from broker.config import BrokerConfig
+from broker.controller.controller import Controller
 from broker.errors import BrokerStartError
 from registry.embedded import EmbeddedStore
 from storage.log_manager import LogManager
@@ -320,3 +321,29 @@ async def test_a_registry_that_has_failed_for_good_stops_the_broker(tmp_path):
             assert await client.is_closed()
     assert "store is closed" in str(main._first_leaf(caught.value))
     assert (tmp_path / "data" / CLEAN).exists()
+
+
+async def test_who_is_alone_meanwhile_has_nobody_to_hand_over_to(monkeypatch, tmp_path):
+    """The other one could not take over yet, and then it goes, too."""
+    asked = []
+
+    async def relieve(self, broker_id, broker_epoch):
+        asked.append(broker_id)
+        return [("t", 0)]
+
+    monkeypatch.setattr(Controller, "relieve", relieve)
+    store = await EmbeddedStore.open()
+    overrides = {1: {"controlled_shutdown_enable": "false"}, 2: {"controlled_shutdown_retry_backoff_ms": "20000"}}
+    first, second = (
+        Broker(BrokerConfig.load(None, settings(tmp_path / str(id_), broker_id=str(id_), **more)), store=store)
+        for id_, more in overrides.items()
+    )
+    await first.__aenter__()
+    await second.__aenter__()
+    await until(lambda: len(second.metadata.snapshot.brokers) == 2, "it knows the other one")
+    stopping = asyncio.create_task(second.__aexit__(None, None, None))
+    await until(lambda: asked == [2], "it asks")
+    await first.__aexit__(None, None, None)
+    await stopping
+    assert asked == [2]
+    await store.close()
