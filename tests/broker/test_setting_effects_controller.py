@@ -25,7 +25,7 @@ async def astray(cluster, preferred_elsewhere):
     await until(lambda: len(controller.context.brokers) == 2, "both are there")
     await cluster.create("t", *[[2, 1]] * PARTITIONS)
     await until(lambda: cluster.leader("t", PARTITIONS - 1), "it is led")
-    states = controller.context.leaderships
+    states = (await cluster.settled()).context.leaderships
     for partition in range(preferred_elsewhere):
         key = ("t", partition)
         await controller._states.set({key: states[key].state.replace(leader=1, leader_epoch=1)})

@@ -193,6 +193,16 @@ class Cluster:
         [broker_id] = self.active
         return self.members[broker_id].controller
 
+    async def settled(self):
+        """The one controller, when its context is up with what it has written."""
+
+        async def nothing():
+            pass
+
+        controller = await self.elected()
+        await controller.decide("nothing", nothing)
+        return controller
+
     # -- tools -----------------------------------------------------------------------------------------------------
 
     async def create(self, topic, *replicas, topic_id=ID, version=3):

@@ -60,7 +60,7 @@ async def same(cluster, name):
 
 async def in_sync_again(cluster, broker_id, *topics):
     """The leaders of these topics take a broker into their ISRs."""
-    controller = await cluster.elected()
+    controller = await cluster.settled()
     for key in sorted(controller.context.leaderships):
         leadership = controller.context.leaderships[key]
         state = leadership.state
@@ -135,7 +135,7 @@ async def test_scenarios_02_to_14(cluster):
     controller = await cluster.elected()
     await controller.decide("move", lambda: controller.reassignments.submit(("move", 0), [1, 2]))
     await same(cluster, "11-reassignment-in-progress.json")
-    await joins(controller, ("move", 0), [0, 1, 2])
+    await joins(await cluster.settled(), ("move", 0), [0, 1, 2])
     await same(cluster, "12-reassignment-done.json")
 
     cluster.unclean_topics.add("unclean")
