@@ -1,31 +1,20 @@
 """What the parts of the admin client share: the cluster, how long a call may take, and who answers for what.
 
-Partitions are asked of their leaders, groups and transactional ids of their coordinators: FindCoordinator names these,
-for many keys at once from version 4 on (KIP-699). A coordinator that has moved, is being loaded or cannot be reached is
-looked for again until the call's time is up.
+Partitions are asked of their leaders, groups and transactional ids of their coordinators. A coordinator that has moved,
+is being loaded or cannot be reached is looked for again until the call's time is up.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from enum import IntEnum
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from client.cluster import Cluster
 from client.connection import Connection
+from client.coordinator import CoordinatorType, find_coordinators
 from client.errors import KafkaError, error_for
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
-from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 T = TypeVar("T")
-
-_FIRST_VERSION_WITH_KEYS = 4
-
-
-class CoordinatorType(IntEnum):
-    """What a coordinator coordinates, as FindCoordinator counts."""
-
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class AdminBase:
@@ -85,7 +74,7 @@ class AdminBase:
         async def attempt() -> None:
             failed: KafkaError | None = None
             by_node: dict[int, list[str]] = {}
-            located = await self._find_coordinators(kind, [key for key in wanted if key not in found])
+            located = await find_coordinators(self._cluster, kind, [key for key in wanted if key not in found])
             for key, node in located.items():
                 if not isinstance(node, KafkaError):
                     by_node.setdefault(node, []).append(key)
@@ -111,29 +100,9 @@ class AdminBase:
         """What the coordinator of one key answers. Raises what `ask` does, once it is not retriable or time is up."""
 
         async def attempt() -> T:
-            (node,) = (await self._find_coordinators(kind, [key])).values()
+            (node,) = (await find_coordinators(self._cluster, kind, [key])).values()
             if isinstance(node, KafkaError):
                 raise node
             return await ask(await self._cluster.connection(node))
 
         return await self._cluster.retry(attempt, timeout_s=self._timeout_s)
-
-    async def _find_coordinators(self, kind: CoordinatorType, keys: Sequence[str]) -> dict[str, int | KafkaError]:
-        """The node id of each key's coordinator, or the error for it."""
-        connection = await self._cluster.any_connection()
-        version = connection.common_version(FindCoordinatorRequest)
-        label = "group" if kind is CoordinatorType.GROUP else "transactional id"
-        found: dict[str, int | KafkaError] = {}
-        if version >= _FIRST_VERSION_WITH_KEYS:
-            request = FindCoordinatorRequest(key_type=int(kind), coordinator_keys=list(keys))
-            response = await connection.call(request, FindCoordinatorResponse, version)
-            for one in response.coordinators:
-                error = error_for(one.error_code, one.error_message, context=f"{label} {one.key}")
-                found[one.key] = error if one.error_code else one.node_id
-            return found
-        for key in keys:
-            request = FindCoordinatorRequest(key=key, key_type=int(kind))
-            response = await connection.call(request, FindCoordinatorResponse, version)
-            error = error_for(response.error_code, response.error_message, context=f"{label} {key}")
-            found[key] = error if response.error_code else response.node_id
-        return found

@@ -6,22 +6,23 @@ DescribeGroups only; which it is shows when it is asked, so the newer request go
 
 from collections.abc import Collection, Iterable, Mapping
 
-from client.admin_base import AdminBase, CoordinatorType
+from client.admin_base import AdminBase
 from client.admin_types import GroupDescription, GroupListing, GroupMember, OffsetAndMetadata
 from client.connection import Connection
+from client.coordinator import CoordinatorType
 from client.errors import KafkaError, UnsupportedApiError, error_for
+from client.group_metadata import ConsumerGroupMetadata
+from client.group_offsets import commit_offsets, fetch_offsets
+from client.subscription import assigned_partitions
 from client.topic_partition import TopicPartition
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
-from protocol.errors import ProtocolError
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
 _DEAD = "Dead"
 _FIRST_LIST_VERSION_WITH_STATES = 4
 _FIRST_LIST_VERSION_WITH_TYPES = 5
-_FIRST_FETCH_VERSION_WITH_ALL = 2
-_FIRST_FETCH_VERSION_WITH_GROUPS = 8
 _NOT_OF_THIS_PROTOCOL = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -98,7 +99,7 @@ class GroupAdmin(AdminBase):
         """All that a group has committed, sorted; nothing for a group that is not there."""
 
         async def ask(connection: Connection) -> dict[TopicPartition, OffsetAndMetadata]:
-            return await _fetch_offsets(connection, group_id)
+            return await fetch_offsets(connection, group_id)
 
         found = await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask)
         return {partition: found[partition] for partition in sorted(found)}
@@ -110,32 +111,9 @@ class GroupAdmin(AdminBase):
 
         UnknownMemberIdError says that the group has members: they alone may commit.
         """
-        from protocol.messages.offset_commit import (
-            OffsetCommitRequest,
-            OffsetCommitRequestPartition,
-            OffsetCommitRequestTopic,
-            OffsetCommitResponse,
-        )
-
-        topics: dict[str, OffsetCommitRequestTopic] = {}
-        for (topic, number), offset in offsets.items():
-            entry = OffsetCommitRequestPartition(
-                partition_index=number,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                committed_metadata=offset.metadata,
-            )
-            topics.setdefault(topic, OffsetCommitRequestTopic(name=topic)).partitions.append(entry)
-        request = OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
 
         async def ask(connection: Connection) -> dict[TopicPartition, KafkaError | None]:
-            response = await connection.call(request, OffsetCommitResponse)
-            codes = {
-                TopicPartition(topic.name, one.partition_index): one.error_code
-                for topic in response.topics
-                for one in topic.partitions
-            }
-            return _outcomes(group_id, codes)
+            return _outcomes(group_id, await commit_offsets(connection, ConsumerGroupMetadata(group_id), offsets))
 
         return await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask) if offsets else {}
 
@@ -186,34 +164,6 @@ def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> dict[TopicP
     return outcomes
 
 
-async def _fetch_offsets(connection: Connection, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-
-    version = connection.common_version(OffsetFetchRequest)
-    if version < _FIRST_FETCH_VERSION_WITH_ALL:
-        raise UnsupportedApiError("the broker is too old to tell all offsets of a group")
-    if version < _FIRST_FETCH_VERSION_WITH_GROUPS:
-        request = OffsetFetchRequest(group_id=group_id, topics=None)
-    else:
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
-    response = await connection.call(request, OffsetFetchResponse, version)
-    answers = response.groups if version >= _FIRST_FETCH_VERSION_WITH_GROUPS else [response]
-    found = {}
-    for answer in answers:
-        if answer.error_code:
-            raise error_for(answer.error_code, context=f"group {group_id}")
-        for topic in answer.topics:
-            for one in topic.partitions:
-                name = TopicPartition(topic.name, one.partition_index)
-                if one.error_code:
-                    raise error_for(one.error_code, context=f"group {group_id}, {name}")
-                if one.committed_offset >= 0:
-                    found[name] = OffsetAndMetadata(
-                        one.committed_offset, one.committed_leader_epoch, one.metadata or ""
-                    )
-    return found
-
-
 async def _describe_classic(
     node_id: int, connection: Connection, wanted: list[str]
 ) -> dict[str, GroupDescription | KafkaError]:
@@ -240,34 +190,13 @@ async def _describe_classic(
                     member.group_instance_id,
                     member.client_id,
                     member.client_host,
-                    _assignment(member.member_assignment) if group.protocol_type == CONSUMER else None,
+                    assigned_partitions(member.member_assignment) if group.protocol_type == CONSUMER else None,
                 )
                 for member in group.members
             ),
             node_id,
         )
     return found
-
-
-def _assignment(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """What a consumer is assigned; None for bytes that are no assignment, as any program may send any."""
-    from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-    from protocol.versioned import peek_version
-
-    if not data:
-        return ()
-    try:
-        version = min(peek_version(data), ConsumerProtocolAssignment.MAX_VERSION)
-        assignment = ConsumerProtocolAssignment.decode(data, version, 2)[0]
-    except ProtocolError:
-        return None
-    return tuple(
-        sorted(
-            TopicPartition(topic.topic, number)
-            for topic in assignment.assigned_partitions
-            for number in topic.partitions
-        )
-    )
 
 
 async def _describe_new(

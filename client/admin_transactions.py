@@ -6,9 +6,10 @@ stable offset for ever. `abort_transaction` ends it in that partition, past the 
 
 from collections.abc import Collection, Iterable
 
-from client.admin_base import AdminBase, CoordinatorType
+from client.admin_base import AdminBase
 from client.admin_types import ActiveProducer, TransactionDescription, TransactionListing
 from client.connection import Connection
+from client.coordinator import CoordinatorType
 from client.errors import KafkaError, UnsupportedApiError, error_for
 from client.options import refuse
 from client.topic_partition import TopicPartition

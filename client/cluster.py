@@ -66,7 +66,7 @@ class Cluster:
         self.backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms, self.random)
         self.metadata = Metadata()
         # Called after every new snapshot.
-        self.on_metadata: Callable[[], None] | None = None
+        self.metadata_listeners: list[Callable[[], None]] = []
         self.background = Background(on_error if on_error is not None else _ignore)
         self._connect_timeout_ms = connect_timeout_ms
         self._metadata_max_age_s = metadata_max_age_ms / 1000
@@ -116,12 +116,18 @@ class Cluster:
             found = self.open_connection(node_id)
             if found is not None:
                 return found
-            broker = self.metadata.brokers.get(node_id)
-            if broker is None:
-                raise ConnectionLostError("node", node_id, "the cluster has no such broker now")
-            connection = await self._open(broker.host, broker.port)
-            self._connections[node_id] = connection
+            connection = self._connections[node_id] = await self.open_own(node_id)
             return connection
+
+    async def open_own(self, node_id: int) -> Connection:
+        """A connection to a broker that is the caller's own: no other request gets in its way, the caller closes it.
+
+        Raises ConnectionLostError, UnsupportedApiError.
+        """
+        broker = self.metadata.brokers.get(node_id)
+        if broker is None:
+            raise ConnectionLostError("node", node_id, "the cluster has no such broker now")
+        return await self._open(broker.host, broker.port)
 
     async def any_connection(self) -> Connection:
         """A connection to whichever broker answers: an open one, a known one, a bootstrap server.
@@ -219,8 +225,8 @@ class Cluster:
                         self._connections[broker.node_id] = bootstrap
                         self._bootstrap = None
                     break
-        if self.on_metadata is not None:
-            self.on_metadata()
+        for listener in self.metadata_listeners:
+            listener()
 
     def track(self, topics: Iterable[str]) -> None:
         """Refresh these topics from now on whenever metadata is refreshed."""

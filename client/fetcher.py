@@ -67,7 +67,7 @@ class Fetcher:
         self._looking_up = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        cluster.on_metadata = self.wake
+        cluster.metadata_listeners.append(self.wake)
 
     def close(self) -> None:
         """Start nothing more."""

@@ -77,7 +77,7 @@ class Sender:
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        cluster.on_metadata = self.wake
+        cluster.metadata_listeners.append(self.wake)
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """The queue of a partition."""
