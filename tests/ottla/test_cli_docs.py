@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.broker import broker_process
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -35,6 +37,7 @@ def normal(text):
     return [line.rstrip() for line in text.splitlines()]
 
 
+@pytest.mark.timeout(400)  # some thirty processes, one after the other
 def test_the_page_tells_the_truth(tmp_path):
     shim = tmp_path / "bin" / "ottla"
     shim.parent.mkdir()
