@@ -1,8 +1,9 @@
 """A client's view of a cluster: one connection a broker, and metadata that follows leader changes.
 
 `Cluster` is shared ground of producer, reader and admin. It knows the bootstrap servers, opens a connection
-to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`. Refreshes
-asked for by several callers at once are one request; failed ones are tried again with backoff and jitter.
+to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`: asked for anew when it
+is old. Refreshes asked for by several callers at once are one request; failed ones are tried again with backoff and
+jitter.
 """
 
 import asyncio
@@ -77,7 +78,10 @@ class Cluster:
         self._bootstrap: Connection | None = None
         self._locks: dict[int | None, asyncio.Lock] = {}
         self._topics: set[str] = set()
-        self._refreshed_at = float("-inf")
+        # Refresh all topics that there are, not only those.
+        self.tracks_all = False
+        # When the newest snapshot is old.
+        self._timer: asyncio.TimerHandle | None = None
         self._refresh_wanted = False
         self._refreshing = False
         self._closed = False
@@ -91,6 +95,8 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection and end the background tasks."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         await self.background.close()
         connections = list(self._connections.values())
         if self._bootstrap is not None:
@@ -203,13 +209,15 @@ class Cluster:
                 if attempt >= BOOTSTRAP_ROUNDS:
                     raise
                 await asyncio.sleep(self.backoff.delay_s(attempt))
-        self._take(response)
+        self._take(response, is_everything=wanted is None)
         return response
 
-    def _take(self, response: MetadataResponse) -> None:
+    def _take(self, response: MetadataResponse, *, is_everything: bool) -> None:
         before = self.metadata.brokers
-        self.metadata = metadata = self.metadata.updated(response)
-        self._refreshed_at = asyncio.get_running_loop().time()
+        self.metadata = metadata = self.metadata.updated(response, is_everything=is_everything)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._metadata_max_age_s, self.request_refresh)
         for node_id, connection in list(self._connections.items()):
             if connection.is_closed:
                 del self._connections[node_id]
@@ -236,10 +244,6 @@ class Cluster:
         """Stop refreshing these topics."""
         self._topics.difference_update(topics)
 
-    def metadata_is_old(self) -> bool:
-        """Whether the newest snapshot has passed `metadata_max_age_ms`."""
-        return asyncio.get_running_loop().time() - self._refreshed_at > self._metadata_max_age_s
-
     def request_refresh(self) -> None:
         """Refresh the tracked topics soon, in the background; calls meanwhile are one refresh."""
         self._refresh_wanted = True
@@ -253,7 +257,7 @@ class Cluster:
             while self._refresh_wanted:
                 self._refresh_wanted = False
                 try:
-                    await self.refresh(self._topics)
+                    await self.refresh(None if self.tracks_all else self._topics)
                 except KafkaError:
                     self._refresh_wanted = True
                 # Also after a success: a leader change takes a moment to reach every broker, and an answer

@@ -127,6 +127,16 @@ class NoOffsetError(KafkaError):
     """A partition has no offset to start from and `auto_offset_reset` is "none"."""
 
 
+class IllegalStateError(KafkaError):
+    """What was asked for does not go with what the client is doing: the message says what is in the way."""
+
+
+class CommitFailedError(KafkaError):
+    """Offsets were not committed, as the group has gone on without this member: it took too long between two calls for
+    records (`max_poll_interval_ms`), or was cut off. Others handle its partitions from the last offsets committed.
+    """
+
+
 _classes: "dict[int, type[KafkaError]]" = {}
 
 

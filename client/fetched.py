@@ -8,6 +8,7 @@ shown, and with isolation level read_committed neither are batches of aborted tr
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from client.topic_partition import TopicPartition
 from protocol.buffer import Buffer
@@ -20,6 +21,7 @@ from protocol.record_batch import RecordBatch
 class ConsumerRecord:
     """A record as a reader gets it.
 
+    `key` and `value` are bytes or None, or what a consumer's deserializers have made of them.
     `timestamp` is ms since the epoch, -1 for none; `timestamp_type` 0 for the producer's time, 1 for the
     broker's; `headers` are (name, value) pairs.
     """
@@ -33,8 +35,8 @@ class ConsumerRecord:
         offset: int,
         timestamp: int,
         timestamp_type: int,
-        key: bytes | None,
-        value: bytes | None,
+        key: Any,
+        value: Any,
         headers: tuple[Header, ...],
     ) -> None:
         self.topic = topic

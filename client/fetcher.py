@@ -2,7 +2,8 @@
 
 One Fetch at a time to a leader, over all its partitions that have room. A long poll blocks the connection,
 so a partition whose room comes back meanwhile waits for it; where some partition of the leader is out of
-room the poll is therefore kept short.
+room the poll is therefore kept short. A leader may name a follower in the client's rack to fetch from (KIP-392):
+until that fails, or has held for `metadata_max_age_ms`.
 """
 
 import asyncio
@@ -44,6 +45,8 @@ class Fetcher:
         partition_max_bytes: int,
         max_buffered_bytes: int,
         check_crcs: bool,
+        rack: str,
+        read_replica_max_age_s: float,
         lookup_timeout_s: float,
         on_fetched: Callable[[PartitionState, FetchedBatches], None],
         on_error: Callable[[BaseException], None],
@@ -58,6 +61,8 @@ class Fetcher:
         self._partition_max_bytes = partition_max_bytes
         self._max_buffered_bytes = max_buffered_bytes
         self._check_crcs = check_crcs
+        self._rack = rack
+        self._read_replica_max_age_s = read_replica_max_age_s
         self._lookup_timeout_s = lookup_timeout_s
         self._on_fetched = on_fetched
         self._on_error = on_error
@@ -88,19 +93,19 @@ class Fetcher:
         loop = asyncio.get_running_loop()
         now = loop.time()
         retry_at = float("inf")
-        leader_missing = bool(self._states) and self._cluster.metadata_is_old()
+        leader_missing = False
         for state in self._states.values():
             if state.fetch_offset is None or state.paused or state.buffered >= self._max_buffered_bytes:
                 continue
             if state.retry_at > now:
                 retry_at = min(retry_at, state.retry_at)
                 continue
-            leader = self._cluster.metadata.leader(state.partition)
-            if leader is None:
+            source = self._source(state)
+            if source is None:
                 leader_missing = True
-            elif leader not in self._polling:
-                self._polling.add(leader)
-                self._cluster.background.spawn(self._poll(leader), f"fetch from node {leader}")
+            elif source not in self._polling:
+                self._polling.add(source)
+                self._cluster.background.spawn(self._poll(source), f"fetch from node {source}")
         if leader_missing:
             self._cluster.request_refresh()
         if retry_at != float("inf"):
@@ -134,8 +139,18 @@ class Fetcher:
 
     # ---- fetching
 
+    def _source(self, state: PartitionState) -> int | None:
+        """Whom to ask for a partition: the follower that the leader has named, else the leader; None while unknown."""
+        metadata = self._cluster.metadata
+        if state.read_replica is not None:
+            now = asyncio.get_running_loop().time()
+            if now < state.read_replica_until and state.read_replica in metadata.brokers:
+                return state.read_replica
+            state.read_replica = None
+        return metadata.leader(state.partition)
+
     async def _poll(self, leader: int) -> None:
-        """Fetch from one leader until there is nothing to ask it for."""
+        """Fetch from one broker until there is nothing to ask it for."""
         try:
             while states := self._chosen(leader):
                 try:
@@ -148,6 +163,8 @@ class Fetcher:
                         raise
                     attempt = self._attempts.get(leader, 0)
                     self._attempts[leader] = attempt + 1
+                    for state in states:
+                        state.read_replica = None
                     self._cluster.request_refresh()
                     await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
                     continue
@@ -176,7 +193,6 @@ class Fetcher:
     def _chosen(self, leader: int) -> list[PartitionState]:
         if self._closed:
             return []
-        metadata = self._cluster.metadata
         now = asyncio.get_running_loop().time()
         return [
             state
@@ -185,20 +201,17 @@ class Fetcher:
             and not state.paused
             and state.buffered < self._max_buffered_bytes
             and state.retry_at <= now
-            and metadata.leader(state.partition) == leader
+            and self._source(state) == leader
         ]
 
     def _is_awaited(self, state: PartitionState, leader: int, asked_for: tuple[int, int | None]) -> bool:
         """Whether an answer counts: another broker may have been asked since, one that leads now, or somewhere else."""
         if (state.generation, state.fetch_offset) != asked_for:
             return False
-        return self._cluster.metadata.leader(state.partition) in (leader, None)
+        return self._source(state) in (leader, None)
 
     def _wait_ms(self, leader: int, chosen: int) -> int:
-        metadata = self._cluster.metadata
-        led = sum(
-            1 for state in self._states.values() if not state.paused and metadata.leader(state.partition) == leader
-        )
+        led = sum(1 for state in self._states.values() if not state.paused and self._source(state) == leader)
         return self._max_wait_ms if led == chosen else min(self._max_wait_ms, SHORT_WAIT_MS)
 
     async def _fetch(
@@ -236,6 +249,7 @@ class Fetcher:
             isolation_level=int(self._read_committed),
             session_epoch=SESSIONLESS_EPOCH,
             topics=list(topics.values()),
+            rack_id=self._rack,
         )
         response = await connection.call(request, FetchResponse, version)
         if response.error_code:
@@ -252,6 +266,9 @@ class Fetcher:
 
     def _partition_answered(self, state: PartitionState, data: PartitionData) -> None:
         code = data.error_code
+        if code and state.read_replica is not None:
+            state.read_replica = None  # a follower may be behind: the leader's word counts
+            return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             state.reset(self._policy)
             return
@@ -262,7 +279,12 @@ class Fetcher:
             state.retry_at = asyncio.get_running_loop().time() + self._cluster.backoff.delay_s(0)
             self._cluster.request_refresh()
             return
+        if data.preferred_read_replica >= 0:
+            state.read_replica = data.preferred_read_replica
+            state.read_replica_until = asyncio.get_running_loop().time() + self._read_replica_max_age_s
+            return
         state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
         records = data.records
         if records is None or len(records) == 0:

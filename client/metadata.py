@@ -92,9 +92,9 @@ class Metadata:
         """
         return all((known := self.topics.get(topic)) is not None and known.topic_id != ZERO_ID for topic in topics)
 
-    def updated(self, response: "MetadataResponse") -> "Metadata":
-        """The next snapshot, after an answer."""
-        topics = dict(self.topics)
+    def updated(self, response: "MetadataResponse", *, is_everything: bool = False) -> "Metadata":
+        """The next snapshot, after an answer; `is_everything`: to a request for all topics, so there are no others."""
+        topics = {} if is_everything else dict(self.topics)
         for answer in response.topics:
             topic = _topic(answer)
             if topic.partitions or topic.error_code == 0:

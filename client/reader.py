@@ -13,6 +13,7 @@ import asyncio
 import random as random_module
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError
@@ -21,8 +22,9 @@ from client.fetcher import Fetcher
 from client.network import Network
 from client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from client.options import check_choice, check_range
-from client.reader_state import POLICIES, PartitionState, Position, Timestamp, known_position
+from client.reader_state import POLICIES, Chunk, PartitionState, Position, Timestamp, known_position
 from client.topic_partition import TopicPartition
+from client.turn import Turn
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
@@ -40,6 +42,8 @@ class Reader:
       still comes.
     - `max_buffered_bytes`: fetched ahead for one partition.
     - `check_crcs`: check the checksum of every batch.
+    - `client_rack`: where this client stands; a broker may name a replica there to fetch from (KIP-392).
+    - `allow_auto_create_topics`: have the broker make topics that are asked for, where it does that.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -57,6 +61,8 @@ class Reader:
         max_partition_fetch_bytes: int = 1024 * 1024,
         max_buffered_bytes: int = 4 * 1024 * 1024,
         check_crcs: bool = True,
+        client_rack: str = "",
+        allow_auto_create_topics: bool = False,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
@@ -80,6 +86,7 @@ class Reader:
             retry_backoff_ms=retry_backoff_ms,
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
+            allow_auto_create_topics=allow_auto_create_topics,
             network=network,
             random=random,
             on_error=self._failed,
@@ -96,19 +103,21 @@ class Reader:
             partition_max_bytes=max_partition_fetch_bytes,
             max_buffered_bytes=max_buffered_bytes,
             check_crcs=check_crcs,
+            rack=client_rack,
+            read_replica_max_age_s=metadata_max_age_ms / 1000,
             lookup_timeout_s=self._timeout_s,
             on_fetched=self._fetched,
             on_error=self._failed,
         )
-        # Fetched and not handed out, each with the partition's generation at the time.
-        self._ready: deque[tuple[PartitionState, int, FetchedBatches]] = deque()
+        self._turn = Turn(self._has_nothing_in_hand, self._wake)
+        # Fetched and not handed out.
+        self._ready: deque[Chunk] = deque()
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         # What `async for` is in the middle of.
-        self._current: Iterator[ConsumerRecord] = iter(())
-        self._current_state: PartitionState | None = None
-        self._current_generation = 0
-        self._current_end = 0
+        self._chunk: Chunk | None = None
+        # Where that begins which the caller has got in one piece, until it comes back for more.
+        self._in_hand: dict[TopicPartition, int] = {}
         self._closed = False
 
     # ---- life
@@ -117,7 +126,7 @@ class Reader:
         """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
         await self._cluster.start()
 
-    async def __aenter__(self) -> "Reader":
+    async def __aenter__(self) -> Self:
         try:
             await self.start()
         except BaseException:
@@ -145,14 +154,20 @@ class Reader:
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         """Read these partitions, each from its position, and no others. Raises InvalidOptionError."""
         states = {name: PartitionState(name, position) for name, position in positions.items()}
-        for state in self._states.values():
-            state.generation += 1  # answers under way are for nobody
-        self._cluster.untrack({name.topic for name in self._states})
-        self._states.clear()
+        self._drop(list(self._states))
+        self._add(states)
+
+    def _add(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """Read these, too."""
         self._states.update(states)
-        self._ready.clear()
         self._cluster.track({name.topic for name in states})
         self._fetcher.wake()
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these no more; answers under way are for nobody."""
+        for partition in partitions:
+            self._states.pop(partition).generation += 1
+        self._cluster.untrack({name.topic for name in partitions} - {name.topic for name in self._states})
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
@@ -166,15 +181,27 @@ class Reader:
         self._fetcher.wake()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch no more of these; what is there already is still handed out."""
+        """Fetch no more of these, and hand nothing out; what is fetched already is kept."""
         for partition in partitions:
-            self._states[partition].paused = True
+            state = self._states[partition]
+            state.paused = True
+            if self._chunk is not None and self._chunk.state is state:
+                self._ready.appendleft(self._chunk)
+                self._chunk = None
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these again."""
+        """Go on with these."""
         for partition in partitions:
-            self._states[partition].paused = False
+            state = self._states[partition]
+            state.paused = False
+            self._ready.extendleft(reversed(state.held))
+            state.held.clear()
+        self._wake()
         self._fetcher.wake()
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that rest."""
+        return [name for name, state in self._states.items() if state.paused]
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to be handed out. Raises NoOffsetError before it is looked up."""
@@ -187,6 +214,14 @@ class Reader:
     def high_watermark(self, partition: TopicPartition) -> int:
         """The partition's high watermark as of the last answer; -1 before the first."""
         return self._states[partition].high_watermark
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets are left to read up to the end as of the last answer (with read_committed the last stable
+        offset); None before the first.
+        """
+        state = self._states[partition]
+        end = state.last_stable_offset if self._read_committed else state.high_watermark
+        return None if end < 0 or state.position is None else max(end - state.position, 0)
 
     # ---- offsets
 
@@ -221,11 +256,14 @@ class Reader:
         """
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                while (found := self._take()) is None:
-                    await self._wait()
+                chunk = await self._next_chunk()
         except TimeoutError:
             return None
-        state, batches = found
+        self._chunk = None
+        state, batches = chunk.state, chunk.batches
+        assert state.position is not None
+        batches.first_offset = max(state.position, batches.first_offset)
+        self._in_hand = {state.partition: batches.first_offset}
         state.position = max(batches.next_offset, batches.first_offset)
         return batches
 
@@ -236,43 +274,83 @@ class Reader:
         the position moves. Raises the broker's error, CorruptRecordError, ClosedError.
         """
         batches = await self.fetch_batches(timeout_ms=timeout_ms)
-        return [] if batches is None else list(batches.records())
+        if batches is None:
+            return []
+        try:
+            return list(self._records_of(batches))
+        except BaseException:
+            self._states[batches.partition].seek(batches.first_offset)
+            raise
 
-    def __aiter__(self) -> "Reader":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record of any partition; waits as long as it takes."""
+        if self._turn.wanted:
+            await self._turn.come_back()
         while True:
-            state = self._current_state
-            if state is not None and state.generation == self._current_generation:
-                record = next(self._current, None)
+            chunk = self._chunk
+            if chunk is not None and chunk.state.generation == chunk.generation:
+                try:
+                    record = next(chunk.records, None)
+                except BaseException:
+                    self._put_back(chunk)
+                    raise
                 if record is not None:
-                    state.position = record.offset + 1
+                    chunk.state.position = record.offset + 1
                     return record
-                state.position = self._current_end
-            self._current_state = None
-            while (found := self._take()) is None:
-                await self._wait()
-            self._current_state, batches = found
-            self._current_generation = self._current_state.generation
-            self._current_end = batches.next_offset
-            self._current = batches.records()
+                chunk.state.position = chunk.end
+            self._chunk = None
+            self._chunk = await self._next_chunk()
 
-    def _take(self) -> tuple[PartitionState, FetchedBatches] | None:
-        """The oldest answer that still counts."""
+    def _put_back(self, chunk: Chunk) -> None:
+        """A record cannot be read: fetch it anew, for the caller to get the same error or to seek past it."""
+        self._chunk = None
+        assert chunk.state.position is not None
+        chunk.state.seek(chunk.state.position)
+        self._fetcher.wake()
+
+    async def _next_chunk(self) -> Chunk:
+        """What is in hand still, or else the oldest answer that counts; waits as long as it takes."""
+        if self._turn.wanted:
+            await self._turn.come_back()
+        self._in_hand = {}
+        chunk = self._chunk
+        if chunk is not None and chunk.state.generation == chunk.generation:
+            return chunk
+        self._chunk = None
+        while (found := self._take()) is None:
+            await self._wait()
+        return found
+
+    def _take(self) -> Chunk | None:
+        """As `_pop`; raises what there is to tell instead of None."""
         if self._closed:
             raise ClosedError("the reader has been closed")
-        while self._ready:
-            state, generation, batches = self._ready.popleft()
-            if state.generation == generation:
-                state.buffered -= batches.size_bytes
-                self._fetcher.wake()
-                return state, batches
-        if self._error is not None:
+        if (chunk := self._pop()) is None and self._error is not None:
             error, self._error = self._error, None
             raise error
+        return chunk
+
+    def _pop(self) -> Chunk | None:
+        """The oldest answer that counts, None where there is none or it is not the caller's turn."""
+        while self._ready and not self._turn.is_taken:
+            chunk = self._ready.popleft()
+            state = chunk.state
+            if state.generation != chunk.generation:
+                continue
+            if state.paused:
+                state.held.append(chunk)
+                continue
+            state.buffered -= chunk.size_bytes
+            chunk.size_bytes = 0
+            self._fetcher.wake()
+            return chunk
         return None
+
+    def _has_nothing_in_hand(self) -> bool:
+        return self._waiter is not None or not (self._in_hand or self._chunk is not None)
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
@@ -286,8 +364,11 @@ class Reader:
             self._waiter.set_result(None)
 
     def _fetched(self, state: PartitionState, batches: FetchedBatches) -> None:
-        self._ready.append((state, state.generation, batches))
+        self._ready.append(Chunk(state, batches, self._records_of(batches)))
         self._wake()
+
+    def _records_of(self, batches: FetchedBatches) -> Iterator[ConsumerRecord]:
+        return batches.records()
 
     def _failed(self, error: BaseException) -> None:
         if self._error is None or isinstance(self._error, KafkaError):

@@ -1,8 +1,10 @@
 """Where a reader stands in each of its partitions."""
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from client.errors import NoOffsetError, error_for
+from client.fetched import ConsumerRecord, FetchedBatches
 from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from client.options import refuse
 from client.topic_partition import TopicPartition
@@ -29,14 +31,17 @@ class PartitionState:
     __slots__ = (
         "buffered",
         "fetch_offset",
-        "fetching",
         "generation",
+        "held",
         "high_watermark",
+        "last_stable_offset",
         "log_start_offset",
         "lookup",
         "partition",
         "paused",
         "position",
+        "read_replica",
+        "read_replica_until",
         "retry_at",
     )
 
@@ -49,18 +54,24 @@ class PartitionState:
         self.generation = 0
         # Bytes fetched and not handed out.
         self.buffered = 0
-        self.fetching = False
         self.paused = False
+        # What was fetched when it was paused.
+        self.held: list[Chunk] = []
         self.retry_at = 0.0
         # As of the last answer, -1 before the first.
         self.high_watermark = -1
+        self.last_stable_offset = -1
         self.log_start_offset = -1
+        # A follower that the leader has named to fetch from, for a while (KIP-392).
+        self.read_replica: int | None = None
+        self.read_replica_until = 0.0
         self.seek(position)
 
     def seek(self, position: Position) -> None:
         """Go on from another place. Raises InvalidOptionError."""
         self.generation += 1
         self.buffered = 0
+        self.held.clear()
         self.retry_at = 0.0
         self.position = self.fetch_offset = self.lookup = None
         if position == "beginning":
@@ -90,8 +101,26 @@ class PartitionState:
             raise error_for(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition))
         self.generation += 1
         self.buffered = 0
+        self.held.clear()
         self.position = self.fetch_offset = None
         self.lookup = policy
+
+
+class Chunk:
+    """What one answer brought of a partition, as far as it is not handed out."""
+
+    __slots__ = ("batches", "end", "generation", "records", "size_bytes", "state")
+
+    def __init__(self, state: PartitionState, batches: FetchedBatches, records: Iterator[ConsumerRecord]) -> None:
+        self.state = state
+        # The state's at the time: after a seek this is for nobody.
+        self.generation = state.generation
+        self.batches = batches
+        # The offset behind its last batch.
+        self.end = batches.next_offset
+        self.records = records
+        # Counted as buffered.
+        self.size_bytes = batches.size_bytes
 
 
 def known_position(state: PartitionState) -> int:

@@ -138,7 +138,7 @@ class Sender:
         can_send = not self._idempotent or self.producer_id >= 0
         ready: dict[int, list[PartitionQueue]] = {}
         wake_at = float("inf")
-        leader_missing = self._cluster.metadata_is_old()
+        leader_missing = False
         for queue in list(self._waiting.values()):
             batch = queue.batches[0]
             deadline = batch.created_at + self._delivery_timeout_s
