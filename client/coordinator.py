@@ -16,7 +16,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 _FIRST_VERSION_WITH_KEYS: Final = 4
-MOVED: Final = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+_MOVED: Final = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 class CoordinatorType(IntEnum):
@@ -78,12 +78,10 @@ class Coordinator:
                 self._connection = await self._cluster.open_own(found)
             return self._connection
 
-    def check(self, code: int, message: str | None = None, *, context: str) -> None:
-        """Raise the error of an answer, if it has one; look for the coordinator again where it says that it moved."""
-        if code:
-            if code in MOVED:
-                self.forget()
-            raise error_for(code, message, context=context)
+    def heed(self, error: KafkaError) -> None:
+        """Look for the coordinator again where an error says that it is another broker now."""
+        if error.code in _MOVED:
+            self.forget()
 
     def forget(self) -> None:
         """Look for the coordinator again."""

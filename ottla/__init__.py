@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.config import BrokerConfig
-    from client import errors
     from client.accumulator import RecordMetadata
     from client.admin import Admin
     from client.admin_types import (
@@ -33,15 +32,24 @@ if TYPE_CHECKING:
         TransactionDescription,
         TransactionListing,
     )
+    from client.assignors import (
+        RangeAssignor,
+        RoundRobinAssignor,
+    )
+    from client.consumer import Consumer
     from client.errors import KafkaError
     from client.fetched import ConsumerRecord
+    from client.group_metadata import ConsumerGroupMetadata
     from client.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
     from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
     from client.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner
     from client.producer import Producer
     from client.reader import Reader
     from client.reader_state import Timestamp
+    from client.rebalance_listener import RebalanceListener
+    from client.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
     from client.topic_partition import TopicPartition
+    from ottla import errors
 
 __version__: Final = "0.1.0"
 
@@ -68,14 +76,19 @@ _EXPORTS: Final = {
         "TransactionDescription",
         "TransactionListing",
     ),
+    "client.assignors": ("RangeAssignor", "RoundRobinAssignor"),
+    "client.consumer": ("Consumer",),
     "client.errors": ("KafkaError",),
     "client.fetched": ("ConsumerRecord",),
+    "client.group_metadata": ("ConsumerGroupMetadata",),
     "client.metadata": ("BrokerMetadata", "PartitionMetadata", "TopicMetadata"),
     "client.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp"),
     "client.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner"),
     "client.producer": ("Producer",),
     "client.reader": ("Reader",),
     "client.reader_state": ("Timestamp",),
+    "client.rebalance_listener": ("RebalanceListener",),
+    "client.sticky_assignor": ("CooperativeStickyAssignor", "StickyAssignor"),
     "client.topic_partition": ("TopicPartition",),
 }
 _HOMES: Final = {name: module for module, names in _EXPORTS.items() for name in names}
@@ -94,7 +107,10 @@ __all__ = [
     "ConfigEntry",
     "ConfigOperation",
     "ConfigSource",
+    "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "CooperativeStickyAssignor",
     "CreatedTopic",
     "DefaultPartitioner",
     "GroupDescription",
@@ -108,10 +124,14 @@ __all__ = [
     "PartitionMetadata",
     "Partitioner",
     "Producer",
+    "RangeAssignor",
     "Reader",
+    "RebalanceListener",
     "RecordMetadata",
     "ResourceType",
+    "RoundRobinAssignor",
     "RoundRobinPartitioner",
+    "StickyAssignor",
     "Timestamp",
     "TopicMetadata",
     "TopicPartition",
@@ -123,7 +143,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
-        value: Any = import_module("client.errors")
+        value: Any = import_module("ottla.errors")
     elif name in _HOMES:
         from ottla.guard import check_packages
 

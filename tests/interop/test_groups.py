@@ -1,4 +1,4 @@
-"""Groups of other people's consumers: whatever happens to members, every record is handled, and the group settles.
+"""Groups of consumers, theirs and ours and mixed: whatever happens to members, every record is handled and all settles.
 
 Members are processes that are killed, stopped, resumed and added while records are written. Afterwards every partition
 has exactly one owner, by what the members say and by what the broker says; every record was handled at least once, and
@@ -31,6 +31,7 @@ LIBRARIES = {
     "confluent-kafka": ("range", "roundrobin", "cooperative", "consumer"),  # the last is the newer protocol
     "aiokafka": ("range", "roundrobin", "sticky"),
     "kafka-python": ("range", "roundrobin", "sticky", "cooperative"),
+    "ottla": ("range", "roundrobin", "sticky", "cooperative", "consumer"),
 }
 EVERY = [(library, assignor) for library, assignors in LIBRARIES.items() for assignor in assignors]
 SOME = [
@@ -38,7 +39,11 @@ SOME = [
     ("confluent-kafka", "consumer"),
     ("aiokafka", "range"),
     ("kafka-python", "sticky"),
+    ("ottla", "cooperative"),
+    ("ottla", "consumer"),
 ]
+# Ours beside theirs in one group; whose member leads it, and divides, is chance.
+MIXED = [(library, assignor) for library, assignor in EVERY if library != "ottla"]
 SIZES = [(1, 1), (1, 50), (2, 3), (5, 20), (20, 50), (20, 7)]  # members, partitions
 if os.environ.get("OTTLA_STORMS") == "all":
     STORMS = list(itertools.product(EVERY, SIZES))
@@ -77,7 +82,7 @@ class Member:
         self.out = out
         with out.open("w") as file, out.with_suffix(".err").open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, str(SCRIPT), library, broker.bootstrap, group, topic, assignor, str(SESSION_MS)],
+                [sys.executable, "-P", str(SCRIPT), library, broker.bootstrap, group, topic, assignor, str(SESSION_MS)],
                 stdout=file,
                 stderr=errors,
             )
@@ -138,9 +143,9 @@ class Storm:
             if member.lives:
                 member.kill()
 
-    def add(self, group=None) -> Member:
+    def add(self, group=None, library=None) -> Member:
         out = self.directory / f"{len(self.members)}.out"
-        member = Member(self.broker, self.library, group or self.group, self.topic, self.assignor, out)
+        member = Member(self.broker, library or self.library, group or self.group, self.topic, self.assignor, out)
         self.members.append(member)
         return member
 
@@ -221,6 +226,29 @@ def test_a_storm(broker, tmp_path, topic, client, size):
         for member in storm.living:
             member.resume()
         storm.until(storm.is_settled, "the group settles after the storm")
+        storm.until(lambda: storm.handled().keys() >= storm.all_written(), "every record is handled")
+        while_stable(storm)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("library", "assignor"), MIXED if FULL else MIXED[::3])
+def test_ours_and_theirs_in_one_group(broker, tmp_path, topic, library, assignor):
+    with Storm(broker, tmp_path, topic, 7, library, assignor) as storm:
+        ours = storm.add(library="ottla")
+        storm.until(storm.is_settled, "ours is alone")
+        theirs = storm.add()
+        storm.until(storm.is_settled, "theirs has come")
+        storm.add(library="ottla")
+        storm.add()
+        storm.write()
+        storm.until(storm.is_settled, "all have come")
+        assert sorted(len(member.assigned()) for member in storm.living) == [1, 2, 2, 2]
+        while_stable(storm)
+        ours.kill()  # the first to come leads the group
+        storm.until(storm.is_settled, "ours is missed")
+        theirs.kill()
+        storm.until(storm.is_settled, "theirs is missed")
+        storm.write()
         storm.until(lambda: storm.handled().keys() >= storm.all_written(), "every record is handled")
         while_stable(storm)
 

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 
-STRATEGIES = {"range": "range", "roundrobin": "roundrobin", "cooperative": "cooperative-sticky"}
+STRATEGIES = {"range": "range", "roundrobin": "roundrobin", "sticky": "sticky", "cooperative": "cooperative-sticky"}
 stopping = False
 
 
@@ -153,6 +153,36 @@ async def aiokafka(servers: str, group: str, topic: str, assignor: str, session_
     await consumer.stop()
 
 
+async def ottla(servers: str, group: str, topic: str, assignor: str, session_ms: int) -> None:
+    from ottla import Consumer
+    from ottla.errors import KafkaError
+
+    newer = assignor == "consumer"
+    async with Consumer(
+        topic,
+        bootstrap_servers=servers,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        group_protocol="consumer" if newer else "classic",
+        partition_assignment_strategy="range" if newer else STRATEGIES[assignor],
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=300,
+    ) as consumer:
+        assignment = Assignment()
+        while not stopping:
+            polled = await consumer.getmany(timeout_ms=100, max_records=100)
+            assignment.tell(one.partition for one in consumer.assignment())
+            for partition, messages in polled.items():
+                for message in messages:
+                    say(f"R {partition.partition} {message.offset}")
+            if polled:
+                try:
+                    await consumer.commit()
+                except KafkaError:
+                    continue
+
+
 def main() -> None:
     library, servers, group, topic, assignor, session = sys.argv[1:]
 
@@ -161,7 +191,9 @@ def main() -> None:
         stopping = True
 
     signal.signal(signal.SIGTERM, stop)
-    if library == "aiokafka":
+    if library == "ottla":
+        asyncio.run(ottla(servers, group, topic, assignor, int(session)))
+    elif library == "aiokafka":
         asyncio.run(aiokafka(servers, group, topic, assignor, int(session)))
     elif library == "kafka-python":
         kafka_python(servers, group, topic, assignor, int(session))

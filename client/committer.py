@@ -1,0 +1,92 @@
+"""Commits a consumer's offsets, and finds out what its group has committed before."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from client.admin_types import OffsetAndMetadata
+from client.cluster import Cluster
+from client.coordinator import Coordinator
+from client.errors import CommitFailedError, KafkaError, error_for
+from client.group_metadata import ConsumerGroupMetadata
+from client.group_offsets import commit_offsets, fetch_offsets
+from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+# The group has gone on without this member.
+_GIVEN_UP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH))
+
+
+class Committer:
+    """`group()` tells who commits, at the time of each attempt: a member's epoch may have gone on meanwhile."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        *,
+        group: Callable[[], ConsumerGroupMetadata],
+        timeout_s: float,
+        require_stable: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._group = group
+        self._timeout_s = timeout_s
+        self._require_stable = require_stable
+        # One commit after the other: an older one must not arrive behind a newer one.
+        self._lock = asyncio.Lock()
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed for these; those without an offset are left out.
+
+        Raises the broker's error once it does not go away within the timeout.
+        """
+
+        async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
+            group = self._group()
+            connection = await self._coordinator.connection()
+            try:
+                return await fetch_offsets(
+                    connection, group.group_id, partitions, member=group, require_stable=self._require_stable
+                )
+            except KafkaError as error:
+                self._coordinator.heed(error)
+                raise
+
+        return await self._cluster.retry(attempt, timeout_s=self._timeout_s) if partitions else {}
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets for the group.
+
+        Raises CommitFailedError where the group has gone on without this member; RebalanceInProgressError where it is
+        about to, which may be tried again; the broker's error once it does not go away within the timeout.
+        """
+        if not offsets:
+            return
+        async with self._lock:
+            await self._cluster.retry(lambda: self._attempt(offsets), timeout_s=self._timeout_s)
+
+    async def _attempt(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        group = self._group()
+        codes = await commit_offsets(await self._coordinator.connection(), group, offsets)
+        for partition, code in codes.items():
+            if not code:
+                continue
+            error = error_for(code, context=f"commit of group {group.group_id}, {partition}")
+            self._coordinator.heed(error)
+            if code in _GIVEN_UP:
+                raise CommitFailedError(f"{error}: the group has given this member's partitions to others") from error
+            if code == ErrorCode.STALE_MEMBER_EPOCH and self._group() != group:
+                await self._attempt(offsets)  # the heartbeat has brought a newer one meanwhile
+                return
+            raise error
+
+    async def try_to_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """As `commit`, but what goes wrong is only logged: the records are handed out again to whoever comes next."""
+        try:
+            await self.commit(offsets)
+        except KafkaError as error:
+            logger.warning("offsets were not committed: %s", error)
