@@ -398,11 +398,12 @@ class Consumer(Reader):
         return map(self._deserialized, batches.records())
 
     def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
-        if self._key_deserializer is not None and record.key is not None:
-            record.key = self._key_deserializer(record.key)
-        if self._value_deserializer is not None and record.value is not None:
-            record.value = self._value_deserializer(record.value)
-        return record
+        key, value = record.key, record.value
+        if self._key_deserializer is not None and key is not None:
+            key = self._key_deserializer(key)
+        if self._value_deserializer is not None and value is not None:
+            value = self._value_deserializer(value)
+        return record._replace(key=key, value=value)
 
     def _progress(self) -> object:
         chunk = self._chunk

@@ -7,8 +7,8 @@ shown, and with isolation level read_committed neither are batches of aborted tr
 (KIP-98).
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from client.topic_partition import TopicPartition
 from protocol.buffer import Buffer
@@ -18,7 +18,7 @@ from protocol.record import Header
 from protocol.record_batch import RecordBatch
 
 
-class ConsumerRecord:
+class ConsumerRecord(NamedTuple):
     """A record as a reader gets it.
 
     `key` and `value` are bytes or None, or what a consumer's deserializers have made of them.
@@ -26,33 +26,14 @@ class ConsumerRecord:
     broker's; `headers` are (name, value) pairs.
     """
 
-    __slots__ = ("headers", "key", "offset", "partition", "timestamp", "timestamp_type", "topic", "value")
-
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp: int,
-        timestamp_type: int,
-        key: Any,
-        value: Any,
-        headers: tuple[Header, ...],
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.timestamp = timestamp
-        self.timestamp_type = timestamp_type
-        self.key = key
-        self.value = value
-        self.headers = headers
-
-    def __repr__(self) -> str:
-        return (
-            f"ConsumerRecord({self.topic}-{self.partition}@{self.offset}, timestamp={self.timestamp}, "
-            f"key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
-        )
+    topic: str
+    partition: int
+    timestamp_type: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: tuple[Header, ...]
 
 
 class FetchedBatches:
@@ -108,19 +89,16 @@ class FetchedBatches:
         topic, number = self.partition
         first = self.first_offset
         for batch in self.visible_batches():
-            kind = int(batch.timestamp_type)
-            for record in batch.records():
-                if record.offset >= first:
-                    yield ConsumerRecord(
-                        topic,
-                        number,
-                        record.offset,
-                        record.timestamp,
-                        kind,
-                        record.key,
-                        record.value,
-                        record.headers,
-                    )
+            fields = (topic, number, int(batch.timestamp_type))
+            records: Iterable[ConsumerRecord]
+            if isinstance(batch, LegacyMessage):
+                records = (tuple.__new__(ConsumerRecord, fields + record) for record in batch.records())
+            else:
+                records = batch.records_as(ConsumerRecord, fields)
+                if batch.base_offset >= first:
+                    yield from records
+                    continue
+            yield from (record for record in records if record.offset >= first)
 
     def visible_batches(self) -> Iterator[RecordBatch | LegacyMessage]:
         """The batches without control batches and aborted transactions, each with its CRC checked."""

@@ -20,13 +20,13 @@ record batches.
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from protocol.buffer import Buffer
 from protocol.checksum import crc32c
 from protocol.compression import CompressionType, decompress
 from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from protocol.record import INT32_MAX, INT64_MAX, Record, read_records
+from protocol.record import INT32_MAX, INT64_MAX, R, Record, read_records_as
 
 LOG_OVERHEAD: Final = 12
 LENGTH_OFFSET: Final = 8
@@ -227,6 +227,12 @@ class RecordBatch:
         content is malformed or not of the declared count, UnsupportedCompressionError for an unknown codec.
         The CRC is not looked at.
         """
+        return self.records_as(Record, (), limit)
+
+    def records_as(
+        self, kind: type[R], first_fields: tuple[Any, ...], limit: int | None = DECOMPRESSION_LIMIT
+    ) -> Iterator[R]:
+        """As `records`, each record a `kind`: a named tuple of `first_fields` and then the fields of Record."""
         if self.record_count < 0:
             raise InvalidRecordError(f"negative record count {self.record_count}")
         if self.base_offset > INT64_MAX - INT32_MAX or self.base_offset < INT32_MAX - INT64_MAX:
@@ -237,7 +243,9 @@ class RecordBatch:
         if not isinstance(data, bytes):
             data = bytes(data)
         log_append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME_FLAG else None
-        return read_records(data, self.record_count, self.base_offset, self.base_timestamp, log_append_time)
+        return read_records_as(
+            kind, first_fields, data, self.record_count, self.base_offset, self.base_timestamp, log_append_time
+        )
 
     def __repr__(self) -> str:
         return (
