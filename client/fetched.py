@@ -7,8 +7,8 @@ shown, and with isolation level read_committed neither are batches of aborted tr
 (KIP-98).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from client.topic_partition import TopicPartition
 from protocol.buffer import Buffer
@@ -16,6 +16,9 @@ from protocol.control_records import ControlRecordType, decode_control_key
 from protocol.message_set import LegacyMessage, iter_mixed
 from protocol.record import Header
 from protocol.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class ConsumerRecord(NamedTuple):
@@ -99,6 +102,16 @@ class FetchedBatches:
                     yield from records
                     continue
             yield from (record for record in records if record.offset >= first)
+
+    def to_arrow(self, columns: Collection[str] | None = None) -> "pa.Table":
+        """The same records as an Arrow table (see client.arrow), for which pyarrow and numpy must be installed.
+
+        `columns`: some of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None for all. What
+        is not asked for is not decoded.
+        """
+        from client.arrow import to_arrow
+
+        return to_arrow(self, columns)
 
     def visible_batches(self) -> Iterator[RecordBatch | LegacyMessage]:
         """The batches without control batches and aborted transactions, each with its CRC checked."""

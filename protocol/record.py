@@ -117,7 +117,7 @@ def read_records_as(
             start, position = position, position + (number >> 1)
             value = None if number & 1 else data[start:position]
             if data[position]:
-                headers, position = _read_headers(data, position, end)
+                headers, position = read_headers(data, position, end)
             else:
                 headers, position = NO_HEADERS, position + 1
         except IndexError:
@@ -167,7 +167,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     return number >> 1 ^ -(number & 1), position
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
     """The header count at `position` and the headers behind it, none of which may reach beyond `end`."""
     count, position = _read_varint(data, position)
     # A header takes two bytes at least: a giant count is refused before anything is built.

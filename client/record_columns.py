@@ -1,0 +1,121 @@
+"""The records of batches as columns: where in their bytes each key and value lies, decoded by numpy all at once.
+
+A record begins where the one before it ends, so its length is read in a loop, one varint each; every other number is
+read for all records at a time. Keys and values are not copied: a column is made of starts and lengths.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.errors import InvalidRecordError
+from protocol.record import long_varint
+from protocol.record_batch import RecordBatch, TimestampType
+
+Integers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_MAX_VARINT_BITS: Final = 64
+
+
+class RecordColumns:
+    """All records of some batches.
+
+    `data` are their bytes, decompressed, one after the other. There are as many `offsets`, `timestamps` (ms),
+    `timestamp_types`, `key_starts`, `key_lengths`, `value_starts`, `value_lengths` (-1 for null), `header_counts`,
+    `header_starts` (where the count stands) and `ends` as there are records. Raises InvalidRecordError where a record
+    is malformed, and what `RecordBatch.records_data` does.
+    """
+
+    __slots__ = (
+        "data",
+        "ends",
+        "header_counts",
+        "header_starts",
+        "key_lengths",
+        "key_starts",
+        "offsets",
+        "timestamp_types",
+        "timestamps",
+        "value_lengths",
+        "value_starts",
+    )
+
+    def __init__(self, batches: Sequence[RecordBatch]) -> None:
+        self.data = b"".join([batch.records_data() for batch in batches])
+        try:
+            self._read(batches)
+        except (IndexError, InvalidRecordError):
+            for batch in batches:
+                for _ in batch.records():  # it says which record, and what is wrong with it
+                    pass
+            raise InvalidRecordError("malformed records") from None
+
+    def _read(self, batches: Sequence[RecordBatch]) -> None:
+        buffer = np.frombuffer(self.data, dtype=np.uint8)
+        self.ends = ends = _ends(self.data, sum(batch.record_count for batch in batches))
+        begins = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))[: len(ends)]
+        lengths, at = _varints(buffer, begins)
+        # One step over the attributes, which have no meaning yet.
+        timestamps, at = _varints(buffer, at + 1)
+        offsets, at = _varints(buffer, at)
+        self.key_lengths, self.key_starts = _varints(buffer, at)
+        at = self.key_starts + np.maximum(self.key_lengths, 0)
+        self.value_lengths, self.value_starts = _varints(buffer, at)
+        self.header_starts = self.value_starts + np.maximum(self.value_lengths, 0)
+        self.header_counts, at = _varints(buffer, self.header_starts)
+        is_wrong = (lengths < 0) | (at > ends) | ((at != ends) & (self.header_counts == 0)) | (self.header_counts < 0)
+        if is_wrong.any():
+            raise InvalidRecordError("a record does not end where its length says")
+
+        counts = [batch.record_count for batch in batches]
+
+        def of_batch(values: Sequence[int]) -> Integers:
+            return np.repeat(np.array(values, dtype=np.int64), counts)
+
+        self.offsets = offsets + of_batch([batch.base_offset for batch in batches])
+        self.timestamp_types = of_batch([int(batch.timestamp_type) for batch in batches])
+        by_broker = of_batch([batch.max_timestamp for batch in batches])
+        by_producer = timestamps + of_batch([batch.base_timestamp for batch in batches])
+        self.timestamps = np.where(self.timestamp_types == TimestampType.LOG_APPEND_TIME, by_broker, by_producer)
+
+
+def _ends(data: bytes, count: int) -> Integers:
+    """Where each record ends, and the next one's length stands. Raises IndexError, InvalidRecordError."""
+    ends: list[int] = []
+    note = ends.append
+    position = 0
+    for _ in range(count):
+        number = data[position]
+        if number < 0x80:
+            position += 1 + (number >> 1)
+        elif data[position + 1] < 0x80:
+            position += 2 + ((number & 0x7F | data[position + 1] << 7) >> 1)
+        else:
+            number, position = long_varint(data, position + 1, number)
+            position += number >> 1
+        note(position)
+    if position != len(data):
+        raise InvalidRecordError(f"{count} records do not end at {len(data)} bytes")
+    return np.array(ends, dtype=np.int64)
+
+
+def _varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers]:
+    """The zigzag varints at these positions, and the positions behind them. Raises IndexError beyond the end."""
+    byte = buffer[positions]
+    number = (byte & 0x7F).astype(np.uint64)
+    behind = positions + 1
+    rest = np.flatnonzero(byte > 0x7F)
+    shift = 7
+    while len(rest):
+        if shift >= _MAX_VARINT_BITS:
+            raise InvalidRecordError("a varint has too many bits")
+        byte = buffer[behind[rest]]
+        number[rest] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        behind[rest] += 1
+        rest = rest[byte > 0x7F]
+        shift += 7
+    signed = (number >> np.uint64(1)).astype(np.int64) ^ -(number & np.uint64(1)).astype(np.int64)
+    return signed, behind
