@@ -1,6 +1,7 @@
 """`ottla consume`: records of a topic to standard output."""
 
 import sys
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from ottla.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time
 from ottla.session import find_partitions, run
 
 if TYPE_CHECKING:
+    from client.fetched import ConsumerRecord
     from client.reader import Reader
     from client.reader_state import Position
     from client.topic_partition import TopicPartition
@@ -39,6 +41,10 @@ def consume(
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", help="Start at the first record as late: ms, or an ISO time.")
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", help="As a member of this group, which remembers where it was, until Ctrl-C."),
+    ] = None,
     count: Annotated[int | None, typer.Option("--count", "-c", min=0, help="Stop after so many records.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
     format_: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
@@ -51,7 +57,7 @@ def consume(
 ) -> None:
     """Print records: all there are, or with --follow those that come.
 
-    Without a place to start, from the beginning, with --follow from the end.
+    Without a place to start, from the beginning, with --follow from the end. With --group from where the group was.
     """
     from ottla.record_format import DEFAULT_FORMAT, format_writer, json_writer
 
@@ -60,6 +66,12 @@ def consume(
     marker = null_marker.encode("utf-8", "surrogateescape")
     write = json_writer if as_json else format_writer(DEFAULT_FORMAT if format_ is None else format_, marker)
     start = _start(from_beginning, offset, timestamp, follow)
+    if group is not None:
+        if partition or offset is not None or timestamp is not None:
+            raise CommandError("--group divides the partitions and knows where to go on: leave out where to read")
+        policy = "earliest" if from_beginning else "latest"
+        run(_consume_in_group(topic, group, policy, isolation_level, bootstrap_server, count, write))
+        return
 
     async def main() -> None:
         from client.reader import Reader
@@ -86,11 +98,44 @@ def consume(
                 if left is not None:
                     records = records[:left]
                     left -= len(records)
-                if records:
-                    sys.stdout.buffer.write(b"".join([write(record) for record in records]))
-                    sys.stdout.buffer.flush()
+                _put_out(records, write)
 
     run(main())
+
+
+async def _consume_in_group(
+    topic: str,
+    group: str,
+    auto_offset_reset: str,
+    isolation_level: str,
+    bootstrap_server: str,
+    count: int | None,
+    write: "Callable[[ConsumerRecord], bytes]",
+) -> None:
+    from client.consumer import Consumer
+
+    async with Consumer(
+        topic,
+        bootstrap_servers=bootstrap_server,
+        client_id="ottla-consume",
+        group_id=group,
+        auto_offset_reset=auto_offset_reset,
+        isolation_level=isolation_level,
+        allow_auto_create_topics=False,
+    ) as consumer:
+        await find_partitions(consumer, topic, None, bootstrap_server)
+        left = count
+        while left is None or left > 0:
+            found = await consumer.getmany(max_records=left)
+            for records in found.values():
+                _put_out(records, write)
+                left = None if left is None else left - len(records)
+
+
+def _put_out(records: "Iterable[ConsumerRecord]", write: "Callable[[ConsumerRecord], bytes]") -> None:
+    if written := b"".join([write(record) for record in records]):
+        sys.stdout.buffer.write(written)
+        sys.stdout.buffer.flush()
 
 
 def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> "Position":

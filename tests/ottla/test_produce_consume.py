@@ -135,6 +135,23 @@ def test_a_reader_that_goes_away_is_no_error(on, topic):
     assert (done.stdout, done.stderr) == (b"some line\n", b"")
 
 
+def test_a_group_remembers_where_it_was(on, topic):
+    on("produce", topic, stdin=b"1\n2\n3\n4\n5\n")
+    assert on("consume", topic, "--group", topic, "--from-beginning", "--count", 2).out == "1\n2\n"
+    assert on("consume", topic, "-g", topic, "--from-beginning", "-c", 2).out == "3\n4\n"
+    command = [sys.executable, "-m", "ottla", "consume", topic, "-g", topic]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"5\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 130
+    [described] = on("groups", "describe", topic, "--json").json
+    assert (described["state"], [one["committed_offset"] for one in described["partitions"]]) == ("Empty", [5])
+    refused = on("consume", topic, "-g", topic, "--offset", 1, code=1)
+    assert "--group divides the partitions" in refused.err
+    assert "unknown topic nowhere" in on("consume", "nowhere", "-g", topic, code=1).err
+
+
 def test_topic_is_created_on_first_use(on):
     on("produce", "made-by-use", stdin=b"x\n")
     assert on("consume", "made-by-use").out == "x\n"
