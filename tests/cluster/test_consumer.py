@@ -1,0 +1,100 @@
+"""Our consumer and several brokers: one nearby is read, and any of them may die."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from client.admin import Admin
+from client.consumer import Consumer
+from client.producer import Producer
+from client.topic_partition import TopicPartition
+from support.broker import until
+from support.cluster import BrokerCluster, broker_cluster, eventually
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+async def write(cluster, topic, values):
+    async with Producer(bootstrap_servers=cluster.bootstrap(*await cluster.live())) as producer:
+        futures = [producer.send_nowait(topic, b"%d" % value) for value in values]
+        await producer.flush()
+        assert all(future.result().offset >= 0 for future in futures)
+
+
+@contextlib.asynccontextmanager
+async def handling(consumer):
+    """What is handled, in order."""
+    values = []
+
+    async def handle():
+        async for record in consumer:
+            values.append(int(record.value))  # noqa: PERF401  # others look at it meanwhile
+
+    task = asyncio.create_task(handle())
+    try:
+        yield values
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_follower_nearby_is_read_and_the_leader_when_it_dies(tmp_path):
+    cluster = BrokerCluster(tmp_path, {"replica.selector.class": RACK_AWARE})
+    await cluster.registry.start()
+    try:
+        for broker_id, rack in enumerate("ab"):
+            await cluster.start(broker_id, broker_rack=rack)
+        await cluster.create_topic("t", {0: [0, 1]}, {"min.insync.replicas": "1"})
+        partition = TopicPartition("t", 0)
+        async with Consumer(bootstrap_servers=cluster.bootstrap(), client_rack="b", retry_backoff_ms=20) as consumer:
+            consumer.assign({partition: "beginning"})
+            state = consumer._states[partition]
+            async with handling(consumer) as values:
+                await write(cluster, "t", range(100))
+                await until(lambda: len(values) == 100, "all are read")
+                await until(lambda: state.read_replica == 1, "the follower is read")
+                await write(cluster, "t", range(100, 200))
+                await until(lambda: len(values) == 200, "all are read from the follower")
+                assert state.read_replica == 1
+                await cluster.kill(1)
+                await write(cluster, "t", range(200, 300))
+                await until(lambda: len(values) == 300, "all are read from the leader")
+        assert values == list(range(300))
+    finally:
+        await cluster.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_the_coordinator_is_killed(tmp_path, protocol):
+    partition = TopicPartition("t", 0)
+    async with broker_cluster(tmp_path, offsets_topic_replication_factor="3") as cluster:
+        await cluster.create_topic("t", {0: [0, 1, 2]})
+        async with (
+            Consumer(
+                "t",
+                bootstrap_servers=cluster.bootstrap(),
+                group_id="g",
+                group_protocol=protocol,
+                auto_offset_reset="earliest",
+                auto_commit_interval_ms=100,
+                retry_backoff_ms=20,
+                heartbeat_interval_ms=200,
+            ) as consumer,
+            handling(consumer) as values,
+        ):
+            await write(cluster, "t", range(50))
+            await until(lambda: len(values) == 50, "all are handled")
+            async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
+                await cluster.kill((await admin.describe_group("g")).coordinator)
+            await write(cluster, "t", range(50, 100))
+            await until(lambda: values[-1] == 99, "all are handled")
+
+            async def all_committed():
+                found = await consumer.committed([partition])
+                return found and found[partition].offset == consumer.position(partition)
+
+            await eventually(all_committed, "they are committed, at the new coordinator")
+            assert consumer.group_metadata().generation_id > 0
+        assert sorted(set(values)) == list(range(100))
