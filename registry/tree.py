@@ -10,6 +10,7 @@ from registry.errors import NodeExistsError
 from registry.paths import parent_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from re import Pattern
 
     from registry.interface import Registry
@@ -50,34 +51,43 @@ async def _ensure(registry: Registry, path: str) -> None:
         await registry.create(path)
 
 
-_MODULES = (
-    "controller_znodes",
-    "broker_znodes",
-    "topic_znodes",
-    "config_znodes",
-    "admin_znodes",
-    "notification_znodes",
-    "acl_znodes",
-    "delegation_token_znodes",
-    "consumer_znodes",
-)
-_patterns: list[tuple[Pattern[str], type[Znode]]] = []
+TODAY = "today"
+LEGACY_07 = "0.7"
+
+_MODULES = {
+    TODAY: (
+        "controller_znodes",
+        "broker_znodes",
+        "topic_znodes",
+        "config_znodes",
+        "admin_znodes",
+        "notification_znodes",
+        "acl_znodes",
+        "delegation_token_znodes",
+        "consumer_znodes",
+    ),
+    LEGACY_07: ("legacy07_znodes",),
+}
+LAYOUTS: tuple[str, ...] = tuple(_MODULES)
+"""The trees that are known: Kafka's of 0.8 to 3.9, and that of 0.7."""
+
+_patterns: dict[str, list[tuple[Pattern[str], type[Znode]]]] = {}
 
 
-def znode_class(path: str) -> type[Znode] | None:
-    """Return the class of the znode at a path, None for a path that is not Kafka's.
+def znode_class(path: str, layout: str = TODAY) -> type[Znode] | None:
+    """Return the class of the znode at a path of a layout, None for a path that is not Kafka's.
 
     Where several templates fit, the one with fewer variable elements does, then the longer one.
     """
-    if not _patterns:
-        _patterns.extend(_compiled())
-    for pattern, znode in _patterns:
+    if layout not in _patterns:
+        _patterns[layout] = _compiled(_MODULES[layout])
+    for pattern, znode in _patterns[layout]:
         if pattern.fullmatch(path):
             return znode
     return None
 
 
-def _compiled() -> list[tuple[Pattern[str], type[Znode]]]:
+def _compiled(modules: Sequence[str]) -> list[tuple[Pattern[str], type[Znode]]]:
     """For tools and tests only: a broker knows which class it wants."""
     import re
     from importlib import import_module
@@ -85,7 +95,7 @@ def _compiled() -> list[tuple[Pattern[str], type[Znode]]]:
     from registry.znode import Znode
 
     found: dict[str, type[Znode]] = {}
-    for module in _MODULES:
+    for module in modules:
         for value in vars(import_module(f"registry.{module}")).values():
             if isinstance(value, type) and issubclass(value, Znode) and value.TEMPLATE:
                 found.setdefault(value.TEMPLATE, value)

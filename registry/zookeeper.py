@@ -146,6 +146,11 @@ class ZooKeeperRegistry:
         return None if self._session is None else self._session.credentials
 
     @property
+    def session_timeout_ms(self) -> int:
+        """After how long without a word from us the servers end the session: what they granted, once there is one."""
+        return self._session_timeout_ms if self._session is None else self._session.timeout_ms
+
+    @property
     def state(self) -> ConnectionState:
         """The state that listeners have heard, or are about to hear."""
         return self._state

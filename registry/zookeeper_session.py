@@ -130,6 +130,8 @@ class ZooKeeperSession:
             logger=_kazoo_logger,
         )
         self.client.add_listener(self._state_changed)
+        self._timeout_ms = timeout_ms
+        self._note_granted_timeout()
         # Id and password: who knows them can take the session over, or end it.
         self.credentials: tuple[int, bytes] = (0, b"")
         self._connected: asyncio.Future[None] = loop.create_future()  # for the first time
@@ -139,6 +141,25 @@ class ZooKeeperSession:
     def server(self) -> str:
         """The server that is or was last connected to."""
         return self._handler.server
+
+    @property
+    def timeout_ms(self) -> int:
+        """After how long without a word from us the servers end the session: what they granted, once connected."""
+        return self._timeout_ms
+
+    def _note_granted_timeout(self) -> None:
+        """Servers have bounds of their own for what is asked. kazoo keeps the outcome to itself, as two thirds of
+        it.
+        """
+        connection = self.client._connection
+        connect = connection._connect
+
+        def connect_and_note(*args: Any) -> Any:
+            read_timeout_ms, connect_timeout_ms = connect(*args)
+            self._timeout_ms = round(read_timeout_ms * 3 / 2)
+            return read_timeout_ms, connect_timeout_ms
+
+        connection._connect = connect_and_note
 
     async def open(self, timeout_ms: int) -> None:
         """Connect for the first time. A session to take over that is gone is replaced by a new one.

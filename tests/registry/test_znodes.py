@@ -16,7 +16,7 @@ from registry.config_znodes import (
     UserClientConfigZnode,
     UserConfigZnode,
 )
-from registry.consumer_znodes import ConsumerOffsetZnode
+from registry.consumer_znodes import ConsumerOffsetZnode, ConsumerOwnerZnode, ConsumerZnode
 from registry.controller_znodes import (
     ControllerEpochZnode,
     ControllerZnode,
@@ -93,6 +93,17 @@ from support.reference import REFERENCE
             '{"version":1,"entity_type":"topics","entity_name":"t"}',
         ),
         (ConsumerOffsetZnode(offset=12), "/consumers/g/offsets/t/0", "12"),
+        (
+            ConsumerZnode(subscription={"t": 2, "a": 1}, timestamp_ms=7),
+            "/consumers/g/ids/g_host-7-0123abcd",
+            '{"version":1,"subscription":{"t":2,"a":1},"pattern":"static","timestamp":"7"}',
+        ),
+        (
+            ConsumerZnode(subscription={"a\\.b|c": 3}, pattern="black_list", timestamp_ms=7),
+            "/consumers/g/ids/g_x",
+            '{"version":1,"subscription":{"a\\\\.b|c":3},"pattern":"black_list","timestamp":"7"}',
+        ),
+        (ConsumerOwnerZnode(thread="g_host-7-0123abcd-1"), "/consumers/g/owners/t/0", "g_host-7-0123abcd-1"),
         (ControllerEpochZnode(epoch=5), "/controller_epoch", "5"),
         (
             AclChangeZnode(resource_type="TOPIC", resource="a:b"),
@@ -184,6 +195,11 @@ def test_unknown_keys_are_ignored():
         ("/controller_epoch", b"2147483648", "decimal integer of 32 bits"),
         ("/controller_epoch", None, "there is no content"),
         ("/consumers/g/offsets/t/0", b"9223372036854775808", "decimal integer of 64 bits"),
+        ("/consumers/g/owners/t/0", b"g_x", "the id of a consumer's thread"),
+        ("/consumers/g/ids/g_x", b'{"subscription":{"t":1}}', "pattern is missing"),
+        ("/consumers/g/ids/g_x", b'{"pattern":"x","subscription":{"t":1}}', "pattern must be one of static, white"),
+        ("/consumers/g/ids/g_x", b'{"pattern":"static","subscription":{"t":0}}', "subscription.t must be an integer"),
+        ("/consumers/g/ids/g_x", b'{"pattern":"white_list","subscription":{}}', "one regular expression"),
         ("/latest_producer_id_block", b'{"broker":1,"block_start":"5","block_end":"4"}', "ascending range"),
         ("/feature", b'{"version":2,"status":2,"features":{}}', "status must be an integer from 0 to 1"),
         ("/config/topics/t", b'{"config":{"a":1}}', "config.a must be a string"),

@@ -99,6 +99,15 @@ async def test_one_of_several_servers_is_enough(backend, opened):
     assert await registry.children("/") == []
 
 
+@pytest.mark.parametrize(("asked_ms", "granted_ms"), [(200, 500), (4_000, 4_000), (300_000, 120_000)])
+async def test_the_timeout_of_a_session_is_what_the_servers_grant(backend, opened, asked_ms, granted_ms):
+    registry = opened(backend.ensemble.connect, asked_ms, connection_timeout_ms=10_000)
+    assert registry.session_timeout_ms == asked_ms
+    await registry.start()
+    await registry.exists("/")
+    assert registry.session_timeout_ms == granted_ms
+
+
 async def test_names_are_looked_up_at_every_connection(backend, opened, monkeypatch):
     """A server that comes back at another address is found. The resolver is the only thing here that is not real."""
     target = "127.0.0.1", backend.ensemble.servers[0].port
