@@ -137,6 +137,24 @@ class CommitFailedError(KafkaError):
     """
 
 
+class RebalanceFailedError(KafkaError):
+    """A ZooKeeper consumer could not claim its partitions in `rebalance_max_retries` attempts: the message says why.
+    It goes on trying; until it succeeds it reads nothing.
+    """
+
+    retriable = True
+
+
+class ConsumerIdInUseError(KafkaError):
+    """Another consumer of the group is registered in ZooKeeper with the same id."""
+
+
+class ZooKeeperSessionError(KafkaError):
+    """There is no session with ZooKeeper, or none that is alive for certain: nothing may be committed now."""
+
+    retriable = True
+
+
 _classes: "dict[int, type[KafkaError]]" = {}
 
 

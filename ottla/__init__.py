@@ -48,7 +48,10 @@ if TYPE_CHECKING:
     from client.reader_state import Timestamp
     from client.rebalance_listener import RebalanceListener
     from client.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
+    from client.topic_filter import TopicFilter
     from client.topic_partition import TopicPartition
+    from client.zookeeper_consumer import ZooKeeperConsumer
+    from client.zookeeper_rebalance import ZooKeeperRebalanceListener
     from ottla import errors
 
 __version__: Final = "0.1.0"
@@ -89,7 +92,10 @@ _EXPORTS: Final = {
     "client.reader_state": ("Timestamp",),
     "client.rebalance_listener": ("RebalanceListener",),
     "client.sticky_assignor": ("CooperativeStickyAssignor", "StickyAssignor"),
+    "client.topic_filter": ("TopicFilter",),
     "client.topic_partition": ("TopicPartition",),
+    "client.zookeeper_consumer": ("ZooKeeperConsumer",),
+    "client.zookeeper_rebalance": ("ZooKeeperRebalanceListener",),
 }
 _HOMES: Final = {name: module for module, names in _EXPORTS.items() for name in names}
 
@@ -133,10 +139,13 @@ __all__ = [
     "RoundRobinPartitioner",
     "StickyAssignor",
     "Timestamp",
+    "TopicFilter",
     "TopicMetadata",
     "TopicPartition",
     "TransactionDescription",
     "TransactionListing",
+    "ZooKeeperConsumer",
+    "ZooKeeperRebalanceListener",
     "errors",
 ]
 

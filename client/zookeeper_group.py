@@ -1,0 +1,261 @@
+"""A group of consumers in ZooKeeper, as one of them sees it and takes part in it.
+
+    /consumers/[group]/ids/[consumer]              we are here, and want these topics     (ephemeral)
+    /consumers/[group]/owners/[topic]/[partition]  our thread reads this partition        (ephemeral: a lock)
+
+Watched are the ids, the brokers, the topics that we want, and with a pattern which topics there are. A watch only says
+that something has changed; what there is now is read (`view`).
+
+A claim is one transaction for all partitions: all are ours then, or none is. It also checks that we are registered.
+(Kafka 0.8's consumer claims one partition after the other and takes back what it has if one is somebody else's.)
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from client.errors import ConsumerIdInUseError
+from client.topic_filter import TopicFilter
+from client.topic_partition import TopicPartition
+from client.zookeeper_assignment import ConsumerThread, GroupView
+from registry.broker_znodes import BrokerIdsZnode, BrokerZnode
+from registry.consumer_znodes import STATIC, ConsumerIdsZnode, ConsumerOwnerZnode, ConsumerZnode
+from registry.errors import ConnectionLossError, NodeExistsError, NoNodeError
+from registry.interface import ANY_VERSION, Check, Create, Watch
+from registry.topic_znodes import TopicsZnode, TopicZnode
+from registry.zookeeper import ZooKeeperRegistry
+
+logger = logging.getLogger(__name__)
+
+# Of one transaction: far below what ZooKeeper takes in one request.
+_CLAIMS_AT_ONCE: Final = 500
+_RETRY_PAUSE_S: Final = 0.1
+# How long an id may be taken, in session timeouts: one that has died is gone after one.
+_PATIENCE: Final = 2
+
+
+class ZooKeeperGroup:
+    """One consumer's part in its group. Everything may raise SessionExpiredError and RegistryClosedError."""
+
+    def __init__(
+        self,
+        registry: ZooKeeperRegistry,
+        group_id: str,
+        consumer_id: str,
+        subscription: Mapping[str, int],
+        pattern: str,
+        *,
+        exclude_internal_topics: bool,
+        on_change: Callable[[], None],
+    ) -> None:
+        """`on_change` is called after what `view` shows may have changed."""
+        self._registry = registry
+        self._group_id = group_id
+        self.consumer_id = consumer_id
+        self._subscription = dict(subscription)
+        self._pattern = pattern
+        self._exclude_internal_topics = exclude_internal_topics
+        self._on_change = on_change
+        self._id_path = ConsumerZnode.path(group_id, consumer_id)
+        self._watches: list[Watch] = []
+        self._topic_watches: dict[str, Watch] = {}
+        # Nodes that are ours, or may be: a claim whose answer was lost.
+        self._claimed: set[str] = set()
+
+    # ---- being there
+
+    async def register(self) -> None:
+        """Make our node among the ids. Raises ConsumerIdInUseError for one that stays another session's.
+
+        One that we left behind when we died goes when its session times out: that is waited for.
+        """
+        data = ConsumerZnode(
+            subscription=self._subscription, pattern=self._pattern, timestamp_ms=time.time_ns() // 1_000_000
+        ).encode()
+        loop = asyncio.get_running_loop()
+        patience_s = self._registry.session_timeout_ms / 1000 * _PATIENCE
+        start = loop.time()
+        while True:
+            try:
+                await self._registry.create(self._id_path, data, ephemeral=True, make_parents=True)
+                break
+            except ConnectionLossError:
+                continue  # it may have been made: then it exists, and is ours
+            except NodeExistsError:
+                stat = await self._registry.exists(self._id_path)
+            if stat is not None and stat.ephemeral_owner == self._registry.session_id:
+                break
+            if stat is not None and loop.time() - start > patience_s:
+                raise ConsumerIdInUseError(
+                    f"group {self._group_id} has a consumer with the id {self.consumer_id} already"
+                )
+            await asyncio.sleep(_RETRY_PAUSE_S)
+        logger.info("consumer %s is registered in ZooKeeper", self.consumer_id)
+
+    async def prove_alive(self) -> bool:
+        """Have the servers say that our session is alive: by a write, which changes nothing. Whether we are registered.
+
+        Raises ConnectionLossError.
+        """
+        try:
+            await self._registry.multi([Check(self._id_path, ANY_VERSION)])
+        except NoNodeError:
+            return False
+        return True
+
+    def watch(self) -> None:
+        """Watch everything but the topics, which are watched when they are read."""
+        paths = [ConsumerIdsZnode.path(self._group_id), BrokerIdsZnode.TEMPLATE]
+        if self._pattern != STATIC:
+            paths.append(TopicsZnode.TEMPLATE)
+        self._watches = [self._registry.watch_children(path, self._on_change) for path in paths]
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for watch in (*self._watches, *self._topic_watches.values()):
+            watch.cancel()
+        self._watches.clear()
+        self._topic_watches.clear()
+
+    # ---- what is there
+
+    async def view(self) -> GroupView:
+        """What there is now of the topics that we want. Raises ZnodeFormatError for content that is none of Kafka's."""
+        brokers, members = await asyncio.gather(self._brokers(), self._members())
+        patterns = any(member.pattern != STATIC for member in members.values())
+        known = await self._children(TopicsZnode.TEMPLATE) if patterns else []
+        threads = {consumer: self._threads(member, known) for consumer, member in sorted(members.items())}
+        topics = sorted(threads.get(self.consumer_id, {}))
+        self._watch_topics(topics)
+        partitions = dict(zip(topics, await asyncio.gather(*map(self._partitions, topics)), strict=True))
+        # What others want besides is nothing to us, and must not look like a change.
+        wanted = {
+            consumer: {topic: count for topic, count in counts.items() if topic in partitions}
+            for consumer, counts in threads.items()
+        }
+        return GroupView(brokers, wanted, partitions)
+
+    async def _brokers(self) -> tuple[tuple[int, str, int], ...]:
+        """The brokers that are alive and have a listener in plain text."""
+        names = sorted((name for name in await self._children(BrokerIdsZnode.TEMPLATE) if name.isdigit()), key=int)
+        paths = [BrokerZnode.path(int(name)) for name in names]
+        found = await asyncio.gather(*map(self._read, paths))
+        brokers = []
+        for name, path, data in zip(names, paths, found, strict=True):
+            if data is None:
+                continue
+            for endpoint in BrokerZnode.decode(data, path).endpoints:
+                if endpoint.security_protocol == "PLAINTEXT" and endpoint.host is not None:
+                    brokers.append((int(name), endpoint.host, endpoint.port))
+                    break
+        return tuple(brokers)
+
+    async def _members(self) -> dict[str, ConsumerZnode]:
+        names = await self._children(ConsumerIdsZnode.path(self._group_id))
+        paths = [ConsumerZnode.path(self._group_id, name) for name in names]
+        found = await asyncio.gather(*map(self._read, paths))
+        return {
+            name: ConsumerZnode.decode(data, path)
+            for name, path, data in zip(names, paths, found, strict=True)
+            if data is not None
+        }
+
+    def _threads(self, member: ConsumerZnode, known: Iterable[str]) -> dict[str, int]:
+        if member.pattern == STATIC:
+            return member.subscription
+        ((text, count),) = member.subscription.items()
+        wanted = TopicFilter(member.pattern, text)
+        return {
+            topic: count
+            for topic in known
+            if wanted.allows(topic, exclude_internal_topics=self._exclude_internal_topics)
+        }
+
+    async def _partitions(self, topic: str) -> tuple[int, ...]:
+        path = TopicZnode.path(topic)
+        data = await self._read(path)
+        return () if data is None else tuple(sorted(TopicZnode.decode(data, path).partitions))
+
+    def _watch_topics(self, topics: Iterable[str]) -> None:
+        wanted = set(topics)
+        for topic in self._topic_watches.keys() - wanted:
+            self._topic_watches.pop(topic).cancel()
+        for topic in wanted - self._topic_watches.keys():
+            self._topic_watches[topic] = self._registry.watch_data(TopicZnode.path(topic), self._on_change)
+
+    async def _children(self, path: str) -> list[str]:
+        try:
+            return await self._registry.children(path)
+        except NoNodeError:
+            return []
+
+    async def _read(self, path: str) -> bytes | None:
+        """A node's data; None where it is gone: a watch tells of that."""
+        try:
+            return (await self._registry.get(path))[0] or b""
+        except NoNodeError:
+            return None
+
+    # ---- owning
+
+    async def claim(self, threads: Mapping[TopicPartition, ConsumerThread]) -> list[str]:
+        """Become the owner of all these partitions; empty where we are. Else of none, and the nodes in the way.
+
+        Raises NoNodeError where we are not registered any more, ConnectionLossError where the outcome is not known:
+        then
+        `release` takes back what there may be.
+        """
+        owners = {
+            ConsumerOwnerZnode.path(self._group_id, *partition): ConsumerOwnerZnode(thread=str(thread)).encode()
+            for partition, thread in threads.items()
+        }
+        await asyncio.gather(*(self._make_parent(topic) for topic in {partition.topic for partition in threads}))
+        paths = list(owners)
+        for start in range(0, len(paths), _CLAIMS_AT_ONCE):
+            part = paths[start : start + _CLAIMS_AT_ONCE]
+            claims = [Create(path, owners[path], ephemeral=True) for path in part]
+            self._claimed.update(part)
+            try:
+                await self._registry.multi([Check(self._id_path, ANY_VERSION), *claims])
+            except NodeExistsError:
+                self._claimed.difference_update(part)
+                taken = await self.still_owned(paths[start:])
+                await self.release()
+                return taken or part  # they have gone in this moment
+        return []
+
+    async def _make_parent(self, topic: str) -> None:
+        with suppress(NodeExistsError):
+            await self._registry.create(f"/consumers/{self._group_id}/owners/{topic}", make_parents=True)
+
+    async def still_owned(self, paths: Iterable[str]) -> list[str]:
+        """Those of these nodes that are there."""
+        asked = list(paths)
+        stats = await asyncio.gather(*map(self._registry.exists, asked))
+        return [path for path, stat in zip(asked, stats, strict=True) if stat is not None]
+
+    async def release(self) -> None:
+        """Own nothing any more. A node that has become another's meanwhile is left alone."""
+        while self._claimed:
+            try:
+                await asyncio.gather(*map(self._release, tuple(self._claimed)))
+            except ConnectionLossError:
+                continue  # whatever became of it, a second time does no harm
+
+    async def _release(self, path: str) -> None:
+        stat = await self._registry.exists(path)
+        if stat is not None and stat.ephemeral_owner == self._registry.session_id:
+            with suppress(NoNodeError):
+                await self._registry.delete(path)
+        self._claimed.discard(path)
+
+    def forget(self) -> None:
+        """The session has ended, and what was owned with it."""
+        self._claimed.clear()
+
+    def watch_owners(self, paths: Iterable[str], callback: Callable[[], None]) -> list[Watch]:
+        """Hear of it when one of these nodes is gone."""
+        return [self._registry.watch_data(path, callback) for path in paths]

@@ -1,0 +1,193 @@
+"""ZooKeeper consumers as processes that can be killed, what they write down, and what must hold of that.
+
+A process (this module's `main`) writes a line for every claim, release and record, each with the machine's monotonic
+time in ns, before it does anything else with it. `check_journals` holds the lines of all processes against each other:
+
+- a record is handed out by the consumer that was the last to claim its partition, never by one before it;
+- whoever claims a partition goes on where the records before have ended, or before that: nothing is skipped;
+- within a claim the offsets are without gaps.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from client.topic_partition import TopicPartition
+from client.zookeeper_consumer import ZooKeeperConsumer
+from client.zookeeper_rebalance import ZooKeeperRebalanceListener
+from support.broker import ROOT
+
+CLAIM, RELEASE, LOST, RECORD, READY = "claim", "release", "lost", "record", "ready"
+
+
+class Entry(NamedTuple):
+    """A line of a journal. `detail` is the offset of a record, else the thread."""
+
+    time_ns: int
+    consumer: str
+    kind: str
+    partition: TopicPartition | None
+    detail: str
+
+
+class Journal(ZooKeeperRebalanceListener):
+    """Writes lines to a file, each with one call, so that a kill loses none that came before."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def write(self, kind, partition=None, detail=""):
+        where = "-" if partition is None else f"{partition.topic}\t{partition.partition}"
+        os.write(self._file, f"{time.monotonic_ns()}\t{kind}\t{where}\t{detail}\n".encode())
+
+    async def before_starting_fetchers(self, partitions):
+        for partition, thread in partitions.items():
+            self.write(CLAIM, partition, thread)
+
+    async def before_releasing_partitions(self, partitions):
+        for partition in partitions:
+            self.write(RELEASE, partition)
+
+    async def partitions_lost(self, partitions):
+        for partition in partitions:
+            self.write(LOST, partition)
+
+
+async def main(path, options):
+    journal = Journal(path)
+    async with ZooKeeperConsumer(rebalance_listener=journal, **options) as consumer:
+        number, password = consumer._registry.credentials
+        journal.write(READY, detail=json.dumps([consumer.consumer_id, number, password.hex()]))
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        reading = asyncio.create_task(read(consumer, journal))
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait([reading, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await consumer.close()
+        await reading
+        stopping.cancel()
+
+
+async def read(consumer, journal):
+    async for record in consumer:
+        journal.write(RECORD, TopicPartition(record.topic, record.partition), record.offset)
+
+
+class ConsumerProcess:
+    """One consumer as a process."""
+
+    def __init__(self, path: Path, topics, **options):
+        self.path = path
+        self.out = path.with_suffix(".out")
+        with self.out.open("a") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "support.zookeeper_consumers", str(path),
+                 json.dumps({"topics": topics, **options})],
+                cwd=ROOT / "tests",
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    def entries(self):
+        """What it has written so far."""
+        found = []
+        if not self.path.exists():
+            return found
+        for line in self.path.read_text().splitlines():
+            time_ns, kind, *rest = line.split("\t")
+            partition = None if rest[0] == "-" else TopicPartition(rest[0], int(rest[1]))
+            found.append(Entry(int(time_ns), self.path.name, kind, partition, rest[-1]))
+        return found
+
+    @property
+    def is_ready(self):
+        assert self.process.poll() is None, self.out.read_text()
+        return any(entry.kind == READY for entry in self.entries())
+
+    def credentials(self):
+        """Id and password of its first session."""
+        ready = next(entry for entry in self.entries() if entry.kind == READY)
+        _, number, password = json.loads(ready.detail)
+        return number, bytes.fromhex(password)
+
+    @property
+    def consumer_id(self):
+        return json.loads(next(entry for entry in self.entries() if entry.kind == READY).detail)[0]
+
+    def owned(self):
+        """The partitions that it has claimed and not let go, by its own words."""
+        owned = set()
+        for entry in self.entries():
+            if entry.kind == CLAIM:
+                owned.add(entry.partition)
+            elif entry.kind in (RELEASE, LOST):
+                owned.discard(entry.partition)
+        return owned
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    async def end(self, number=signal.SIGTERM):
+        """Send a signal and wait."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = await asyncio.to_thread(self.process.wait, 30)
+        assert code in (0, -number), self.out.read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+
+
+def offsets_read(processes):
+    """For each partition the offsets that anybody was handed."""
+    found = defaultdict(set)
+    for process in processes:
+        for entry in process.entries():
+            if entry.kind == RECORD:
+                found[entry.partition].add(int(entry.detail))
+    return found
+
+
+def check_entries(entries):
+    """Raise AssertionError for the first entry that breaks a rule; the number of records handed out twice."""
+    claimant = {}  # the last to claim a partition
+    following = {}  # the offset that must come next in this claim; None at its beginning
+    end = {}  # one after the greatest offset that anybody was handed
+    twice = 0
+    for entry in sorted(entries):
+        partition = entry.partition
+        if entry.kind == CLAIM:
+            claimant[partition], following[partition] = entry.consumer, None
+        elif entry.kind == RECORD:
+            offset = int(entry.detail)
+            assert claimant.get(partition) == entry.consumer, f"two owners: {entry}, {claimant.get(partition)} owns it"
+            if following[partition] is None:
+                assert offset <= end.get(partition, 0), f"skipped: {entry}, {end.get(partition, 0)} would be next"
+            else:
+                assert offset == following[partition], f"a gap: {entry}, {following[partition]} would be next"
+            following[partition] = offset + 1
+            twice += offset < end.get(partition, 0)
+            end[partition] = max(end.get(partition, 0), offset + 1)
+    return twice
+
+
+def check_journals(processes):
+    """The rules, over all that these processes have written."""
+    return check_entries([entry for process in processes for entry in process.entries()])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
