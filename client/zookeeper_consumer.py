@@ -45,6 +45,8 @@ RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earli
 _PLACES: Final[dict[str, Position]] = {"earliest": "beginning", "latest": "end"}
 ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 _LEASE_RETRY_S: Final = 0.1
+# After a lost connection: time enough to connect again.
+_HOLD_S: Final = 1.0
 
 
 class ZooKeeperConsumer:
@@ -375,9 +377,15 @@ class ZooKeeperConsumer:
         self._cluster.bootstrap_servers = [(host, port) for _, host, port in view.brokers]
 
     def _session_changed(self, state: ConnectionState) -> None:
+        if state is ConnectionState.SUSPENDED:
+            # Servers hang up on a session that somebody has ended. If they can be reached we know in a moment; if not,
+            # the lease counts.
+            self._gate.hold(_HOLD_S)
+            return
         if state is ConnectionState.EXPIRED:
             self._lease.end()
             self._rebalancer.session_lost()
+        self._gate.unhold()
 
     def _failed(self, error: BaseException) -> None:
         self._partitions.failed(error)

@@ -21,6 +21,7 @@ class StreamGate:
     def __init__(self, lease: SessionLease) -> None:
         self._lease = lease
         self._open = False
+        self._held: asyncio.TimerHandle | None = None
         self._error: BaseException | None = None
         self._waiting: set[asyncio.Future[None]] = set()
         self.is_closed = False
@@ -28,7 +29,19 @@ class StreamGate:
     @property
     def is_open(self) -> bool:
         """Whether the next record may go out now."""
-        return self._open and self._lease.is_valid
+        return self._open and self._held is None and self._lease.is_valid
+
+    def hold(self, seconds: float) -> None:
+        """Hand nothing out for a moment, or until `unhold`."""
+        self.unhold()
+        self._held = asyncio.get_running_loop().call_later(seconds, self.unhold)
+
+    def unhold(self) -> None:
+        """The moment is over."""
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+            self.ring()
 
     def open(self) -> None:
         """The partitions are claimed."""
@@ -43,6 +56,7 @@ class StreamGate:
         """Nothing will ever go out again: whoever waits is told."""
         self._open = False
         self.is_closed = True
+        self.unhold()
         self.ring()
 
     def fail(self, error: BaseException) -> None:

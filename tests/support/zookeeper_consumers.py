@@ -6,6 +6,8 @@ time in ns, before it does anything else with it. `check_journals` holds the lin
 - a record is handed out by the consumer that was the last to claim its partition, never by one before it;
 - whoever claims a partition goes on where the records before have ended, or before that: nothing is skipped;
 - within a claim the offsets are without gaps.
+
+`OwnerWatch` looks at the owners in ZooKeeper meanwhile: while a node is there, nobody but its owner is handed records.
 """
 
 import asyncio
@@ -22,6 +24,8 @@ from typing import NamedTuple
 from client.topic_partition import TopicPartition
 from client.zookeeper_consumer import ZooKeeperConsumer
 from client.zookeeper_rebalance import ZooKeeperRebalanceListener
+from registry.consumer_znodes import ConsumerOwnerZnode
+from registry.errors import NoNodeError
 from support.broker import ROOT
 
 CLAIM, RELEASE, LOST, RECORD, READY = "claim", "release", "lost", "record", "ready"
@@ -132,7 +136,7 @@ class ConsumerProcess:
                 owned.discard(entry.partition)
         return owned
 
-    def signal(self, number):
+    def strike(self, number):
         self.process.send_signal(number)
 
     async def end(self, number=signal.SIGTERM):
@@ -187,6 +191,59 @@ def check_entries(entries):
 def check_journals(processes):
     """The rules, over all that these processes have written."""
     return check_entries([entry for process in processes for entry in process.entries()])
+
+
+class OwnerWatch:
+    """Looks at the owners of some partitions as fast as it can; a context manager."""
+
+    def __init__(self, registry, group, partitions):
+        self._registry = registry
+        self._paths = {partition: ConsumerOwnerZnode.path(group, *partition) for partition in partitions}
+        # Of each node (it is known by the transaction that made it): its partition, its owner, and when it was there
+        # for certain, in ns.
+        self.seen = {}
+        self._task = None
+
+    async def __aenter__(self):
+        self._task = asyncio.create_task(self._look())
+        return self
+
+    async def __aexit__(self, *_):
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _look(self):
+        while True:
+            for partition, path in self._paths.items():
+                before = time.monotonic_ns()
+                try:
+                    data, stat = await self._registry.get(path)
+                except NoNodeError:
+                    continue
+                after = time.monotonic_ns()
+                assert stat.version == 0, f"{path} was changed in place"
+                start = self.seen.get((partition, stat.czxid), (None, after))[1]
+                self.seen[partition, stat.czxid] = (data.decode(), start, before)
+            await asyncio.sleep(0.002)
+
+    def owners(self, partition):
+        """Who owned a partition, in order."""
+        return [owner for (one, _), (owner, _, _) in sorted(self.seen.items()) if one == partition]
+
+    def check(self, processes):
+        """Raise AssertionError where somebody was handed a record whose partition was another's; how many were looked
+        at.
+        """
+        names = {process.path.name: process.consumer_id for process in processes}
+        looked_at = 0
+        for entry in (entry for process in processes for entry in process.entries()):
+            if entry.kind != RECORD:
+                continue
+            for (partition, _), (owner, start, end) in self.seen.items():
+                if partition == entry.partition and start <= entry.time_ns <= end:
+                    looked_at += 1
+                    assert owner.startswith(f"{names[entry.consumer]}-"), f"{entry}, while {owner} owns it"
+        return looked_at
 
 
 if __name__ == "__main__":

@@ -1,0 +1,267 @@
+"""Processes that share a topic by ZooKeeper, and what may befall them: nothing is skipped, and owners are never two."""
+
+import asyncio
+import contextlib
+import signal
+
+import pytest
+
+from client.admin import Admin
+from client.producer import Producer
+from client.topic_partition import TopicPartition
+from registry.zookeeper_address import ZooKeeperAddress
+from registry.zookeeper_session import end_session
+from support.broker import until
+from support.cluster import broker_cluster
+from support.zookeeper import proxied
+from support.zookeeper_consumers import (
+    CLAIM,
+    RECORD,
+    RELEASE,
+    ConsumerProcess,
+    Entry,
+    OwnerWatch,
+    check_entries,
+    check_journals,
+    offsets_read,
+)
+
+TOPIC = "orders"
+PARTITIONS = [TopicPartition(TOPIC, number) for number in range(4)]
+GROUP = "judges"
+
+
+class Feeder:
+    """Produces to all partitions, a few hundred records a second, until it is stopped."""
+
+    def __init__(self, bootstrap):
+        self._bootstrap = bootstrap
+        self.count = dict.fromkeys(PARTITIONS, 0)
+        self._stop = asyncio.Event()
+
+    async def run(self):
+        async with Producer(bootstrap_servers=self._bootstrap) as producer:
+            while not self._stop.is_set():
+                sent = (producer.send(TOPIC, b"%d" % self.count[one], partition=one.partition) for one in PARTITIONS)
+                await asyncio.gather(*sent)
+                for partition in PARTITIONS:
+                    self.count[partition] += 1
+                await asyncio.sleep(0.005)
+
+    def stop(self):
+        self._stop.set()
+
+
+class Scene:
+    """A cluster, consumers as processes, a load, and an eye on the owners."""
+
+    def __init__(self, cluster, tmp_path, stack):
+        self.cluster = cluster
+        self.consumers = []
+        self._tmp_path = tmp_path
+        self._stack = stack
+
+    def start(self, *names, **options):
+        made = []
+        for name in names:
+            process = ConsumerProcess(
+                self._tmp_path / name,
+                {TOPIC: 1},
+                **{
+                    "group_id": GROUP,
+                    "zookeeper_connect": self.cluster.connect,
+                    "consumer_id": name,
+                    "auto_offset_reset": "smallest",
+                    "auto_commit_interval_ms": 200,
+                    "zookeeper_session_timeout_ms": 2_000,
+                    "rebalance_backoff_ms": 500,
+                    "rebalance_max_retries": 20,
+                    "request_timeout_ms": 5_000,
+                    **options,
+                },
+            )
+            made.append(self._stack.enter_context(process))
+        self.consumers += made
+        return made
+
+    async def settled(self, *shares):
+        """Wait until these consumers own so many partitions, by their own words, and have been handed records since."""
+        for process, share in shares:
+            await until(lambda process=process, share=share: len(process.owned()) == share, f"{share} each")
+
+    async def drained(self, feeder):
+        """Wait until everything that was produced has been read."""
+
+        def is_read():
+            found = offsets_read(self.consumers)
+            return all(found[partition] >= set(range(feeder.count[partition])) for partition in PARTITIONS)
+
+        await until(is_read, "everything is read", 60)
+
+
+@contextlib.asynccontextmanager
+async def scene(tmp_path, brokers=1, replicas=1):
+    async with broker_cluster(tmp_path, brokers, offsets_topic_replication_factor=str(replicas)) as cluster:
+        async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
+            await admin.create_topic(TOPIC, partitions=4, replication_factor=replicas)
+        with contextlib.ExitStack() as stack:
+            yield Scene(cluster, tmp_path, stack)
+
+
+@contextlib.asynccontextmanager
+async def under_load(scene):
+    """Produce and watch during the block; then everything must have been read, by the rules. `twice` is noted."""
+    feeder = Feeder(scene.cluster.bootstrap())
+    async with OwnerWatch(scene.cluster.registry, GROUP, PARTITIONS) as watch:
+        load = asyncio.create_task(feeder.run())
+        try:
+            yield watch
+        finally:
+            feeder.stop()
+            await load
+        await scene.drained(feeder)
+    scene.twice = check_journals(scene.consumers)
+    assert watch.check(scene.consumers) > 100
+
+
+async def records_since(process, count):
+    """Wait until a consumer has been handed so many more records."""
+
+    def handed():
+        return sum(entry.kind == RECORD for entry in process.entries())
+
+    before = handed()
+    await until(lambda: handed() >= before + count, f"{count} records more")
+
+
+async def test_consumers_that_come_and_go(tmp_path):
+    async with scene(tmp_path) as stage:
+        async with under_load(stage) as watch:
+            (one,) = stage.start("one")
+            await stage.settled((one, 4))
+            await records_since(one, 50)
+            two, three = stage.start("two", "three")
+            await stage.settled((one, 2), (three, 1), (two, 1))  # in the order of the names
+            for process in (one, two, three):
+                await records_since(process, 50)
+            await one.end()
+            await stage.settled((two, 2), (three, 2))
+            await records_since(two, 50)
+        assert stage.twice == 0
+        assert watch.owners(PARTITIONS[0])[0] == f"{GROUP}_one-0"
+        for process in (two, three):
+            await process.end()
+        assert await stage.cluster.registry.children(f"/consumers/{GROUP}/ids") == []
+
+
+async def test_a_killed_consumer(tmp_path):
+    async with scene(tmp_path) as stage, under_load(stage):
+        one, two = stage.start("one", "two")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+        await one.end(signal.SIGKILL)
+        await stage.settled((two, 4))
+        await records_since(two, 50)
+
+
+@pytest.mark.parametrize("storage", ["zookeeper", "kafka"])
+async def test_a_killed_broker(tmp_path, storage):
+    async with scene(tmp_path, brokers=3, replicas=2) as stage, under_load(stage):
+        one, two = stage.start("one", "two", offsets_storage=storage)
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+        await stage.cluster.kill(1)
+        for process in (one, two):
+            await records_since(process, 50)
+        await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) > 2, "a rebalance")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 200)
+
+
+async def test_a_session_that_expires(tmp_path):
+    async with scene(tmp_path) as stage, under_load(stage):
+        one, two = stage.start("one", "two")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+        claims = sum(entry.kind == CLAIM for entry in one.entries())
+        assert await end_session(ZooKeeperAddress.parse(stage.cluster.connect), one.credentials(), 10_000)
+        await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) >= claims + 2, "it is back")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+
+
+async def test_a_consumer_that_sleeps_for_longer_than_its_session(tmp_path):
+    async with scene(tmp_path) as stage, under_load(stage):
+        one, two = stage.start("one", "two")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+        one.strike(signal.SIGSTOP)
+        await stage.settled((two, 4))
+        await records_since(two, 200)
+        one.strike(signal.SIGCONT)
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+
+
+async def test_a_consumer_that_is_cut_off_from_zookeeper(tmp_path):
+    async with scene(tmp_path) as stage, proxied(stage.cluster.connect) as (proxy, through), under_load(stage):
+        (one,) = stage.start("one", zookeeper_connect=through)
+        (two,) = stage.start("two")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+        proxy.stall()
+        await until(lambda: len(two.owned()) == 4, "the other has all")
+        await records_since(two, 200)
+        proxy.drop()
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+
+
+# ---- the checker itself
+
+
+def entries(*lines):
+    """Entries from texts such as "a claims", "a 3", "a releases"."""
+    kinds = {"claims": CLAIM, "releases": RELEASE}
+    found = []
+    for time_ns, line in enumerate(lines):
+        name, what = line.split()
+        found.append(Entry(time_ns, name, kinds.get(what, RECORD), PARTITIONS[0], what))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lines", "twice"),
+    [
+        (["a claims", "a 0", "a 1", "a releases", "b claims", "b 2"], 0),
+        (["a claims", "a 0", "a 1", "b claims", "b 0", "b 1", "b 2"], 2),
+    ],
+)
+def test_what_is_allowed(lines, twice):
+    assert check_entries(entries(*lines)) == twice
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["a claims", "a 0", "b claims", "a 1"], "two owners"),
+        (["a claims", "a 0", "b claims", "b 1", "a 2"], "two owners"),
+        (["a 0"], "two owners"),
+        (["a claims", "a 1"], "skipped"),
+        (["a claims", "a 0", "b claims", "b 2"], "skipped"),
+        (["a claims", "a 0", "a 2"], "a gap"),
+        (["a claims", "a 0", "a 0"], "a gap"),
+    ],
+)
+def test_what_is_not(lines, said):
+    with pytest.raises(AssertionError, match=said):
+        check_entries(entries(*lines))
