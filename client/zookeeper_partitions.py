@@ -82,10 +82,12 @@ class OwnedPartitions:
         """
         found = {}
         for partition, state in self._owned.items():
-            offset = state.position
+            offset, committed = state.position, self._committed.get(partition)
+            if offset is None or offset == committed:
+                continue  # also where the record in hand was committed by the program: that is not taken back
             if not with_in_hand and (in_hand := self._streams[partition].in_hand(state)) is not None:
                 offset = in_hand
-            if offset is not None and self._committed.get(partition) != offset:
+            if offset != committed:
                 found[partition] = offset
         return found
 

@@ -1,33 +1,36 @@
 """Znodes for people and scripts: what is in them, decoded by the rules that Kafka has for their path."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from registry.controller_znodes import ProducerIdBlockZnode
 from registry.errors import ZnodeFormatError
 from registry.interface import Stat
-from registry.tree import znode_class
+from registry.tree import LEGACY_07, TODAY, znode_class
 
 
 class ShownZnode:
     """One znode as it is shown."""
 
-    def __init__(self, path: str, data: bytes | None, stat: Stat) -> None:
+    def __init__(self, path: str, data: bytes | None, stat: Stat, layout: str = TODAY) -> None:
+        """`layout`: which Kafka's tree it stands in (registry.tree.LAYOUTS)."""
         self.path = path
         self.data = data
         self.stat = stat
+        self._layout = layout
 
     @property
     def kind(self) -> str | None:
         """What Kafka keeps at this path ("Topic", "PartitionState"), None for a path that is not Kafka's."""
-        znode = znode_class(self.path)
+        znode = znode_class(self.path, self._layout)
         return None if znode is None else znode.__name__.removesuffix("Znode")
 
     @property
     def fault(self) -> str | None:
         """The rule that the content breaks, None where it breaks none."""
         try:
-            check_content(self.path, self.data)
+            check_content(self.path, self.data, self._layout)
         except ZnodeFormatError as error:
             return error.rule
         return None
@@ -43,6 +46,12 @@ class ShownZnode:
             import base64
 
             return {"base64": base64.b64encode(self.data).decode()}
+        if self._layout == LEGACY_07:
+            from ottla.legacy07_format import legacy_document
+
+            with suppress(ZnodeFormatError):
+                if (fields := legacy_document(self.path, self.data)) is not None:
+                    return fields
         try:
             document = json.loads(text)
         except ValueError:
@@ -74,9 +83,9 @@ class ShownZnode:
         }
 
 
-def check_content(path: str, data: bytes | None) -> None:
+def check_content(path: str, data: bytes | None, layout: str = TODAY) -> None:
     """Raise ZnodeFormatError where Kafka has a rule for the path and the content breaks it."""
-    znode = znode_class(path)
+    znode = znode_class(path, layout)
     if znode is None or (data is None and path == ProducerIdBlockZnode.TEMPLATE):  # which is filled on first use
         return
     znode.decode(data, path)

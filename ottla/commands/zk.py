@@ -1,11 +1,13 @@
 """`ottla zk`: look into the tree of a cluster's ZooKeeper, decoded, and write to it on request.
 
-Works on the embedded registry of a stopped broker too (`--log-dir`): its file has one user at a time.
+Works on the embedded registry of a stopped broker too (`--log-dir`): its file has one user at a time. With `--layout
+0.7` the tree is Kafka 0.7's.
 """
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from registry.interface import Registry
 
 zk = typer.Typer(help="Look into the tree of a cluster's ZooKeeper, and write to it.", no_args_is_help=True)
+
+# What the options before the command's name say.
+_layout: ContextVar[str] = ContextVar("layout", default="today")
 
 _TREE_ROW = 120  # characters of a znode's content in a tree
 
@@ -41,10 +46,24 @@ def register(app: typer.Typer) -> None:
     app.add_typer(zk, name="zk")
 
 
+@zk.callback()
+def choose_layout(
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="LAYOUT", help="Whose tree it is: today (Kafka 0.8 to 3.9), or 0.7.")
+    ] = "today",
+) -> None:
+    """Look into the tree of a cluster's ZooKeeper, and write to it."""
+    from registry.tree import LAYOUTS
+
+    if layout not in LAYOUTS:
+        raise CommandError(f"--layout {layout}: must be one of {', '.join(LAYOUTS)}")
+    _layout.set(layout)
+
+
 async def _read(registry: "Registry", path: str) -> "ShownZnode":
     from ottla.znode_format import ShownZnode
 
-    return ShownZnode(path, *await registry.get(path))
+    return ShownZnode(path, *await registry.get(path), _layout.get())
 
 
 def _child(path: str, name: str) -> str:
@@ -272,7 +291,7 @@ def create(
 ) -> None:
     """Create a znode. Content that Kafka could not read is refused."""
     data = None if value is None else value.encode("utf-8", "surrogateescape")
-    _check(f"{path}0000000000" if sequence else path, data, write=write, raw=raw)
+    data = _checked(f"{path}0000000000" if sequence else path, data, write=write, raw=raw)
 
     async def work(registry: "Registry") -> str:
         return f"{await registry.create(path, data, sequence=sequence, make_parents=parents)} created"
@@ -291,8 +310,7 @@ def set_value(
     log_dir: LogDir = None,
 ) -> None:
     """Replace the content of a znode. Content that Kafka could not read is refused."""
-    data = value.encode("utf-8", "surrogateescape")
-    _check(path, data, write=write, raw=raw)
+    data = _checked(path, value.encode("utf-8", "surrogateescape"), write=write, raw=raw)
 
     async def work(registry: "Registry") -> str:
         return f"{path} set, version {(await registry.set(path, data, version)).version}"
@@ -331,16 +349,26 @@ def _require_write(write: bool) -> None:
         raise CommandError("nothing was changed: say --write to write to the tree")
 
 
-def _check(path: str, data: bytes | None, *, write: bool, raw: bool) -> None:
+def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes | None:
+    """What is to be written: the data, or what its layout makes of them."""
     from ottla.znode_format import check_content
     from registry.errors import ZnodeFormatError
+    from registry.tree import LEGACY_07
 
     _require_write(write)
+    if raw:
+        return data
+    layout = _layout.get()
     try:
-        check_content(path, data)
+        if layout == LEGACY_07 and data is not None:
+            from ottla.legacy07_format import legacy_bytes
+
+            data = legacy_bytes(path, data)
+        check_content(path, data, layout)
     except ZnodeFormatError as error:
-        if not raw:
-            raise CommandError(f"Kafka could not read that: {error} (--raw writes it all the same)") from None
+        reader = "Kafka 0.7" if layout == LEGACY_07 else "Kafka"
+        raise CommandError(f"{reader} could not read that: {error} (--raw writes it all the same)") from None
+    return data
 
 
 def _change(

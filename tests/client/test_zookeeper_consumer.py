@@ -372,6 +372,29 @@ async def test_a_session_that_expires(cluster):
     assert listener.heard == [("started", one), ("lost", one), ("started", one), ("released", one)]
 
 
+async def test_a_session_that_expires_between_claim_and_start(cluster):
+    await cluster.create("orders", 1)
+    await cluster.produce("orders", 0, "x")
+    claimed, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(ZooKeeperRebalanceListener):
+        async def before_starting_fetchers(self, partitions):
+            claimed.set()
+            await go_on.wait()
+
+    consumer = cluster.consumer(rebalance_listener=Slow())
+    starting = asyncio.create_task(consumer.start())
+    await claimed.wait()
+    async with heard(consumer._registry, ConnectionState.EXPIRED):
+        assert await end_session(ZooKeeperAddress.parse(cluster.connect), consumer._registry.credentials, 10_000)
+    go_on.set()
+    await starting
+    assert await take(consumer, 1) == [(0, 0)]
+    _, stat = await cluster.registry.get(f"/consumers/{GROUP}/owners/orders/0")
+    assert stat.ephemeral_owner == consumer._registry.session_id
+    await consumer.close()
+
+
 @pytest.mark.parametrize("storage", ["zookeeper", "kafka"])
 async def test_cut_off_from_zookeeper_it_stops_before_its_session_can_have_ended(cluster, storage):
     await cluster.create("orders", 1)

@@ -138,3 +138,57 @@ def test_the_embedded_registry(ottla, tmp_path):
     assert ottla("zk", "ls", "/brokers/ids", "--log-dir", tmp_path / "data").out == ""
     (tmp_path / "none").mkdir()
     assert "has no registry.sqlite" in ottla("zk", "ls", "--log-dir", tmp_path / "none", code=1).err
+
+
+# ---- Kafka 0.7's layout
+
+
+def test_the_tree_of_0_7(zk):
+    def old(*words, code=0):
+        return zk("--layout", "0.7", *words, code=code)
+
+    broker = {"creator": "mota29-1394675777000", "host": "mota29", "port": 9092}
+    old("create", "--write", "--parents", "/brokers/ids/29", json.dumps(broker))
+    old("create", "--write", "--parents", "/brokers/topics/topic1/29", "5")
+    group = "/consumers/group1"
+    old("create", "--write", "--parents", f"{group}/ids/group1_host1-1394675777000-a8e438be", '{ "topic1": 1 }')
+    pattern = {"pattern": "white_list", "subscription": {"top.*": 2}}
+    old("create", "--write", f"{group}/ids/two", json.dumps(pattern))
+    old("create", "--write", "--parents", f"{group}/offsets/topic1/29-4", "1024")
+    old("create", "--write", "--parents", f"{group}/owners/topic1/29-4", "group1_host1-1394675777000-a8e438be-0")
+    assert old("ls", "/brokers/ids").out == "29\n"
+    assert json.loads(old("get", "/brokers/ids/29").out) == broker
+    assert old("get", "--json", f"{group}/ids/two").json["value"] == pattern
+    assert old("get", "--json", f"{group}/offsets/topic1/29-4").json["kind"] == "LegacyOffset"
+    assert old("watch", "--count", "1", "/brokers/topics/topic1/29").out == "/brokers/topics/topic1/29 version 0  5\n"
+    # What is really there is 0.7's text.
+    assert zk("get", "/brokers/ids/29").out == "mota29-1394675777000:mota29:9092\n"
+    assert zk("get", f"{group}/ids/two").out == "*2*top.*\n"
+    assert "not readable as Broker" in zk("tree").out
+    assert "not readable" not in old("tree", "/brokers").out + old("tree", "/consumers").out
+    old("set", "--write", f"{group}/offsets/topic1/29-4", "2048")
+    assert old("get", f"{group}/offsets/topic1/29-4").out == "2048\n"
+    old("delete", "--write", "-r", group)
+    assert old("ls", "/consumers").out == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("/brokers/ids/29", "mota29:9092", "host-millis:host:port"),
+        ("/brokers/ids/29", '{"creator":"a","host":"b"}', "port is missing"),
+        ("/brokers/topics/t/29", "five", "decimal integer"),
+        ("/consumers/g/offsets/t/5", "1", "the number of its partition"),
+        ("/consumers/g/ids/c", '{"pattern":"x","subscription":{"t":1}}', "pattern must be one of"),
+        ("/consumers/g/owners/t/29-5", "nobody", "a consumer's thread"),
+    ],
+)
+def test_what_0_7_could_not_read(zk, path, value, said):
+    refused = zk("--layout", "0.7", "create", "--write", "--parents", path, value, code=1).err
+    assert refused.startswith("ottla: Kafka 0.7 could not read that: ")
+    assert said in refused
+    zk("--layout", "0.7", "create", "--write", "--parents", "--raw", path, value)
+
+
+def test_a_layout_that_is_none(zk):
+    assert "must be one of today, 0.7" in zk("--layout", "0.6", "ls", code=1).err
