@@ -208,7 +208,7 @@ class Broker:
                 )
                 if InterBrokerProtocol(self.config.inter_broker_protocol_version).takes_producer_ids_at_start:
                     await services.producer_ids.take_block()
-                await self._serve(services, session, on_ready)
+                await self._serve(services, session, registry, on_ready)
             finally:
                 if self.console is not None:
                     self.console.close()
@@ -333,6 +333,7 @@ class Broker:
         self,
         services: Services,
         session: ClusterSession,
+        registry: Registry,
         on_ready: Callable[[Broker], None],
     ) -> None:
         assert self.controller is not None
@@ -351,6 +352,8 @@ class Broker:
             running.append(services.logs.cleaner.run())
         if self.console is not None:
             running.append(self.console.run())
+        if self.config.ottla_zookeeper_legacy07_chroot:
+            running.append(self._view_of_07(services.broker_id, registry))
         async with asyncio.TaskGroup() as tasks:
             services_running = [tasks.create_task(one) for one in running]
             self._tasks = tasks
@@ -367,6 +370,20 @@ class Broker:
                     await acceptor.close()
             for task in [announcing, *services_running, *self._request_tasks]:
                 task.cancel()
+
+    def _view_of_07(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
+        from broker.legacy07_view import Legacy07View
+
+        address = self.advertised(self.config.advertised_listeners[0])
+        return Legacy07View(
+            broker_id,
+            chroot=self.config.ottla_zookeeper_legacy07_chroot,
+            host=address.host,
+            port=address.port,
+            registry=registry,
+            metadata=self.metadata,
+            now_ms=self._now_ms,
+        ).run()
 
     async def _announce(self, broker_id: int, on_ready: Callable[[Broker], None]) -> None:
         """Ready is when the controller has told us about ourselves."""

@@ -103,6 +103,7 @@ class BrokerConfig:
     socket_send_buffer_bytes: int
     ottla_console_listener: tuple[str, int] | None
     ottla_produce_validation: str
+    ottla_zookeeper_legacy07_chroot: str
 
     # topics and replication
     auto_create_topics_enable: bool

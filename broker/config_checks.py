@@ -56,6 +56,7 @@ def check_values(config: BrokerConfig) -> None:
     _check_connections(config)
     _check_internal_topics(config)
     _check_zookeeper(config)
+    _check_legacy07_chroot(config)
     _check_replica_selector(config)
     _check_groups(config)
     values: dict[str, Any] = config.values
@@ -175,6 +176,26 @@ def _check_zookeeper(config: BrokerConfig) -> None:
         ZooKeeperAddress.parse(config.zookeeper_connect)
     except BadArgumentsError as error:
         raise ConfigError("zookeeper.connect", config.zookeeper_connect, str(error)) from None
+
+
+def _check_legacy07_chroot(config: BrokerConfig) -> None:
+    name, chroot = "ottla.zookeeper.legacy07.chroot", config.ottla_zookeeper_legacy07_chroot
+    if not chroot:
+        return
+    from registry.errors import BadArgumentsError
+    from registry.paths import validate_path
+    from registry.tree import is_ours
+
+    try:
+        validate_path(chroot)
+    except BadArgumentsError as error:
+        raise ConfigError(name, chroot, str(error)) from None
+    if chroot == "/" or is_ours(chroot):
+        raise ConfigError(name, chroot, "must lie outside of the cluster's own tree")
+    if not config.zookeeper_connect:
+        raise ConfigError(name, chroot, "needs zookeeper.connect: nobody else can look into the embedded registry")
+    if any(":" in listener.host for listener in config.advertised_listeners[:1]):
+        raise ConfigError(name, chroot, "Kafka 0.7's tree has no place for an address of IPv6 (advertised.listeners)")
 
 
 def _check_groups(config: BrokerConfig) -> None:

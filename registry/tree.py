@@ -87,6 +87,13 @@ def znode_class(path: str, layout: str = TODAY) -> type[Znode] | None:
     return None
 
 
+def is_ours(path: str) -> bool:
+    """Whether a path lies in Kafka's own tree of today, by its first element."""
+    top = "/" + path.split("/")[1]
+    tops = {"/" + other.split("/")[1] for other in PERSISTENT_PATHS}
+    return top in tops or top == "/zookeeper" or znode_class(top) is not None
+
+
 def _compiled(modules: Sequence[str]) -> list[tuple[Pattern[str], type[Znode]]]:
     """For tools and tests only: a broker knows which class it wants."""
     import re

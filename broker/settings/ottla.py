@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.setting import LONG, MEDIUM, READ_ONLY, STRING, OneOf, RangeOr, Setting, table
+from storage.setting import LONG, LOW, MEDIUM, READ_ONLY, STRING, OneOf, RangeOr, Setting, table
 
 # fmt: off
 OTTLA_SETTINGS: dict[str, Setting] = table((
@@ -12,6 +12,10 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
     Setting("ottla.produce.validation", STRING, "headers", OneOf("headers", "full"),
             MEDIUM, READ_ONLY, acts=True,
             doc="How far batches are checked: header and checksum, or (full) every record, as Kafka does."),
+    Setting("ottla.zookeeper.legacy07.chroot", STRING, "", None,
+            LOW, READ_ONLY, acts=True,
+            doc="Path below that of zookeeper.connect where a view of the cluster in the layout of Kafka 0.7 is kept;"
+                " empty for none."),
     Setting("replica.lag.max.messages", LONG, "-1", RangeOr(1, None, -1, "[1,...] or -1"),
             MEDIUM, READ_ONLY, acts=True,
             doc="Records by which a follower may be behind before it leaves the in-sync replicas; -1 for any number."),

@@ -37,6 +37,7 @@ SPECIMENS = {
     "max.connections.per.ip.overrides": ("127.0.0.1:5,::1:6", "127.0.0.1"),
     "node.id": ("7", "-2"),
     "ottla.console.listener": ("127.0.0.1:0", "127.0.0.1"),
+    "ottla.zookeeper.legacy07.chroot": ("", "/brokers/old"),
     "offsets.commit.required.acks": ("1", "2"),
     "offsets.topic.compression.codec": ("4", "5"),
     "queued.max.request.bytes": ("-1", "5"),

@@ -1,17 +1,21 @@
 """What the settings of the way to ZooKeeper do. The session's timeout is shown on the embedded registry."""
 
 import asyncio
+import re
 
 import pytest
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
-from registry.errors import ConnectionLossError
+from client.admin import Admin
+from registry.errors import ConnectionLossError, NoNodeError
 from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
+from registry.zookeeper_session import end_session
 from storage.setting import ConfigError
 from support.broker import running_broker, settings
+from support.cluster import eventually
 from support.effects import shows
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
 
@@ -65,3 +69,72 @@ async def test_no_more_requests_under_way_than_allowed(tmp_path, connect, limit)
                 proxy.drop()
             results = await asyncio.gather(*calls, return_exceptions=True)
             assert sum(isinstance(result, ConnectionLossError) for result in results) <= limit
+
+
+@pytest.fixture
+async def look(connect):
+    """What stands at a path below the chroot, and what lies below it."""
+    registry = ZooKeeperRegistry(ZooKeeperAddress.parse(connect))
+    await registry.start()
+
+    async def read(path):
+        try:
+            return (await registry.get(path))[0], sorted(await registry.children(path))
+        except NoNodeError:
+            return None, []
+
+    yield read
+    await registry.close()
+
+
+@shows("ottla.zookeeper.legacy07.chroot")
+async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
+    options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": "/old/kafka07", "num_partitions": "3"}
+
+    async def shown(expected):
+        async def is_shown():
+            return (await look("/old/kafka07/brokers/topics/t/7"))[0] == expected
+
+        await eventually(is_shown, f"0.7's node has {expected}")
+
+    async with (
+        running_broker(tmp_path / "data", broker_id="7", **options) as broker,
+        Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+    ):
+        await admin.create_topic("t")
+        await shown(b"3")
+        text = (await look("/old/kafka07/brokers/ids/7"))[0].decode()
+        assert re.fullmatch(r"127\.0\.0\.1-\d{13}:" + broker.bootstrap_servers, text)
+        await admin.create_partitions("t", 5)
+        await shown(b"5")
+        own = broker.services.topics._registry
+        before = own.session_id
+        async with heard(own, ConnectionState.CONNECTED):
+            assert await end_session(ZooKeeperAddress.parse(connect), own.credentials, 10_000)
+        assert own.session_id != before
+        await shown(b"5")
+        assert (await look("/old/kafka07/brokers/ids/7"))[0].decode() == text
+        await admin.delete_topics(["t"])
+
+        async def is_gone():
+            return (await look("/old/kafka07/brokers/topics"))[1] == []
+
+        await eventually(is_gone, "the topic's node is gone")
+    assert await look("/old/kafka07/brokers/ids") == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("chroot", "overrides", "said"),
+    [
+        ("old", {}, "must start with a slash"),
+        ("/", {}, "outside of the cluster's own tree"),
+        ("/brokers/old", {}, "outside of the cluster's own tree"),
+        ("/controller", {}, "outside of the cluster's own tree"),
+        ("/old", {"zookeeper_connect": ""}, "needs zookeeper.connect"),
+        ("/old", {"listeners": "PLAINTEXT://[::1]:0"}, "IPv6"),
+    ],
+)
+def test_a_chroot_for_0_7_that_cannot_be(tmp_path, connect, chroot, overrides, said):
+    options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": chroot, **overrides}
+    with pytest.raises(ConfigError, match=r"ottla\.zookeeper\.legacy07\.chroot.*" + said):
+        BrokerConfig.load(None, settings(tmp_path, **options))
