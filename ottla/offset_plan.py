@@ -96,6 +96,21 @@ class OffsetPlan:
                 self.notes.append(f"{partition}: {offset} is {edge}, which is {new[partition]}")
         return new
 
+    async def only_in_log(
+        self, admin: "Admin", group: str, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Those of the offsets that are in the log, or its end: others cannot be of this log, and are left out."""
+        starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST)) if wanted else {}
+        ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST)) if wanted else {}
+        new = {}
+        for partition, offset in wanted.items():
+            start, end = starts[partition].offset, ends[partition].offset
+            if start <= offset <= end:
+                new[partition] = offset
+            else:
+                self.notes.append(f"{group}: {partition} has offsets from {start} to {end}, not {offset}, left out")
+        return new
+
     async def at_time(
         self, admin: "Admin", partitions: Iterable[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:

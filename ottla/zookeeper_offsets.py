@@ -6,8 +6,8 @@ Kafka's consumers of before 0.9 did, and others with `offsets.storage=zookeeper`
 
 import asyncio
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from client.topic_partition import TopicPartition
 from ottla.failure import CommandError, suggest
@@ -15,6 +15,7 @@ from ottla.failure import CommandError, suggest
 if TYPE_CHECKING:
     from registry.interface import Registry
 
+K = TypeVar("K")
 ZooKeeperOffsets = dict[TopicPartition, int]
 
 
@@ -24,14 +25,21 @@ async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) ->
     Raises CommandError for a group that is not there or still has consumers, and naming the path for a znode that
     holds no offset; NoNodeError without `/consumers`, which every Kafka makes.
     """
+    return await read_groups(registry, groups, _read_group)
+
+
+async def read_groups(
+    registry: "Registry", groups: Sequence[str], read: "Callable[[Registry, str], Awaitable[dict[K, int]]]"
+) -> dict[str, dict[K, int]]:
+    """What `read` finds of these groups, or of all for which it finds something; errors as above."""
     known = sorted(await registry.children("/consumers"))
     for group in groups:
         if group not in known:
             raise CommandError(f"ZooKeeper has no group {group}{suggest(group, known)}")
     found = {}
     for group in sorted(set(groups)) or known:
-        offsets = await _read_group(registry, group)
-        if offsets and (running := await _children(registry, f"/consumers/{group}/ids")):
+        offsets = await read(registry, group)
+        if offsets and (running := await children(registry, f"/consumers/{group}/ids")):
             raise CommandError(f"group {group} still has consumers in ZooKeeper ({min(running)}): stop them first")
         if offsets or groups:
             found[group] = offsets
@@ -40,8 +48,8 @@ async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) ->
 
 async def _read_group(registry: "Registry", group: str) -> ZooKeeperOffsets:
     top = f"/consumers/{group}/offsets"
-    topics = sorted(await _children(registry, top))
-    numbers = await asyncio.gather(*(_children(registry, f"{top}/{topic}") for topic in topics))
+    topics = sorted(await children(registry, top))
+    numbers = await asyncio.gather(*(children(registry, f"{top}/{topic}") for topic in topics))
     names = []
     for topic, part in zip(topics, numbers, strict=True):
         for number in part:
@@ -62,7 +70,7 @@ async def _read(registry: "Registry", group: str, partition: TopicPartition) -> 
     return offset
 
 
-async def _children(registry: "Registry", path: str) -> list[str]:
+async def children(registry: "Registry", path: str) -> list[str]:
     """The children of a znode; none of one that is not there."""
     from registry.errors import NoNodeError
 

@@ -15,6 +15,7 @@ from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.session import has_partition, run, say, unknown_group
 
 if TYPE_CHECKING:
+    from ottla.legacy07_import import LegacyImport
     from ottla.offset_plan import OffsetPlan
 
 Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP")]
@@ -186,6 +187,20 @@ def import_zookeeper(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also where the group has committed to the cluster already.")
     ] = False,
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="LAYOUT", help="Whose offsets: today (Kafka 0.8 and later), or 0.7.")
+    ] = "today",
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="TOPIC:BROKER-N=P", help="0.7: which partition it is now. Repeatable."),
+    ] = None,
+    positions: Annotated[
+        Path | None,
+        typer.Option("--positions", metavar="FILE", help="0.7: lines of topic,broker-partition,position,offset."),
+    ] = None,
+    positions_are_offsets: Annotated[
+        bool, typer.Option("--positions-are-offsets", help="0.7: each record was given its position as its offset.")
+    ] = False,
     execute: Execute = False,
     export: Export = False,
     as_json: AsJson = False,
@@ -194,21 +209,31 @@ def import_zookeeper(
     """Take over the offsets that groups have in ZooKeeper. Without --execute it shows what it would do.
 
     They are taken as they are. What the group has committed to the cluster since stays, unless --overwrite is said.
+
+    Offsets of Kafka 0.7 are positions in bytes: they mean something only where the log was migrated, and it is known
+    where
+    its records are now.
     """
     if export and as_json:
         raise CommandError("--export and --json are two ways to print the plan: give one")
+    legacy = _legacy_import(layout, mapping, positions, positions_are_offsets)
 
     async def main() -> None:
         from client.admin import Admin
         from ottla.offset_plan import OffsetPlan
         from ottla.zookeeper_offsets import read_zookeeper_offsets
 
-        async with opened(zookeeper) as registry:
-            found = await read_zookeeper_offsets(registry, names or ())
         plan = OffsetPlan()
+        async with opened(zookeeper) as registry:
+            if legacy is None:
+                found = await read_zookeeper_offsets(registry, names or ())
+            else:
+                found = await legacy.read(registry, names or (), plan.notes, as_json=as_json, execute=execute)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await plan.require_inactive(admin, list(found))
             known = await admin.describe_topics()
+            if legacy is not None:
+                legacy.note_counts(known, plan.notes)
             for group, offsets in found.items():
                 committed = await admin.list_group_offsets(group)
                 wanted = {}
@@ -220,10 +245,29 @@ def import_zookeeper(
                         plan.notes.append(f"{group}: {partition} has {current} committed already, left as it is")
                     else:
                         wanted[partition] = offset
-                plan.add(group, committed, wanted)
+                plan.add(group, committed, wanted if legacy is None else await plan.only_in_log(admin, group, wanted))
             if execute:
                 await plan.carry_out(admin)
         _print_plan(plan, as_json=as_json, export=export, with_group=True)
         _say_outcome(plan, execute=execute)
 
     run(main())
+
+
+def _legacy_import(
+    layout: str, mapping: list[str] | None, positions: Path | None, positions_are_offsets: bool
+) -> "LegacyImport | None":
+    """How to import from the layout of 0.7; None for today's. Raises CommandError."""
+    from registry.tree import LAYOUTS, LEGACY_07
+
+    if layout not in LAYOUTS:
+        raise CommandError(f"--layout {layout}: must be one of {', '.join(LAYOUTS)}")
+    if layout != LEGACY_07:
+        if mapping or positions is not None or positions_are_offsets:
+            raise CommandError("--map, --positions and --positions-are-offsets are for --layout 0.7")
+        return None
+    if positions is not None and positions_are_offsets:
+        raise CommandError("give one of --positions and --positions-are-offsets")
+    from ottla.legacy07_import import LegacyImport
+
+    return LegacyImport(mapping or (), positions, positions_are_offsets=positions_are_offsets)

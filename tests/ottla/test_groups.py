@@ -447,3 +447,80 @@ def offsets_or_none(on, group):
         for row in found["partitions"]
         if found["group"] == group and row["committed_offset"] is not None
     }
+
+
+# -- from ZooKeeper, as Kafka 0.7 left it ------------------------------------------------------------------------------
+
+
+def old(on, *words, code=0):
+    return on("groups", "import-zookeeper", "--layout", "0.7", *words, code=code)
+
+
+def test_positions_in_bytes_are_not_taken_for_offsets(on, topic, group, zookeeper):
+    zookeeper(group, topic, "29-1", "2")
+    zookeeper(group, topic, "3-0", "1")
+    zookeeper(f"{group}.other", topic, "29-0", "0")  # which counts when partitions are counted through
+    shown = on("groups", "import-zookeeper", "--layout", "0.7", group, "--json", code=1)
+    assert shown.json == [
+        {"group": group, "topic": topic, "broker_partition": "3-0", "position": 1, "partition": 0},
+        {"group": group, "topic": topic, "broker_partition": "29-1", "position": 2, "partition": 2},
+    ]
+    assert "positions in bytes" in shown.err
+    assert old(on, group, "--execute", code=1).out == ""
+    assert "unknown group" in on("groups", "describe", group, code=1).err
+
+
+def test_positions_that_are_offsets_by_now(on, topic, group, zookeeper):
+    for name, position in (("3-0", "1"), ("29-0", "99"), ("29-1", "2"), ("29-2", "0")):
+        zookeeper(group, topic, name, position)
+    done = old(on, "--positions-are-offsets", "--json", "--execute")
+    assert offsets(on, group) == {(topic, 0): 1, (topic, 2): 2}
+    assert f"{group}: {topic} 3-0 is {topic}-0, at byte 1 as offset" in done.err
+    assert f"{topic}: 4 partitions of 0.7 are known, it has 3 now" in done.err
+    assert f"{topic}-1 has offsets from 0 to 4, not 99, left out" in done.err
+    assert f"{topic}-3 is not in the cluster, left out" in done.err
+
+
+def test_positions_by_a_table_and_partitions_by_name(on, topic, group, zookeeper, tmp_path):
+    for name, position in (("29-0", "700"), ("29-1", "512"), ("29-2", "5"), ("29-3", "5")):
+        zookeeper(group, topic, name, position)
+    table = tmp_path / "positions.csv"
+    table.write_text(
+        f"{topic},29-0,0,0\n{topic},29-0,650,3\n{topic},29-0,800,4\n{topic},29-1,512,1\n{topic},29-2,10,1\n"
+    )
+    words = ["--positions", table]
+    for legacy, partition in (("29-0", 2), ("29-1", 0), ("29-2", 1)):
+        words += ["--map", f"{topic}:{legacy}={partition}"]
+    done = old(on, *words)
+    assert "nothing is changed" in done.err
+    assert "unknown group" in on("groups", "describe", group, code=1).err
+    done = old(on, *words, "--execute")
+    assert offsets(on, group) == {(topic, 0): 1, (topic, 2): 3}
+    assert "at byte 700 (the nearest known is 650: some records come again) offset 3" in done.err
+    assert f"{topic} 29-2 at byte 5 is before all positions that are known, left out" in done.err
+    assert f"{topic} 29-3 is not mapped, left out" in done.err
+
+
+def test_imports_from_0_7_that_are_refused(on, topic, group, zookeeper, tmp_path):
+    zookeeper(group, topic, "29-0", "1")
+
+    def refusal(*words):
+        return old(on, *words, code=1).err
+
+    assert "such as orders:29-0=2" in refusal("--map", "29-0=2")
+    assert "named twice" in refusal("--map", f"{topic}:29-0=2", "--map", f"{topic}:29-1=2")
+    table = tmp_path / "positions.csv"
+    for text, said in (
+        ("", "no positions"),
+        ("a,29-0,1\n", "line 1"),
+        ("a,29,1,1\n", "a hyphen"),
+        ("a,1-1,x,1", "is not topic"),
+    ):
+        table.write_text(text)
+        assert said in refusal("--positions", table)
+    assert "give one of --positions" in refusal("--positions", table, "--positions-are-offsets")
+    assert "for --layout 0.7" in on("groups", "import-zookeeper", "--positions-are-offsets", code=1).err
+    assert "must be one of today, 0.7" in on("groups", "import-zookeeper", "--layout", "0.8", code=1).err
+    zookeeper(group, topic, 0, "1")
+    assert "is this Kafka 0.7's tree?" in refusal("--positions-are-offsets")
+    assert "is no number of a partition" in on("groups", "import-zookeeper", code=1).err
