@@ -13,6 +13,7 @@ import asyncio
 import logging
 import random as random_module
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -119,6 +120,7 @@ class ZooKeeperConsumer:
         check_range("max_buffered_bytes", max_buffered_bytes, 1)
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000 if auto_commit_enable else None
         self._timeout_s = request_timeout_ms / 1000
+        self._zookeeper_connect = zookeeper_connect
         self._registry = _registry(zookeeper_connect, zookeeper_session_timeout_ms, zookeeper_connection_timeout_ms)
         self._lease = SessionLease()
         self._gate = StreamGate(self._lease)
@@ -192,6 +194,7 @@ class ZooKeeperConsumer:
         self._all_streams = [stream for streams in self.streams.values() for stream in streams]
         self._turn = 0
         self._commit_lock = asyncio.Lock()
+        self._closing = False
         self._closed = False
         self._group = ZooKeeperGroup(
             self._registry,
@@ -234,6 +237,8 @@ class ZooKeeperConsumer:
     async def _start(self) -> None:
         try:
             await self._registry.start()
+            if await self._registry.exists("/") is None:
+                raise ZooKeeperSessionError(f"ZooKeeper has no node for the chroot of {self._zookeeper_connect}")
             self._registry.listen(self._session_changed)
             await self._group.register()
             await self._renew_lease()
@@ -260,9 +265,9 @@ class ZooKeeperConsumer:
         await self._close(commit=True)
 
     async def _close(self, *, commit: bool, with_in_hand: bool = True) -> None:
-        if self._closed:
+        if self._closing:
             return
-        self._closed = True
+        self._closing = True
         await self._background.close()
         self._partitions.stop()
         self._gate.close()
@@ -278,6 +283,7 @@ class ZooKeeperConsumer:
         except (KafkaError, RegistryError, TimeoutError) as error:
             logger.warning("consumer %s has not committed at its end: %s", self.consumer_id, error)
         finally:
+            self._closed = True
             self._partitions.drop()
             self._fetcher.close()
             await self._offsets.close()
@@ -311,10 +317,10 @@ class ZooKeeperConsumer:
         return record
 
     def _take(self) -> ConsumerRecord | None:
-        """Of the stream whose turn it is; a stream keeps its turn while it has something of what it took last."""
+        """The next record of the streams, one after the other."""
         count = len(self._all_streams)
         self._all_streams[self._turn].finish()
-        for step in range(count):
+        for step in range(1, count + 1):
             turn = (self._turn + step) % count
             record = self._all_streams[turn].take()
             if record is not None:
@@ -393,12 +399,10 @@ class ZooKeeperConsumer:
     async def _keep_lease(self) -> None:
         """Renew the lease while the servers answer."""
         while True:
-            pause_s = self._registry.session_timeout_ms / 1000 / RENEWALS_PER_TIMEOUT
-            try:
+            with suppress(ConnectionLossError, SessionExpiredError):
                 await self._renew_lease()
-            except (ConnectionLossError, SessionExpiredError):
-                pause_s = min(pause_s, _LEASE_RETRY_S)
-            await asyncio.sleep(pause_s)
+            pause_s = self._registry.session_timeout_ms / 1000 / RENEWALS_PER_TIMEOUT
+            await asyncio.sleep(pause_s if self._lease.is_valid else min(pause_s, _LEASE_RETRY_S))
 
     async def _renew_lease(self) -> None:
         sent_at_s = self._lease.now_s()

@@ -64,6 +64,8 @@ class ZooKeeperGroup:
         self._topic_watches: dict[str, Watch] = {}
         # Nodes that are ours, or may be: a claim whose answer was lost.
         self._claimed: set[str] = set()
+        # Topics of which there is a folder of owners.
+        self._made: set[str] = set()
 
     # ---- being there
 
@@ -204,7 +206,8 @@ class ZooKeeperGroup:
     async def claim(self, threads: Mapping[TopicPartition, ConsumerThread]) -> list[str]:
         """Become the owner of all these partitions; empty where we are. Else of none, and the nodes in the way.
 
-        Raises NoNodeError where we are not registered any more, ConnectionLossError where the outcome is not known:
+        Raises NoNodeError where we are not registered, or the topic's folder is gone; ConnectionLossError where the
+        outcome is not known:
         then
         `release` takes back what there may be.
         """
@@ -212,7 +215,8 @@ class ZooKeeperGroup:
             ConsumerOwnerZnode.path(self._group_id, *partition): ConsumerOwnerZnode(thread=str(thread)).encode()
             for partition, thread in threads.items()
         }
-        await asyncio.gather(*(self._make_parent(topic) for topic in {partition.topic for partition in threads}))
+        topics = {partition.topic for partition in threads}
+        await asyncio.gather(*(self._make_parent(topic) for topic in topics - self._made))
         paths = list(owners)
         for start in range(0, len(paths), _CLAIMS_AT_ONCE):
             part = paths[start : start + _CLAIMS_AT_ONCE]
@@ -220,6 +224,9 @@ class ZooKeeperGroup:
             self._claimed.update(part)
             try:
                 await self._registry.multi([Check(self._id_path, ANY_VERSION), *claims])
+            except NoNodeError:
+                self._made.clear()
+                raise
             except NodeExistsError:
                 self._claimed.difference_update(part)
                 taken = await self.still_owned(paths[start:])
@@ -230,6 +237,7 @@ class ZooKeeperGroup:
     async def _make_parent(self, topic: str) -> None:
         with suppress(NodeExistsError):
             await self._registry.create(f"/consumers/{self._group_id}/owners/{topic}", make_parents=True)
+        self._made.add(topic)
 
     async def still_owned(self, paths: Iterable[str]) -> list[str]:
         """Those of these nodes that are there."""

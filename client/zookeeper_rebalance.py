@@ -9,8 +9,9 @@ has not let go yet. Whoever meets an owner in its way holds nothing, waits until
 change calls a watch of everybody.
 
 Stop comes before commit, commit before release, and reading the offsets after the claim: so the next owner starts where
-the one before has stopped handing out. (0.8 reads the offsets before it claims, when the owner before may have yet to
-commit.)
+the one before has stopped handing out. What is read in ZooKeeper after a claim is not older than the release that let
+it succeed: a server answers a write when it has applied all before it. (0.8 reads the offsets before it claims, when
+the owner before may have yet to commit.)
 """
 
 import asyncio

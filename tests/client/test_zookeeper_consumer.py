@@ -236,6 +236,28 @@ async def test_an_offset_is_that_of_what_is_done_with(cluster):
     assert await cluster.offset(0) == 4
 
 
+async def test_a_listener_may_commit_at_the_end(cluster):
+    await cluster.create("orders", 1)
+    await cluster.produce("orders", 0, *range(3))
+
+    class Committing(ZooKeeperRebalanceListener):
+        async def before_releasing_partitions(self, partitions):
+            await consumer.commit()
+
+    async with cluster.consumer(auto_commit_enable=False, rebalance_listener=Committing()) as consumer:
+        await take(consumer, 2)
+    assert await cluster.offset(0) == 2
+
+
+async def test_streams_take_turns(cluster):
+    await cluster.create("orders", 2)
+    await cluster.produce("orders", 0, *range(200))
+    await cluster.produce("orders", 1, *range(200))
+    async with cluster.consumer({"orders": 2}) as consumer:
+        await until(lambda: all(stream._ready for stream in consumer._all_streams), "both have been fetched")
+        assert {partition for partition, _ in await take(consumer, 2)} == {0, 1}
+
+
 @pytest.mark.parametrize(("storage", "dual"), [("kafka", False), ("kafka", None), ("zookeeper", None)])
 async def test_where_offsets_are_kept(cluster, storage, dual):
     await cluster.create("orders", 2)
@@ -416,6 +438,13 @@ async def test_cut_off_from_zookeeper_it_stops_before_its_session_can_have_ended
             async with asyncio.timeout(30):
                 found = await waiting
             assert found[-1] in ((0, 1), (0, 2))  # from where it was, or from the beginning in a new session
+
+
+async def test_a_chroot_that_is_not_there():
+    connect = f"{shared_zookeeper().connect}{new_chroot()}"
+    consumer = ZooKeeperConsumer("orders", group_id="g", zookeeper_connect=connect)
+    with pytest.raises(ZooKeeperSessionError, match="no node for the chroot of " + connect):
+        await consumer.start()
 
 
 async def test_no_zookeeper():
