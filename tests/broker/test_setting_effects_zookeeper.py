@@ -123,6 +123,30 @@ async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
     assert await look("/old/kafka07/brokers/ids") == (None, [])
 
 
+@shows("ottla.zookeeper.legacy07.chroot")
+async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, look):
+    options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": "/old"}
+
+    async def counts(expected):
+        async def are_shown():
+            found = {name: await look(f"/old/brokers/topics/t/{name}") for name in ("7", "8")}
+            return {name: data for name, (data, _) in found.items() if data is not None} == expected
+
+        await eventually(are_shown, f"the counts are {expected}")
+
+    async with running_broker(tmp_path / "seven", broker_id="7", **options) as seven:
+        async with running_broker(tmp_path / "eight", broker_id="8", **options):
+            async with Admin(bootstrap_servers=seven.bootstrap_servers) as admin:
+
+                async def are_two():
+                    return len((await admin.describe_cluster()).brokers) == 2
+
+                await eventually(are_two, "both are known")
+                await admin.create_topic("t", assignment={0: [7, 8], 1: [8, 7], 2: [8, 7]})
+            await counts({"7": b"1", "8": b"2"})
+        await counts({"7": b"3"})  # its partitions go over to who has them; its nodes are gone with it
+
+
 @pytest.mark.parametrize(
     ("chroot", "overrides", "said"),
     [

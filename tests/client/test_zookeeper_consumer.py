@@ -225,6 +225,7 @@ async def test_an_offset_is_that_of_what_is_done_with(cluster):
         await eventually(is_two, "what is in hand is not committed in between")
         await consumer.commit()
         assert await cluster.offset(0) == 3
+        assert consumer._partitions.positions(with_in_hand=False) == {}  # it is not taken back
         await take(consumer, 1)
     assert await cluster.offset(0) == 4
     async with cluster.consumer() as consumer:
