@@ -90,6 +90,8 @@ class ConsumerProcess:
     def __init__(self, path: Path, topics, **options):
         self.path = path
         self.out = path.with_suffix(".out")
+        self._entries = []
+        self._read_to = 0
         with self.out.open("a") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "support.zookeeper_consumers", str(path),
@@ -102,14 +104,16 @@ class ConsumerProcess:
 
     def entries(self):
         """What it has written so far."""
-        found = []
-        if not self.path.exists():
-            return found
-        for line in self.path.read_text().splitlines():
-            time_ns, kind, *rest = line.split("\t")
-            partition = None if rest[0] == "-" else TopicPartition(rest[0], int(rest[1]))
-            found.append(Entry(int(time_ns), self.path.name, kind, partition, rest[-1]))
-        return found
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._read_to)
+                *lines, _ = file.read().split(b"\n")  # the last one may be half written
+            self._read_to += sum(len(line) + 1 for line in lines)
+            for line in lines:
+                time_ns, kind, *rest = line.decode().split("\t")
+                partition = None if rest[0] == "-" else TopicPartition(rest[0], int(rest[1]))
+                self._entries.append(Entry(int(time_ns), self.path.name, kind, partition, rest[-1]))
+        return self._entries
 
     @property
     def is_ready(self):
@@ -224,7 +228,7 @@ class OwnerWatch:
                 assert stat.version == 0, f"{path} was changed in place"
                 start = self.seen.get((partition, stat.czxid), (None, after))[1]
                 self.seen[partition, stat.czxid] = (data.decode(), start, before)
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.005)
 
     def owners(self, partition):
         """Who owned a partition, in order."""
