@@ -194,6 +194,7 @@ class ZooKeeperConsumer:
         self._all_streams = [stream for streams in self.streams.values() for stream in streams]
         self._turn = 0
         self._commit_lock = asyncio.Lock()
+        self._started: asyncio.Future[None] | None = None
         self._closing = False
         self._closed = False
         self._group = ZooKeeperGroup(
@@ -243,12 +244,16 @@ class ZooKeeperConsumer:
             await self._group.register()
             await self._renew_lease()
         except RegistryError as error:
+            if self._closing:
+                raise ClosedError("the consumer has been closed") from None
             raise ZooKeeperSessionError(str(error)) from error
         self._group.watch()
-        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._started = asyncio.get_running_loop().create_future()
         self._background.spawn(self._keep_lease(), "lease of the session")
-        self._background.spawn(self._rebalancer.run(started), "rebalances")
-        await started
+        self._background.spawn(self._rebalancer.run(self._started), "rebalances")
+        if self._closing:
+            raise ClosedError("the consumer has been closed")
+        await self._started
         if self._auto_commit_interval_s is not None:
             self._background.spawn(self._commit_now_and_then(self._auto_commit_interval_s), "automatic commits")
 
@@ -269,6 +274,8 @@ class ZooKeeperConsumer:
             return
         self._closing = True
         await self._background.close()
+        if self._started is not None and not self._started.done():
+            self._started.set_exception(ClosedError("the consumer has been closed"))
         self._partitions.stop()
         self._gate.close()
         self._group.close()
