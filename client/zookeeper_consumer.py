@@ -29,6 +29,7 @@ from client.session_lease import RENEWALS_PER_TIMEOUT, SessionLease
 from client.topic_filter import TopicFilter
 from client.topic_partition import TopicPartition
 from client.zookeeper_assignment import ConsumerThread, GroupView
+from client.zookeeper_committer import ZooKeeperCommitter
 from client.zookeeper_group import ZooKeeperGroup
 from client.zookeeper_offsets import KAFKA, STORAGES, GroupOffsets
 from client.zookeeper_partitions import OwnedPartitions
@@ -110,6 +111,8 @@ class ZooKeeperConsumer:
         check_choice("auto_offset_reset", auto_offset_reset, tuple(RESETS))
         check_choice("offsets_storage", offsets_storage, STORAGES)
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        if dual_commit_enabled and offsets_storage != KAFKA:
+            raise refuse("dual_commit_enabled", dual_commit_enabled, 'needs offsets_storage="kafka"')
         check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
         check_range("rebalance_max_retries", rebalance_max_retries, 0)
         check_range("rebalance_backoff_ms", rebalance_backoff_ms, 1)
@@ -162,6 +165,7 @@ class ZooKeeperConsumer:
             storage=offsets_storage,
             dual_commit=offsets_storage == KAFKA if dual_commit_enabled is None else dual_commit_enabled,
         )
+        self._committer = ZooKeeperCommitter(self.consumer_id, self._partitions, self._offsets, self._lease)
         self._join_group(
             group_id,
             subscription,
@@ -193,7 +197,6 @@ class ZooKeeperConsumer:
         """The streams of each topic, one for each thread; of a pattern under its text, shared by all topics."""
         self._all_streams = [stream for streams in self.streams.values() for stream in streams]
         self._turn = 0
-        self._commit_lock = asyncio.Lock()
         self._started: asyncio.Future[None] | None = None
         self._closing = False
         self._closed = False
@@ -255,7 +258,7 @@ class ZooKeeperConsumer:
             raise ClosedError("the consumer has been closed")
         await self._started
         if self._auto_commit_interval_s is not None:
-            self._background.spawn(self._commit_now_and_then(self._auto_commit_interval_s), "automatic commits")
+            self._background.spawn(self._committer.now_and_then(self._auto_commit_interval_s), "commits")
 
     async def __aenter__(self) -> "ZooKeeperConsumer":
         await self.start()
@@ -286,7 +289,7 @@ class ZooKeeperConsumer:
                 async with asyncio.timeout(max(self._registry.session_timeout_ms / 1000, self._timeout_s)):
                     await self._listener.before_releasing_partitions(names)
                     if self._auto_commit_interval_s is not None:
-                        await self._commit(with_in_hand=with_in_hand)
+                        await self._committer.commit(with_in_hand=with_in_hand)
         except (KafkaError, RegistryError, TimeoutError) as error:
             logger.warning("consumer %s has not committed at its end: %s", self.consumer_id, error)
         finally:
@@ -350,36 +353,13 @@ class ZooKeeperConsumer:
         if self._closed:
             raise ClosedError("the consumer has been closed")
         try:
-            await self._commit(with_in_hand=True)
+            await self._committer.commit(with_in_hand=True)
         except (SessionExpiredError, ConnectionLossError) as error:
             raise ZooKeeperSessionError(str(error)) from error
 
-    async def _commit(self, *, with_in_hand: bool) -> None:
-        async with self._commit_lock:
-            offsets = self._partitions.positions(with_in_hand=with_in_hand)
-            if not offsets:
-                return
-            if not self._lease.is_valid:
-                raise ZooKeeperSessionError("cut off from ZooKeeper: the partitions may have other owners by now")
-            await self._offsets.commit(offsets)
-            self._partitions.committed(offsets)
-
     async def _commit_before_release(self) -> None:
-        if self._auto_commit_interval_s is None:
-            return
-        try:
-            await self._commit(with_in_hand=True)
-        except (KafkaError, ConnectionLossError) as error:
-            # As in 0.8 the others do not wait for it: they start where the last commit was.
-            logger.warning("consumer %s has not committed before a rebalance: %s", self.consumer_id, error)
-
-    async def _commit_now_and_then(self, interval_s: float) -> None:
-        while True:
-            await asyncio.sleep(interval_s)
-            try:
-                await self._commit(with_in_hand=False)
-            except (KafkaError, RegistryError) as error:
-                logger.warning("consumer %s has not committed: %s", self.consumer_id, error)
+        if self._auto_commit_interval_s is not None:
+            await self._committer.before_release()
 
     # ---- what happens around it
 

@@ -482,6 +482,7 @@ async def test_streams_end_when_the_consumer_is_closed(cluster):
         ({"consumer_id": "é"}, "consumer_id"),
         ({"auto_offset_reset": "none"}, "smallest, largest"),
         ({"offsets_storage": "disk"}, "zookeeper, kafka"),
+        ({"dual_commit_enabled": True}, 'needs offsets_storage="kafka"'),
         ({"zookeeper_connect": "zk:x"}, "zookeeper_connect"),
         ({"rebalance_max_retries": -1}, "at least 0"),
         ({"zookeeper_session_timeout_ms": 0}, "zookeeper_session_timeout_ms"),
