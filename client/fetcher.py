@@ -87,18 +87,21 @@ class Fetcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._looking_up and any(state.lookup is not None for state in self._states.values()):
-            self._looking_up = True
-            self._cluster.background.spawn(self._look_up(), "offset lookup")
         loop = asyncio.get_running_loop()
         now = loop.time()
         retry_at = float("inf")
         leader_missing = False
         for state in self._states.values():
-            if state.fetch_offset is None or state.paused or state.buffered >= self._max_buffered_bytes:
+            rests = state.fetch_offset is None or state.paused or state.buffered >= self._max_buffered_bytes
+            if rests and state.lookup is None:
                 continue
             if state.retry_at > now:
                 retry_at = min(retry_at, state.retry_at)
+                continue
+            if state.lookup is not None:
+                if not self._looking_up:
+                    self._looking_up = True
+                    self._cluster.background.spawn(self._look_up(), "offset lookup")
                 continue
             source = self._source(state)
             if source is None:
@@ -114,11 +117,11 @@ class Fetcher:
     # ---- offsets
 
     async def _look_up(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            while True:
-                states = [state for state in self._states.values() if state.lookup is not None]
-                if not states:
-                    break
+            while states := [
+                state for state in self._states.values() if state.lookup is not None and state.retry_at <= loop.time()
+            ]:
                 generations = [state.generation for state in states]
                 found = await list_offsets(
                     self._cluster,
@@ -131,7 +134,7 @@ class Fetcher:
                         state.found(found[state.partition].offset)
         except KafkaError as error:
             for state in states:
-                state.lookup = None
+                state.retry_at = loop.time() + ERROR_PAUSE_S
             self._on_error(error)
         finally:
             self._looking_up = False

@@ -1,7 +1,6 @@
 """The partitions that a ZooKeeper consumer owns: fetched ahead, dealt out to its streams, and how far each has come."""
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from client.cluster import Cluster
 from client.errors import KafkaError
@@ -10,8 +9,6 @@ from client.fetcher import Fetcher
 from client.reader_state import PartitionState, Position
 from client.topic_partition import TopicPartition
 from client.zookeeper_stream import ConsumerStream, StreamGate
-
-LOOKUP_PAUSE_S = 1.0
 
 
 class OwnedPartitions:
@@ -29,7 +26,6 @@ class OwnedPartitions:
         self._streams: dict[TopicPartition, ConsumerStream] = {}
         # As far as is known; what is not there has never been committed.
         self._committed: dict[TopicPartition, int] = {}
-        self._retry: asyncio.TimerHandle | None = None
         # Set once, right after this is made: the fetcher needs what is here, and is needed.
         self.fetcher: Fetcher
 
@@ -61,8 +57,6 @@ class OwnedPartitions:
             state.generation += 1  # answers under way are for nobody
         for stream in self._streams.values():
             stream.clear()
-        if self._retry is not None:
-            self._retry.cancel()
 
     def drop(self) -> list[TopicPartition]:
         """Own nothing any more; what was owned."""
@@ -107,15 +101,3 @@ class OwnedPartitions:
         """Something was not fetched, or not looked up. What may go away is tried again, anything else told."""
         if not isinstance(error, KafkaError) or not error.retriable:
             self._gate.fail(error)
-        lost = [state for state in self._fetched_states.values() if state.fetch_offset is None and state.lookup is None]
-        if lost:
-            loop = asyncio.get_running_loop()
-            if self._retry is not None:
-                self._retry.cancel()
-            self._retry = loop.call_later(LOOKUP_PAUSE_S, self._look_up_again, lost)
-
-    def _look_up_again(self, states: Iterable[PartitionState]) -> None:
-        for state in states:
-            if self._fetched_states.get(state.partition) is state and state.lookup is None:
-                state.seek(self._reset)
-        self.fetcher.wake()

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from client import fetcher
 from client.errors import ClosedError, KafkaError, NoOffsetError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from client.producer import Producer
 from client.reader import Reader
@@ -317,6 +318,17 @@ async def test_a_corrupt_batch_is_reported(fake):
         source.assign({T0: "beginning"})
         with pytest.raises(CorruptRecordError):
             await take(source, 3)
+
+
+async def test_a_lookup_that_failed_is_tried_again(fake, monkeypatch):
+    monkeypatch.setattr(fetcher, "ERROR_PAUSE_S", 0.01)
+    fill(fake, 3)
+    fake.script[ApiKey.LIST_OFFSETS] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    async with reader(fake) as source:
+        source.assign({T0: "beginning"})
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await take(source, 1)
+        assert numbers(await take(source, 3)) == [0, 1, 2]
 
 
 async def test_errors_that_stay_are_raised(fake):
