@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING
 
 from storage.checkpoints import TopicPartition
 from storage.directory_loader import DirectoryLoader, LogInDirectory, list_contents
-from storage.errors import CorruptFileError, LoadingStoppedError, LogClosedError, LogDirIOError, StorageError
+from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log import Log
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_config import LONG_MAX, LogConfig
 from storage.log_directories import LogDirectories
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
+from storage.log_flusher import LogFlusher
 from storage.log_loader import DELETE_DIRECTORY_SUFFIX, assign_topic_id
 from storage.periodic_work import Job, PeriodicWork
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
@@ -83,7 +84,7 @@ class LogManager:
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self._loading_stopped = Event()
         self._rolled: set[Log] = set()
-        self._flushing: dict[Log, asyncio.Event] = {}
+        self._flusher = LogFlusher(fs)
         self.dirs = LogDirectories(
             fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=lambda: self._work.wake()
         )
@@ -335,7 +336,7 @@ class LogManager:
         self.dirs.check_left()
         while self._rolled:
             log = self._rolled.pop()
-            await self._try_to_flush(log, log.segments[-1].base_offset)
+            await self._flusher.try_to_flush(log, log.segments[-1].base_offset)
         await self.dirs.look_for_room()
         await self.removals.run_due()
 
@@ -345,53 +346,18 @@ class LogManager:
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
-        """Sync a log up to `offset` (default: its end) off the event loop, one sync at a time.
-
-        Raises LogDirIOError, LogClosedError.
-        """
-        while (running := self._flushing.get(log)) is not None:
-            await running.wait()
-        if log.closed:
-            raise LogClosedError(f"{log.topic}-{log.partition} is closed")
-        flush = log.prepare_flush(offset)
-        if flush is None:
-            return
-        done = self._flushing[log] = asyncio.Event()
-        try:
-            await self.fs.run_blocking(flush.run)
-            flush.done()
-        except BaseException:
-            flush.failed()
-            raise
-        finally:
-            del self._flushing[log]
-            done.set()
+        """See `LogFlusher.flush`."""
+        await self._flusher.flush(log, offset)
 
     async def flush_up_to(self, log: Log, offset: int) -> None:
-        """Return when everything below `offset` is on disk. Raises LogDirIOError, LogClosedError.
-
-        Those who come while a sync runs wait for it, and the next one then serves them all. Where the log was truncated
-        meanwhile nothing is left to sync: whoever leads the partition now tells what became of the records.
-        """
-        while log.recovery_point < offset <= log.log_end_offset:
-            running = self._flushing.get(log)
-            if running is not None:
-                await running.wait()
-            else:
-                await self.flush(log)
-
-    async def _try_to_flush(self, log: Log, offset: int | None = None) -> None:
-        """Sync a log. One that cannot be synced is the business of its directory, and keeps nobody else."""
-        try:
-            await self.flush(log, offset)
-        except (LogDirIOError, LogClosedError) as error:
-            logger.debug("%r is not synced: %s", log, error)
+        """See `LogFlusher.flush_up_to`."""
+        await self._flusher.flush_up_to(log, offset)
 
     async def flush_due_logs(self) -> None:
         """Sync the logs that flush.ms is over for."""
         for log in list(self.logs.values()):
             if self.now_ms() - log.last_flush_ms >= log.config.flush_ms:
-                await self._try_to_flush(log)
+                await self._flusher.try_to_flush(log)
 
     async def delete_old_segments(self) -> None:
         """Retention: by start offset, size and time; of logs that a partition has claimed.
