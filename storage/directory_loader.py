@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -46,19 +46,17 @@ class DirectoryContents(NamedTuple):
     """What a log directory holds."""
 
     logs: list[LogInDirectory]
+    futures: list[LogInDirectory]  # copies that are being made, of logs in other directories
     deleted: list[LogInDirectory]  # renamed, their files not gone yet
     high_watermarks: dict[TopicPartition, int]
 
 
-def list_contents(directory: LogDirectory, elsewhere: Container[TopicPartition]) -> DirectoryContents:
-    """Look what there is, and note how the directory was left. Raises OSError.
-
-    elsewhere: the logs that another directory has; a second copy is ignored.
-    """
+def list_contents(directory: LogDirectory) -> DirectoryContents:
+    """Look what there is, and note how the directory was left. Raises OSError."""
     clean = directory.take_clean_shutdown()
     recovery_points = _read(directory.recovery_points)
     log_start_offsets = _read(directory.log_start_offsets) or {}
-    contents = DirectoryContents([], [], _read(directory.high_watermarks) or {})
+    contents = DirectoryContents([], [], [], _read(directory.high_watermarks) or {})
     for path in directory.partition_directories():
         try:
             key = parse_directory_name(path.name)
@@ -69,13 +67,13 @@ def list_contents(directory: LogDirectory, elsewhere: Container[TopicPartition])
         found = LogInDirectory(path, key, recovery_point, log_start_offsets.get(key, 0), clean)
         if path.name.endswith(DELETE_DIRECTORY_SUFFIX):
             contents.deleted.append(found)
-        elif path.name.endswith((FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)):
-            logger.warning("%s: a log that was being moved, or that Kafka put aside; it is ignored", path)
-        elif key in elsewhere:
-            logger.error("%s is in two log directories: %s is ignored", path.name, path)
+        elif path.name.endswith(FUTURE_DIRECTORY_SUFFIX):
+            contents.futures.append(found)
+        elif path.name.endswith(STRAY_DIRECTORY_SUFFIX):
+            logger.warning("%s: a log that Kafka put aside; it is ignored", path)
         else:
             contents.logs.append(found)
-    if recovery_points is None and not contents.logs:
+    if recovery_points is None and not contents.logs and not contents.futures:
         directory.recovery_points.write({})  # from now on it is known of every log
     return contents
 

@@ -97,6 +97,10 @@ class Log:
         self.is_claimed = False
         """Whether a partition of this broker uses it: what nobody has claimed is neither compacted nor thinned out."""
         self.compaction: CompactionRun | None = None  # the one that is under way
+        self.is_being_moved = False
+        """Whether a copy of it is being made in another log directory: it is not compacted meanwhile."""
+        self.successor: Log | None = None
+        """The copy that has taken its place: what was written here is there, too."""
         self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
         # How often files in the directory were made, renamed or removed, and how much of that is synced.
         self.name_changes = 0

@@ -209,7 +209,7 @@ def _set_log_end_offset(log: Log, offset: int) -> None:
 def delete_old_segments(log: Log) -> int:
     """Remove whole segments below the log start offset and, with cleanup.policy=delete, by size and age."""
     config = log.config
-    deleted = _delete_while(log, lambda segment, following: following is not None and following <= log.log_start_offset)
+    deleted = delete_below_start(log)
     if not config.deletes:
         return deleted
     if config.retention_bytes >= 0 and log.size_bytes >= config.retention_bytes:
@@ -229,6 +229,11 @@ def delete_old_segments(log: Log) -> int:
             log, lambda segment, following: now_ms - segment.largest_timestamp > config.retention_ms
         )
     return deleted
+
+
+def delete_below_start(log: Log) -> int:
+    """Remove whole segments below the log start offset."""
+    return _delete_while(log, lambda segment, following: following is not None and following <= log.log_start_offset)
 
 
 def _delete_while(log: Log, condition: Callable[[LogSegment, int | None], bool]) -> int:
@@ -264,8 +269,35 @@ def move_to(log: Log, directory: Path) -> None:
         log.fs.rename(str(log.directory), str(directory))
     except OSError as error:
         raise log.fs.failed(log.directory, error) from error
-    log.directory = directory
+    before, log.directory = log.directory, directory
     for segment in log.segments:
         segment.move_to(str(directory))
+    snapshots = log.producers.unsynced_snapshots
+    log.producers.unsynced_snapshots = [path.replace(str(before), str(directory), 1) for path in snapshots]
     log.producers.directory = str(directory)
     log.leader_epochs.directory = str(directory)
+
+
+def take_the_place_of(log: Log, current: Log) -> None:
+    """`log` holds all records of `current`, in another log directory: it gets its name, and what it knows beside them.
+
+    Raises LogDirIOError, and nothing has changed then. What cannot be written afterwards is written by the next flush.
+    """
+    active = log.segments[-1]
+    try:
+        active.txn_index.write_pending()  # what is only in memory is forgotten with the old paths
+        active.offset_index.trim()
+        active.time_index.trim()
+    except OSError as error:
+        raise log.fs.failed(log.directory, error) from error
+    log.move_to(log.directory.parent / f"{log.topic}-{log.partition}")
+    log.directory_unsynced = True
+    with contextlib.suppress(LogDirIOError):
+        log.leader_epochs.replace(current.leader_epochs.entries)
+    log.topic_id = log.topic_id or current.topic_id
+    log.increment_log_start_offset(log.update_high_watermark(current.log_start_offset))
+    log.producers.take_over(current.producers)
+    log.update_high_watermark(current.high_watermark)
+    with contextlib.suppress(LogDirIOError):
+        log.take_producer_snapshot()
+    log.is_claimed = current.is_claimed

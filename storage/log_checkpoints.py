@@ -7,9 +7,9 @@ stays until the next time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
-from storage.checkpoints import OffsetCheckpoint, TopicPartition
+from storage.checkpoints import OffsetCheckpoint
 from storage.errors import LogDirIOError
 from storage.file_system import FileSystem
 from storage.log import Log
@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 class LogCheckpoints:
     """Writes them off the event loop; methods of a directory return False where it has no room, or has failed."""
 
-    def __init__(self, fs: FileSystem, dirs: LogDirectories, logs: Mapping[TopicPartition, Log]) -> None:
+    def __init__(self, fs: FileSystem, dirs: LogDirectories, logs: Callable[[], Iterable[Log]]) -> None:
+        """logs: all that there are, also those that are copies of others; a directory has one of a partition."""
         self._fs = fs
         self._dirs = dirs
         self._logs = logs
@@ -73,8 +74,8 @@ class LogCheckpoints:
         """Replace a checkpoint. `offset_of`: None leaves a log out."""
         async with directory.checkpointing:
             offsets = {
-                key: offset
-                for key, log in self._logs.items()
+                (log.topic, log.partition): offset
+                for log in self._logs()
                 if log.directory.parent == directory.path and (offset := offset_of(log)) is not None
             }
             try:

@@ -136,12 +136,24 @@ class LogCleaner:
             self.checkpoints[key] = base_offset
             self._write_soon(log)
 
-    async def deleted(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """A log has gone: one of the same name must not be taken for compacted."""
-        self.uncleanable.pop(key, None)
-        self._not_before_ms.pop(key, None)
-        if self.checkpoints.pop(key, None) is not None and directory.is_online:
+    async def gone_from(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """A log has left a directory: deleted, or moved to another one, where what is known of it stays true.
+
+        One of the same name must not be taken for compacted.
+        """
+        if key not in self._logs:
+            self.uncleanable.pop(key, None)
+            self._not_before_ms.pop(key, None)
+            if self.checkpoints.pop(key, None) is None:
+                return
+        elif key not in self.checkpoints:
+            return
+        if directory.is_online:
             await self._write(directory)
+
+    async def moved(self, directory: LogDirectory) -> None:
+        """A log has come to a directory from another one."""
+        await self._write(directory)
 
     def _write_soon(self, log: Log) -> None:
         directory = self._dirs.of(str(log.directory))
@@ -250,7 +262,7 @@ class LogCleaner:
         for key, log in self._logs.items():
             if not log.is_claimed or not log.config.compacts or log.compaction is not None or log.closed:
                 continue
-            if key in self.uncleanable:
+            if log.is_being_moved or key in self.uncleanable:
                 continue
             dirty = self._cleanable(key, log, now_ms)
             if dirty is None:

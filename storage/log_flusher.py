@@ -1,4 +1,9 @@
-"""Syncing logs off the event loop: one sync of a log at a time, and those who wait for an offset to be on disk."""
+"""Syncing logs off the event loop: one sync of a log at a time, and those who wait for an offset to be on disk.
+
+A log that has moved to another directory meanwhile has a successor, which holds its records, too: who waits for the
+one waits for the other. Whoever replaces a log keeps it from being synced for that moment (`holding`), so that
+nothing is promised of the one that the other does not keep.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,10 @@ class LogFlusher:
     async def flush(self, log: Log, offset: int | None = None) -> None:
         """Sync a log up to `offset` (default: its end). Raises LogDirIOError, LogClosedError."""
         async with self.holding(log):
-            await self._flush(log, offset)
+            if log.successor is None:
+                await self._flush(log, offset)
+                return
+        await self.flush(log.successor, offset)
 
     async def _flush(self, log: Log, offset: int | None) -> None:
         if log.closed:
@@ -45,7 +53,11 @@ class LogFlusher:
         Those who come while a sync runs wait for it, and the next one then serves them all. Where the log was truncated
         meanwhile nothing is left to sync: whoever leads the partition now tells what became of the records.
         """
-        while log.recovery_point < offset <= log.log_end_offset:
+        while True:
+            while log.successor is not None:
+                log = log.successor
+            if not log.recovery_point < offset <= log.log_end_offset:
+                return
             running = self._busy.get(log)
             if running is not None:
                 await running.wait()

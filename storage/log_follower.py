@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, RecordBatch, read_batch
+from storage import log_change
 from storage.errors import LogClosedError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError
 from storage.log_append import LogAppendInfo
 
@@ -49,6 +50,12 @@ def append(log: Log, records: memoryview) -> LogAppendInfo:
     return LogAppendInfo(
         first_offset, last_offset, max_timestamp, -1, log.log_start_offset, size, False, flush_required
     )
+
+
+def skip_to(log: Log, offset: int) -> None:
+    """The next record gets `offset`: what would lie between it and the end was compacted away. Raises LogDirIOError."""
+    log_change.roll(log, offset)
+    log.log_end_offset = log.producers.end_offset = offset
 
 
 def whole_batches(records: memoryview) -> list[RecordBatch]:

@@ -13,36 +13,38 @@ marked clean by `shutdown`: what could not be written is found out by recovery.
 from __future__ import annotations
 
 import asyncio
-import errno
+import contextlib
 import logging
-import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 from storage.checkpoints import TopicPartition
-from storage.directory_loader import DirectoryLoader, LogInDirectory, list_contents
+from storage.departures import Departures
+from storage.directory_loader import DirectoryContents, DirectoryLoader, LogInDirectory, list_contents
 from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
+from storage.future_logs import FutureLogs, is_future
 from storage.log import Log
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_config import LONG_MAX, LogConfig
 from storage.log_directories import LogDirectories
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
 from storage.log_flusher import LogFlusher
-from storage.log_loader import DELETE_DIRECTORY_SUFFIX, assign_topic_id
+from storage.log_loader import assign_topic_id
+from storage.log_truncations import LogTruncations
 from storage.periodic_work import Job, PeriodicWork
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 from storage.removals import Removals
+from storage.replica_places import ReplicaPlaces
 
 if TYPE_CHECKING:
     from storage.log_cleaner import LogCleaner
 
 logger = logging.getLogger(__name__)
-
-_MAX_NAME = 255
 
 
 class LogManager:
@@ -84,11 +86,16 @@ class LogManager:
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self._loading_stopped = Event()
         self._rolled: set[Log] = set()
-        self._flusher = LogFlusher(fs)
+        self.flusher = LogFlusher(fs)
         self.dirs = LogDirectories(
             fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=lambda: self._work.wake()
         )
-        self.checkpoints = LogCheckpoints(fs, self.dirs, self.logs)
+        self.futures = FutureLogs(self)
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
+        """Where partitions that are not here yet shall get their logs."""
+        self.checkpoints = LogCheckpoints(fs, self.dirs, self.all_logs)
+        self.truncations = LogTruncations(self.dirs, self.checkpoints, self.flusher)
+        self.departures = Departures(self)
         delay = initial_task_delay_ms
         self._work = PeriodicWork(
             [
@@ -120,12 +127,17 @@ class LogManager:
         if self._loading_stopped.is_set():
             raise LoadingStoppedError("stopped before the logs were loaded")
         self.dirs.listen()
-        listed: set[TopicPartition] = set()
-        loads = [self._load_or_fail(directory, listed) for directory in self.dirs.online]
+        contents: dict[LogDirectory, DirectoryContents] = {}
+        for directory in self.dirs.online:
+            with self._failing(directory):
+                contents[directory] = list_contents(directory)
+        ReplicaPlaces(self.fs, contents, self.departures.put_aside_found, self._fail).settle()
+        loads = [self._load(directory, found) for directory, found in contents.items() if directory.is_online]
         for failure in await asyncio.gather(*loads, return_exceptions=True):
             if failure is not None:
                 raise failure
         self.dirs.check_left()
+        await self.futures.loaded()
         if self.cleaner is not None:
             self.cleaner.load()
 
@@ -133,19 +145,22 @@ class LogManager:
         """`load`, now or later, shall end soon, by LoadingStoppedError. Nothing is marked clean."""
         self._loading_stopped.set()
 
-    async def _load_or_fail(self, directory: LogDirectory, listed: set[TopicPartition]) -> None:
+    @contextlib.contextmanager
+    def _failing(self, directory: LogDirectory) -> Iterator[None]:
+        """What goes wrong in a directory takes that offline."""
         try:
-            await self._load(directory, listed)
+            yield
         except LogDirIOError as failure:
             self.dirs.fail(directory, failure)
         except OSError as error:
-            self.dirs.fail(directory, LogDirIOError(directory.path, error))
+            self._fail(directory, error)
         except CorruptFileError as error:
             self.dirs.fail(directory, LogDirIOError(error.path, OSError(error.rule)))
 
-    async def _load(self, directory: LogDirectory, listed: set[TopicPartition]) -> None:
-        contents = list_contents(directory, listed)
-        listed.update(found.key for found in contents.logs)
+    def _fail(self, directory: LogDirectory, error: OSError) -> None:
+        self.dirs.fail(directory, LogDirIOError(directory.path, error))
+
+    async def _load(self, directory: LogDirectory, contents: DirectoryContents) -> None:
         for deleted in contents.deleted:
             self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
         loader = DirectoryLoader(
@@ -156,12 +171,16 @@ class LogManager:
             threads=self.recovery_threads,
             stopped=self._loading_stopped,
         )
-        for log in await loader.run(contents.logs):
-            if not directory.is_online:  # it has failed in a way that no log has noticed
-                log.release()
-                continue
-            log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
-            self._adopt(log)
+        with self._failing(directory):
+            for log in await loader.run(contents.logs + contents.futures):
+                if not directory.is_online:  # it has failed in a way that no log has noticed
+                    log.release()
+                    continue
+                log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
+                if is_future(log.directory):
+                    self.futures.adopt(log)
+                else:
+                    self._adopt(log)
 
     def _open(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
         return Log.open(
@@ -180,7 +199,7 @@ class LogManager:
 
     def _adopt(self, log: Log) -> None:
         log.schedule_removal = self.removals.add
-        log.on_roll = self._log_rolled
+        log.on_roll = self.log_rolled
         log.on_truncate = self._log_truncated
         self.logs[log.topic, log.partition] = log
 
@@ -191,6 +210,7 @@ class LogManager:
             log = self.logs.pop(key)
             self._rolled.discard(log)
             log.release()
+        self.futures.release_in(directory)
         self.removals.forget(str(directory.path))
         if gone:
             logger.warning("%d logs are offline with %s", len(gone), directory.path)
@@ -200,11 +220,16 @@ class LogManager:
         if self.cleaner is not None:
             self.cleaner.truncated(log)
 
-    def _log_rolled(self, log: Log) -> None:
+    def log_rolled(self, log: Log) -> None:
+        """A segment has begun: what lies before it is synced soon."""
         self._rolled.add(log)
         self._work.wake()
 
     # -- logs --------------------------------------------------------------------------------------
+
+    def all_logs(self) -> Iterator[Log]:
+        """The logs, and those that are copies of others."""
+        return chain(self.logs.values(), self.futures.logs.values())
 
     def get(self, topic: str, partition: int) -> Log | None:
         return self.logs.get((topic, partition))
@@ -212,7 +237,7 @@ class LogManager:
     def get_or_create(
         self, topic: str, partition: int, topic_id: bytes | None = None, config: LogConfig | None = None
     ) -> Log:
-        """The log of a partition; a new one goes to the online directory that has the fewest.
+        """The log of a partition; a new one goes to the directory that has the fewest, if none is preferred for it.
 
         One that is full is asked last. topic_id: 16 bytes, held against what is there. Raises InconsistentTopicIdError,
         LogDirIOError, AllLogDirsFailedError.
@@ -225,11 +250,11 @@ class LogManager:
             return log
         self.dirs.check_left()
         refused: LogDirIOError | None = None
-        for directory in self._by_number_of_logs():
+        for directory in self._places_for((topic, partition)):
             path = directory.path / f"{topic}-{partition}"
             is_new = not self.fs.exists(str(path))
             try:
-                log = self._create(path, topic_id, config or self.config_of(topic))
+                log = self._open_new(path, topic_id, config or self.config_of(topic))
             except LogDirIOError as error:
                 logger.warning("%s cannot be created: %s", path, error)
                 self.fs.failed(path, error.cause, extent=error.extent)
@@ -239,6 +264,7 @@ class LogManager:
                 continue
             self._adopt(log)
             log.is_claimed = True
+            self.preferred.pop((topic, partition), None)
             return log
         assert refused is not None
         raise refused
@@ -251,18 +277,32 @@ class LogManager:
             return False
         return True
 
-    def _by_number_of_logs(self) -> list[LogDirectory]:
+    def _places_for(self, key: TopicPartition) -> list[LogDirectory]:
         counts = {directory.path: 0 for directory in self.dirs.all}
-        for log in self.logs.values():
+        for log in self.all_logs():
             counts[log.directory.parent] += 1
-        return sorted(self.dirs.online, key=lambda directory: (directory.is_full, counts[directory.path]))
+        preferred = self.preferred.get(key)
+        return sorted(
+            self.dirs.online,
+            key=lambda directory: (directory is not preferred, directory.is_full, counts[directory.path]),
+        )
 
-    def _create(self, path: Path, topic_id: bytes | None, config: LogConfig) -> Log:
+    def create(self, path: Path, topic_id: bytes | None, config: LogConfig, *, log_start_offset: int = 0) -> Log:
+        """Begin a log in a directory that is not there yet. Raises LogDirIOError; nothing of it is left then."""
+        try:
+            return self._open_new(path, topic_id, config, log_start_offset)
+        except LogDirIOError as error:
+            self.fs.failed(path, error.cause, extent=error.extent)
+            self._removed(path)
+            raise
+
+    def _open_new(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
         return Log.open(
             path,
             config,
             fs=self.fs,
             now_ms=self.now_ms,
+            log_start_offset=log_start_offset,
             clean_shutdown=True,
             topic_id=topic_id,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
@@ -273,58 +313,35 @@ class LogManager:
     async def delete(self, topic: str, partition: int) -> None:
         """Delete a log: its directory is renamed at once, its files go after file.delete.delay.ms.
 
-        Raises LogDirIOError.
+        A copy of it that is being made goes first: a copy alone is not taken for a log. Raises LogDirIOError.
         """
+        with contextlib.suppress(LogDirIOError):  # the copy's directory has failed
+            await self.futures.remove((topic, partition))
         log = self.logs.get((topic, partition))
         if log is None:
             return
         parent = log.directory.parent
-        suffix = f"-{partition}.{self.rng.getrandbits(128):032x}{DELETE_DIRECTORY_SUFFIX}"
-        log.move_to(parent / f"{topic[: _MAX_NAME - len(suffix)]}{suffix}")
+        self.departures.put_aside(log)
         del self.logs[topic, partition]
+        await self.departures.finish(parent, (topic, partition))
+
+    def replaced(self, old: Log, new: Log) -> None:
+        """A copy has taken the place of a log, which is closed."""
+        self.forget_rolled(old)
+        self._adopt(new)
+        old.release()
+
+    def forget_rolled(self, log: Log) -> None:
+        """A log is leaving: its segments need no sync."""
         self._rolled.discard(log)
-        log.release()
-        self.removals.add([str(log.directory)], log.config.file_delete_delay_ms)
-        # A topic of the same name may come: what the checkpoints say must not be said of that one.
-        directory = self.dirs.of(str(parent))
-        if directory is not None and directory.is_online:
-            await self.fs.run_blocking(lambda: self._sync(parent))
-            await self.checkpoints.write_all_of(directory)
-            if self.cleaner is not None:
-                await self.cleaner.deleted(directory, (topic, partition))
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
-        """Remove a log's records from `offset` on; on return they cannot come back. False if there are none.
-
-        The recovery point is lowered on disk before, lest a power cut in the midst of it leaves what is not looked at;
-        and all is synced afterwards, lest what is removed is mixed with what is appended. Raises LogDirIOError,
-        LogClosedError.
-        """
-        if offset >= log.log_end_offset:
-            return log.truncate_to(offset)
-        await self._lower_recovery_point(log, offset)
-        changed = log.truncate_to(offset)
-        await self.flush(log)
-        return changed
+        """See `LogTruncations.truncate_to`."""
+        return await self.truncations.truncate_to(log, offset)
 
     async def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
-        """Remove every record, durably; the next one gets `offset`. Raises LogDirIOError, LogClosedError."""
-        await self._lower_recovery_point(log, log.segments[0].base_offset)
-        log.truncate_fully_and_start_at(offset)
-        await self.flush(log)
-
-    async def _lower_recovery_point(self, log: Log, offset: int) -> None:
-        directory = self.dirs.of(str(log.directory.parent))
-        while log.recovery_point > offset:  # a sync that is under way may raise it again
-            log.recovery_point = offset
-            if directory is not None and not await self.checkpoints.write_recovery_points_of(directory):
-                raise LogDirIOError(directory.recovery_points.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-    def _sync(self, path: Path) -> None:
-        try:
-            self.fs.sync_directory(str(path))
-        except OSError as error:
-            raise self.fs.failed(path, error, lost_writes=True) from error
+        """See `LogTruncations.truncate_fully_and_start_at`."""
+        await self.truncations.truncate_fully_and_start_at(log, offset)
 
     # -- work from time to time --------------------------------------------------------------------
 
@@ -336,7 +353,7 @@ class LogManager:
         self.dirs.check_left()
         while self._rolled:
             log = self._rolled.pop()
-            await self._flusher.try_to_flush(log, log.segments[-1].base_offset)
+            await self.flusher.try_to_flush(log, log.segments[-1].base_offset)
         await self.dirs.look_for_room()
         await self.removals.run_due()
 
@@ -347,17 +364,17 @@ class LogManager:
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
         """See `LogFlusher.flush`."""
-        await self._flusher.flush(log, offset)
+        await self.flusher.flush(log, offset)
 
     async def flush_up_to(self, log: Log, offset: int) -> None:
         """See `LogFlusher.flush_up_to`."""
-        await self._flusher.flush_up_to(log, offset)
+        await self.flusher.flush_up_to(log, offset)
 
     async def flush_due_logs(self) -> None:
         """Sync the logs that flush.ms is over for."""
         for log in list(self.logs.values()):
             if self.now_ms() - log.last_flush_ms >= log.config.flush_ms:
-                await self._flusher.try_to_flush(log)
+                await self.flusher.try_to_flush(log)
 
     async def delete_old_segments(self) -> None:
         """Retention: by start offset, size and time; of logs that a partition has claimed.
@@ -375,7 +392,7 @@ class LogManager:
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """Keep producers that do not write for this long, from now on."""
         self.producer_id_expiration_ms = expiration_ms
-        for log in self.logs.values():
+        for log in self.all_logs():
             log.producers.expiration_ms = expiration_ms
 
     async def expire_producers(self) -> None:
@@ -394,7 +411,8 @@ class LogManager:
         is recovered at the next start. One that is offline is left as it is.
         """
         for directory in self.dirs.online:
-            closed = [await self._close(log) for log in self.logs.values() if log.directory.parent == directory.path]
+            logs = [log for log in self.all_logs() if log.directory.parent == directory.path]
+            closed = [await self._close(log) for log in logs]
             written = directory.is_online and await self.checkpoints.write_all_of(directory)
             if written and all(closed) and directory.is_online:
                 await self._mark_clean(directory, broker_epoch)

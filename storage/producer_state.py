@@ -235,6 +235,17 @@ class ProducerState:
         self._ongoing = dict(open_transactions)
         self._update_first_unstable()
 
+    def take_over(self, other: ProducerState) -> None:
+        """Know what `other` knows, of a log with the same records: also what was said by those given up since.
+
+        `other` is not to be used any more. The next snapshot is due.
+        """
+        self.producers, self._ongoing, self.unreplicated = other.producers, other._ongoing, other.unreplicated
+        self.end_offset = other.end_offset
+        self._update_first_unstable()
+        if self.producers:
+            self.last_snapshot_offset = min(self.last_snapshot_offset, self.end_offset - 1)
+
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Go back to a state at or before `log_end_offset`: the caller replays the log from `end_offset` on.
 

@@ -41,6 +41,14 @@ class Removals:
         if due:
             await self._fs.run_blocking(lambda: self._remove(due))
 
+    def renamed(self, directory: str, new: str) -> None:
+        """What is to go in `directory` is in `new` now."""
+        prefix = f"{directory}/"
+        self._heap = [
+            (due_ms, count, f"{new}/{path.removeprefix(prefix)}" if path.startswith(prefix) else path)
+            for due_ms, count, path in self._heap
+        ]
+
     def forget(self, directory: str) -> None:
         """Whatever is in `directory` stays: it has failed. The next start finds what was to go."""
         self._heap = [item for item in self._heap if not item[2].startswith(f"{directory}/")]

@@ -19,6 +19,7 @@ from storage.file_system import FileSystem
 from storage.leader_epoch_cache import LeaderEpochCache
 from storage.log_loader import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.log_segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES
+from storage.moved_from import MOVED_FROM
 from storage.partition_metadata import PARTITION_METADATA
 from storage.producer_snapshot import SNAPSHOT_SUFFIX
 from storage.verification_producers import ProducerCheck
@@ -159,7 +160,7 @@ class PartitionCheck:
             elif name.endswith(LEFTOVERS):
                 if not self._live:
                     report.warning(entry.path, "a leftover of unfinished work: the next start takes care of it")
-            elif name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
+            elif name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, MOVED_FROM):
                 report.warning(entry.path, "no file of a log")
         for base, found in suffixes.items():
             if LOG_SUFFIX not in found and not self._live:

@@ -176,7 +176,7 @@ async def test_a_deleted_log_leaves_the_checkpoint(tmp_path):
     yard.log()
     await yard.clean()
     del yard.logs["t", 0]
-    await yard.cleaner.deleted(yard.dirs.all[0], ("t", 0))
+    await yard.cleaner.gone_from(yard.dirs.all[0], ("t", 0))
     assert yard.checkpoint() == "0\n0\n"
 
 
