@@ -14,6 +14,7 @@ from broker.apis.allocate_producer_ids import AllocateProducerIdsHandler
 from broker.apis.alter_configs import AlterConfigsHandler
 from broker.apis.alter_partition import AlterPartitionHandler
 from broker.apis.alter_partition_reassignments import AlterPartitionReassignmentsHandler
+from broker.apis.alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from broker.apis.api_versions import ApiVersionsHandler
 from broker.apis.consumer_group_describe import ConsumerGroupDescribeHandler
 from broker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatHandler
@@ -111,6 +112,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(ApiKey.TXN_OFFSET_COMMIT, 0, 4, TxnOffsetCommitHandler),
     Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, DescribeConfigsHandler),
     Api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsHandler),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, AlterReplicaLogDirsHandler),
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, DescribeLogDirsHandler),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsHandler),
     Api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsHandler),

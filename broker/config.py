@@ -106,6 +106,8 @@ class BrokerConfig:
     ottla_zookeeper_legacy07_chroot: str
 
     # topics and replication
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
     default_replication_factor: int
@@ -115,6 +117,7 @@ class BrokerConfig:
     inter_broker_protocol_version: str
     min_insync_replicas: int
     num_partitions: int
+    num_replica_alter_log_dirs_threads: int | None  # None: as many as there are log directories
     num_replica_fetchers: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int

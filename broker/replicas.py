@@ -19,8 +19,9 @@ from replication.in_sync_replicas import LagRules
 from replication.inter_broker_protocol import InterBrokerProtocol
 from replication.isr_changes import IsrChanges
 from replication.leader_endpoint import LeaderEndpoint
+from replication.log_dir_moves import LogDirMoves
 from replication.replica_manager import ReplicaManager
-from replication.replication_quota import ReplicationQuota
+from replication.replication_quota import ALL_REPLICAS, ReplicationQuota
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
@@ -90,7 +91,24 @@ class ReplicaParts:
             )
 
         fetchers = replicas.fetchers = FetcherManager(new_fetcher, config)
+        replicas.moves = self._moves(replicas)
         return replicas
+
+    def _moves(self, replicas: ReplicaManager) -> LogDirMoves:
+        config = self._config
+
+        def rate() -> float:
+            return config.dynamic_quota("replica.alter.log.dirs.io.max.bytes.per.second")
+
+        quota = ReplicationQuota(
+            rate,
+            lambda topic: ALL_REPLICAS,
+            self._broker_id,
+            now_s=self._now_s,
+            samples=config.alter_log_dirs_replication_quota_window_num,
+            sample_s=config.alter_log_dirs_replication_quota_window_size_seconds,
+        )
+        return LogDirMoves(replicas, config, quota, rate, self._now_s)
 
     def _quota(self, rate: Callable[[], float], replicas: Callable[[LogConfig], tuple[str, ...]]) -> ReplicationQuota:
         return ReplicationQuota(

@@ -49,6 +49,18 @@ class LogDirOfflineError(ReplicationError):
     """The log directory that holds the replica has failed."""
 
 
+class LogDirNotFoundError(ReplicationError):
+    """A path that is none of the broker's log directories."""
+
+
+class ReplicaNotAvailableError(ReplicationError):
+    """This broker has no replica of the partition, which others may have."""
+
+
+class TopicNameTooLongError(ReplicationError):
+    """With what a copy's directory has behind it, the name does not fit into a file name."""
+
+
 class OffsetNotAvailableError(ReplicationError):
     """A new leader does not know yet how far its log is committed (KIP-207)."""
 

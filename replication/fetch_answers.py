@@ -110,18 +110,17 @@ class FetchAnswers:
         except Exception:
             logger.exception("%s-%d could not be truncated", *state.key)
             return Outcome.FAILED
-        state.truncation_epoch = log.leader_epochs.latest_epoch
+        state.truncation_epoch = state.log.leader_epochs.latest_epoch
         state.is_truncating = not truncation.is_final and state.truncation_epoch != UNDEFINED_EPOCH
         return outcome
 
     async def _append(self, state: FetchState, data: PartitionData) -> Outcome:
-        log = state.log
         records = data.records
         if records:
             assert isinstance(records, bytes | bytearray | memoryview)
             state.begin_change()
             try:
-                await follower_log.append(self._logs, log, records)
+                await follower_log.append(self._logs, state.log, records)
             finally:
                 state.end_change()
                 state.moved()
@@ -130,7 +129,7 @@ class FetchAnswers:
             if self._quota.applies_to(state.partition):
                 self._quota.record(size)
         state.lag = max(0, data.high_watermark - state.offset)
-        if follower_log.take_over(log, data.high_watermark, data.log_start_offset):
+        if follower_log.take_over(state.log, data.high_watermark, data.log_start_offset):
             self._on_progress(state.key)
         return Outcome.DONE
 
@@ -163,7 +162,6 @@ class FetchAnswers:
         Where we have more than the leader, the rest goes: the leader was elected uncleanly, or has lost its log. Where
         the leader has deleted what would follow, we begin anew at its start.
         """
-        log = state.log
         try:
             leaders_end = await endpoint.offset(state.key, state.leader_epoch, LATEST)
             leaders_start = await endpoint.offset(state.key, state.leader_epoch, EARLIEST)
@@ -176,6 +174,7 @@ class FetchAnswers:
             return Outcome.RETRY
         if not is_current() or state.is_busy:
             return Outcome.DONE
+        log = state.log
         end = log.log_end_offset
         logger.warning("%s-%d ends at %d, the leader has %d to %d", *state.key, end, leaders_start, leaders_end)
         if leaders_end < end:

@@ -26,7 +26,6 @@ class FetchState:
         "lag",
         "last_fetched_epoch",
         "leader_epoch",
-        "log",
         "offset",
         "partition",
         "truncation_epoch",
@@ -34,7 +33,6 @@ class FetchState:
 
     def __init__(self, partition: Partition, log: Log, *, truncates_on_fetch: bool) -> None:
         self.partition = partition
-        self.log = log
         self.key = (partition.topic, partition.partition)
         self.leader_epoch = partition.leader_epoch
         self.last_fetched_epoch = log.leader_epochs.latest_epoch
@@ -56,6 +54,13 @@ class FetchState:
         self.delayed_until_s = 0.0
         self._idle: asyncio.Event | None = None
         self._wanted: WantedPartition | None = None
+
+    @property
+    def log(self) -> Log:
+        """The partition's log: another one after each wait, perhaps, where it moves to another directory."""
+        log = self.partition.log
+        assert log is not None  # whoever takes it away has removed us before
+        return log
 
     @property
     def is_busy(self) -> bool:

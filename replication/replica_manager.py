@@ -22,6 +22,7 @@ from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, Fetch
 from replication.fetcher_manager import FetcherManager
 from replication.in_sync_replicas import LagRules
 from replication.isr_changes import IsrChanges
+from replication.log_dir_moves import LogDirMoves
 from replication.partition import Partition, PartitionEvents
 from replication.purgatory import Purgatory
 from replication.replication_quota import ReplicationQuota
@@ -38,7 +39,7 @@ LowWatermarks = dict[TopicPartition, int | ReplicationError]
 class ReplicaManager(PartitionEvents):
     """The partitions that this broker hosts.
 
-    A broker with company sets `isr_changes`, `fetchers`, and the quotas; without, partitions have one replica.
+    A broker sets `isr_changes`, `fetchers`, `moves` and the quotas; without, partitions have one replica in one place.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class ReplicaManager(PartitionEvents):
         self.roles = Roles(self)
         self.isr_changes: IsrChanges | None = None
         self.fetchers: FetcherManager | None = None
+        self.moves: LogDirMoves | None = None
         self.leader_quota: ReplicationQuota | None = None
         self.replicated_bytes: dict[str, int] = {}
         """Fetched from leaders, by topic."""
@@ -82,6 +84,8 @@ class ReplicaManager(PartitionEvents):
                 tasks.create_task(self.isr_changes.run(self.partitions.values))
             if self.fetchers is not None:
                 tasks.create_task(self.fetchers.run())
+            if self.moves is not None:
+                tasks.create_task(self.moves.run())
 
     # -- clients ---------------------------------------------------------------------------------------------------
 
@@ -205,6 +209,8 @@ class ReplicaManager(PartitionEvents):
             if key[0] != topic or partition.log is None:
                 continue
             partition.log.config = config
+            if self.moves is not None:
+                self.moves.config_changed(key, partition.log)
             if partition.is_leader:
                 partition.maybe_advance_high_watermark()
             self.check(key)

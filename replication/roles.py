@@ -48,7 +48,8 @@ class Roles:
         self.controller_epoch = 0
         self._replicas = replicas
         self._without_room: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self.one_at_a_time = asyncio.Lock()
+        """Held by whoever changes which partitions are here, and where."""
 
     def check_controller_epoch(self, controller_epoch: int) -> None:
         """Learn a new controller's epoch; refuse a replaced controller with StaleControllerEpochError."""
@@ -63,16 +64,17 @@ class Roles:
     ) -> dict[TopicPartition, Exception | None]:
         """Take over the controller's states: (topic, topic id, state). The outcome of each; None where it is done."""
         states = list(states)
-        async with self._one_at_a_time:
+        async with self.one_at_a_time:
             fetchers = self._replicas.fetchers
-            if fetchers is None:
-                return self._take_over(states)
-            await fetchers.remove(self._changing(states))
+            if fetchers is not None:
+                await fetchers.remove(self._changing(states))
             outcomes = self._take_over(states)
             for key, outcome in outcomes.items():
                 if outcome is None:
                     self._follow(key)
-            fetchers.stop_idle()
+                    self._move(key)
+            if fetchers is not None:
+                fetchers.stop_idle()
             return outcomes
 
     def _changing(self, states: Iterable[tuple[str, bytes, LeaderAndIsrPartitionState]]) -> list[TopicPartition]:
@@ -88,6 +90,12 @@ class Roles:
             return
         if not fetchers.is_fetched(key):
             fetchers.add(partition)
+
+    def _move(self, key: TopicPartition) -> None:
+        """Go on moving a replica to another log directory: before a restart it was on its way."""
+        partition, moves = self._replicas.partitions.get(key), self._replicas.moves
+        if partition is not None and moves is not None:
+            moves.start(partition)
 
     def _take_over(
         self, states: Iterable[tuple[str, bytes, LeaderAndIsrPartitionState]]
@@ -207,6 +215,8 @@ class Roles:
             if partition is not None:
                 if self._replicas.fetchers is not None:
                     self._replicas.fetchers.drop(key)
+                if self._replicas.moves is not None:
+                    self._replicas.moves.drop(key)
                 partition.go_offline()
                 self._replicas.role_changed(key)
 
@@ -215,7 +225,7 @@ class Roles:
 
         Raises FencedLeaderEpochError for a leader epoch older than ours, LogDirOfflineError, LogDirIOError.
         """
-        async with self._one_at_a_time:
+        async with self.one_at_a_time:
             await self._stop_replica(topic, partition, leader_epoch, delete=delete)
 
     async def _stop_replica(self, topic: str, partition: int, leader_epoch: int, *, delete: bool) -> None:
@@ -233,6 +243,8 @@ class Roles:
         if self._replicas.fetchers is not None:
             await self._replicas.fetchers.remove([key])
             self._replicas.fetchers.stop_idle()
+        if self._replicas.moves is not None:
+            await self._replicas.moves.stop(key)
         if found is not None and not delete:
             found.make_follower(
                 found.log,

@@ -22,9 +22,9 @@ from storage.setting import (
 # fmt: off
 REPLICATION_SETTINGS: dict[str, Setting] = table((
     Setting("alter.log.dirs.replication.quota.window.num", INT, "11", AT_LEAST_1,
-            LOW, READ_ONLY, "Samples kept for the quota on moves between log directories."),
+            LOW, READ_ONLY, "Samples kept for the quota on moves between log directories.", acts=True),
     Setting("alter.log.dirs.replication.quota.window.size.seconds", INT, "1", AT_LEAST_1,
-            LOW, READ_ONLY, "Length of a sample of that quota."),
+            LOW, READ_ONLY, "Length of a sample of that quota.", acts=True),
     Setting("auto.leader.rebalance.enable", BOOLEAN, "true", None,
             HIGH, READ_ONLY, "Whether leadership goes back to preferred leaders by itself.", acts=True),
     Setting("controller.socket.timeout.ms", INT, "30000", None,
@@ -45,7 +45,8 @@ REPLICATION_SETTINGS: dict[str, Setting] = table((
     Setting("min.insync.replicas", INT, "1", AT_LEAST_1,
             HIGH, CLUSTER_WIDE, "In-sync replicas that acks=all needs.", acts=True),
     Setting("num.replica.alter.log.dirs.threads", INT, None, None,
-            HIGH, READ_ONLY, "Workers that move replicas between log directories."),
+            HIGH, READ_ONLY, acts=True,
+            doc="Replicas that are copied to other log directories at the same time; one for each, where not set."),
     Setting("num.replica.fetchers", INT, "1", None,
             HIGH, CLUSTER_WIDE, "Tasks in which a follower fetches from each leader.", acts=True),
     Setting("producer.purgatory.purge.interval.requests", INT, "1000", None,

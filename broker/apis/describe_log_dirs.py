@@ -1,6 +1,7 @@
 """DescribeLogDirs: what each log directory holds, and how much room its volume has (KIP-113, KIP-827).
 
-A directory that is offline is answered KAFKA_STORAGE_ERROR and nothing else.
+A directory that is offline is answered KAFKA_STORAGE_ERROR and nothing else. A replica that is being moved stands in
+two directories: where it is, and as a future one where it is copied to.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from storage.future_logs import is_future
+from storage.log import Log
 from storage.log_directory import LogDirectory
+
+UNKNOWN_LAG = -1
 
 
 class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResponse]):
@@ -42,7 +47,7 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
         )
 
     def _describe(self, directory: LogDirectory, asked: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
-        log_dir = str(directory.path)
+        log_dir = str(directory.path.absolute())
         try:
             usage = shutil.disk_usage(directory.path) if directory.is_online else None
         except OSError:
@@ -50,24 +55,33 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
         if usage is None:
             return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir)
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for log in self._services.logs.logs.values():
+        for log in self._services.logs.all_logs():
             if log.directory.parent != directory.path:
                 continue
             if asked is not None and (log.topic, log.partition) not in asked:
                 continue
             topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
-            partition = self._services.replicas.partitions.get((log.topic, log.partition))
-            behind = 0
-            if partition is not None and not partition.is_leader:
-                behind = max(0, log.high_watermark - log.log_end_offset)
             topic.partitions.append(
                 DescribeLogDirsPartition(
-                    partition_index=log.partition, partition_size=log.size_bytes, offset_lag=behind
+                    partition_index=log.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=self._lag(log),
+                    is_future_key=is_future(log.directory),
                 )
             )
         return DescribeLogDirsResult(
             log_dir=log_dir, topics=list(topics.values()), total_bytes=usage.total, usable_bytes=usage.free
         )
+
+    def _lag(self, log: Log) -> int:
+        """Of a copy behind its log's end, of a log behind what is committed; -1 where the replica is not served."""
+        partition = self._services.replicas.partitions.get((log.topic, log.partition))
+        served = None if partition is None else partition.log
+        if served is None:
+            return UNKNOWN_LAG
+        if is_future(log.directory):
+            return served.log_end_offset - log.log_end_offset
+        return max(0, served.high_watermark - log.log_end_offset)
 
     def failed(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
         """The whole request failed."""

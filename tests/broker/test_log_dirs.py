@@ -28,14 +28,13 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from protocol.record_batch import iter_batches
 from registry.embedded import EmbeddedStore
-from registry.topic_znodes import PartitionStateZnode
 from storage.errors import AllLogDirsFailedError
 from support.broker import ROOT, broker_process, settings, until
+from support.disks import STORAGE_ERROR, Disks, three
 from support.faulty_disk import FaultyFileSystem
 from support.wire import append, batch, create_topic, wire_client
 from support.wire import fetch as fetch_request
 
-STORAGE_ERROR = 56
 NOT_LEADER = 6
 LEADER_NOT_AVAILABLE = 5
 CLEAN = ".kafka_cleanshutdown"
@@ -62,56 +61,11 @@ async def describe(client, topic):
     return (await client.call(request, 9)).topics[0]
 
 
-class Disks:
-    """A broker with the log directories a, b and c, a registry in memory that outlives it, and a client."""
-
-    def __init__(self, tmp_path, store):
-        self.paths = [tmp_path / name for name in "abc"]
-        self.fs = FaultyFileSystem()
-        self.store = store
-        self.overrides = {"auto_create_topics_enable": "false"}
-
-    @contextlib.asynccontextmanager
-    async def running(self):
-        config = BrokerConfig.load(None, settings(",".join(map(str, self.paths)), **self.overrides))
-        async with (
-            Broker(config, fs=self.fs, store=self.store) as self.broker,
-            wire_client(self.broker.bootstrap_servers) as self.client,
-        ):
-            yield self
-
-    @property
-    def logs(self):
-        return self.broker.services.logs
-
-    def directory_of(self, topic, partition=0):
-        return self.logs.get(topic, partition).directory.parent
-
-    def state(self, topic, partition=0):
-        path = PartitionStateZnode.path(topic, partition)
-        return PartitionStateZnode.decode(self.store.tree.get(path).data, path)
-
-    async def fail(self, path, number=errno.EIO):
-        """Everything in this directory fails from now on; a write finds it out."""
-        self.fs.broken[path] = number
-        topic, partition = next(key for key, log in self.logs.logs.items() if log.directory.parent == path)
-        assert (await append(self.client, topic, batch(b"lost"), partition)).error_code == STORAGE_ERROR
-        await until(lambda: not self.logs.dirs.of(str(path)).is_online, "the directory is offline")
-
-
 @pytest.fixture
 async def disks(tmp_path):
     store = await EmbeddedStore.open()
     yield Disks(tmp_path, store)
     await store.close()
-
-
-async def three(disks):
-    """Partitions 0, 1 and 2 of t, one a directory."""
-    await create_topic(disks.client, "t", 3)
-    for partition in range(3):
-        assert (await append(disks.client, "t", batch(b"v%d" % partition), partition)).error_code == 0
-    return {disks.directory_of("t", partition): partition for partition in range(3)}
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOENT])

@@ -1,0 +1,214 @@
+"""Replicas that are moved between the log directories of this broker (KIP-113).
+
+`alter` says where a replica shall be: a copy of its log is begun there, and takes its place when it holds all of it.
+Who reads or writes the partition notices nothing. Asked for another directory, or for the one where the replica is, a
+move is given up. After a restart, and after the controller has stopped the replica and named it again, a move goes on.
+
+`num.replica.alter.log.dirs.threads` replicas are copied at the same time (as many as there are log directories, if that
+is not set), in the order of their names: one that is done is worth more than two halves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from protocol.errors import ProtocolError
+from replication.errors import (
+    LogDirNotFoundError,
+    LogDirOfflineError,
+    NotLeaderOrFollowerError,
+    ReplicaNotAvailableError,
+    TopicNameTooLongError,
+)
+from replication.log_dir_move import FIRST_RETRY_S, LogDirMove
+from replication.partition import Partition
+from replication.replication_quota import ReplicationQuota
+from storage.departures import MAX_NAME
+from storage.errors import StorageError
+from storage.log import Log
+from storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from replication.replica_manager import ReplicaManager
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+_FUTURE_SUFFIX_SIZE = len(f".{'0' * 32}-future")
+
+
+class MoveSettings(Protocol):
+    """The settings that moves act on."""
+
+    num_replica_alter_log_dirs_threads: int | None
+    replica_fetch_backoff_ms: int
+
+
+class LogDirMoves:
+    """The moves of one broker."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        settings: MoveSettings,
+        quota: ReplicationQuota,
+        rate: Callable[[], float],
+        now_s: Callable[[], float],
+    ) -> None:
+        """quota: measures what all moves copy. rate: bytes a second that are allowed."""
+        self.moves: dict[Key, LogDirMove] = {}
+        self._replicas = replicas
+        self._settings = settings
+        self._quota = quota
+        self._rate = rate
+        self._now_s = now_s
+        self._news: dict[int, asyncio.Event] = {}
+
+    # -- what is asked for -----------------------------------------------------------------------------------------
+
+    async def alter(self, topic: str, partition: int, path: str) -> None:
+        """Have a replica in the log directory `path`. On return the move has begun.
+
+        A replica that is not here yet is begun there, should it come; and ReplicaNotAvailableError is raised, or
+        UnknownTopicOrPartitionError. Raises LogDirNotFoundError, LogDirOfflineError (also where any directory is: the
+        replica may have a copy there), TopicNameTooLongError, StorageError.
+        """
+        key = (topic, partition)
+        if len(f"{topic}-{partition}") + _FUTURE_SUFFIX_SIZE > MAX_NAME:
+            raise TopicNameTooLongError(f"the name {topic} is too long to be moved")
+        directory = self._directory(path)
+        async with self._replicas.roles.one_at_a_time:
+            found = self._replicas.partitions.get(key)
+            if found is not None and found.is_offline:
+                raise LogDirOfflineError(f"the log directory of {topic}-{partition} is offline")
+            log = None if found is None else found.log
+            if found is None or log is None:
+                self._replicas.logs.preferred[key] = directory
+                self._check_exists(key)
+                raise ReplicaNotAvailableError(f"{topic}-{partition} is not here yet")
+            await self._move(found, directory)
+
+    def _directory(self, path: str) -> LogDirectory:
+        for directory in self._replicas.logs.dirs.all:
+            if str(directory.path.absolute()) == str(Path(path)):
+                if not directory.is_online:
+                    raise LogDirOfflineError(f"the log directory {path} is offline")
+                return directory
+        raise LogDirNotFoundError(f"{path} is none of this broker's log directories")
+
+    def _check_exists(self, key: Key) -> None:
+        try:
+            self._replicas.partition(*key)
+        except NotLeaderOrFollowerError as error:
+            raise ReplicaNotAvailableError(str(error)) from error
+
+    async def _move(self, partition: Partition, directory: LogDirectory) -> None:
+        logs, key = self._replicas.logs, (partition.topic, partition.partition)
+        future = logs.futures.logs.get(key)
+        if future is not None and future.directory.parent != directory.path:
+            logger.info("%s-%d: the move to %s is given up", *key, future.directory.parent)
+            await self.stop(key)
+            await logs.futures.remove(key)
+        current = partition.log
+        if current is None:  # its directory has failed meanwhile
+            raise LogDirOfflineError(f"the log directory of {key[0]}-{key[1]} is offline")
+        if current.directory.parent == directory.path:
+            return
+        if key not in logs.futures.logs:
+            if len(logs.dirs.online) < len(logs.dirs.all):
+                raise LogDirOfflineError(f"{key[0]}-{key[1]} may have a copy in a log directory that is offline")
+            await self._finish(key)
+            await logs.futures.begin(current, directory)
+            logger.info("%s-%d is moved from %s to %s", *key, current.directory.parent, directory.path)
+        self.start(partition)
+
+    def start(self, partition: Partition) -> None:
+        """Go on with the move of a partition, if it has one."""
+        key = (partition.topic, partition.partition)
+        current, future = partition.log, self._replicas.logs.futures.logs.get(key)
+        if current is None or future is None:
+            return
+        move = self.moves.get(key)
+        if move is None or move.copy.is_over:
+            self.moves[key] = LogDirMove(partition, current, future, self._replicas.logs)
+            self._wake()
+
+    def drop(self, key: Key) -> LogDirMove | None:
+        """Go on with a move no more; its copy stays for later."""
+        move = self.moves.pop(key, None)
+        if move is not None:
+            move.give_up()
+        return move
+
+    async def stop(self, key: Key) -> None:
+        """`drop`; on return nobody touches either log, and one that has been replaced is gone."""
+        move = self.drop(key)
+        if move is not None:
+            await move.until_idle()
+
+    async def _finish(self, key: Key) -> None:
+        """Return when the move before, which has just been done, has nothing left to do."""
+        move = self.moves.get(key)
+        if move is not None and move.copy.is_over:
+            await move.until_idle()
+
+    def config_changed(self, key: Key, log: Log) -> None:
+        """The topic's settings have changed: the copy has them, too."""
+        future = self._replicas.logs.futures.logs.get(key)
+        if future is not None:
+            future.config = log.config
+
+    # -- the workers -----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Move replicas for as long as the broker runs."""
+        count = self._settings.num_replica_alter_log_dirs_threads or len(self._replicas.logs.dirs.all)
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(count):
+                self._news[number] = asyncio.Event()
+                tasks.create_task(self._work(self._news[number]))
+
+    def _wake(self) -> None:
+        for news in self._news.values():
+            news.set()
+
+    async def _work(self, news: asyncio.Event) -> None:
+        while True:
+            news.clear()
+            now_s = self._now_s()
+            waiting = [move for move in self.moves.values() if not move.is_taken]
+            ready = [move for move in waiting if move.delayed_until_s <= now_s]
+            if ready:
+                await self._carry_on(min(ready, key=lambda move: move.key))
+                continue
+            delay_s = min((move.delayed_until_s - now_s for move in waiting), default=None)
+            try:
+                async with asyncio.timeout(None if delay_s is None else max(delay_s, FIRST_RETRY_S)):
+                    await news.wait()
+            except TimeoutError:
+                pass
+
+    async def _carry_on(self, move: LogDirMove) -> None:
+        key, future = move.key, move.copy.future
+        try:
+            is_done = await move.carry_on(self._quota, self._rate)
+        except (StorageError, ProtocolError) as error:
+            level = logging.WARNING if move.failures == 0 else logging.DEBUG
+            logger.log(level, "%s-%d cannot be moved to %s yet: %s", *key, future.directory.parent, error)
+            move.delay(self._now_s(), max(self._settings.replica_fetch_backoff_ms / 1000, FIRST_RETRY_S))
+            is_over = move.copy.is_over
+        except Exception:
+            logger.exception("%s-%d could not be moved, and is not until the controller's next word", *key)
+            move.give_up()
+            is_over = True
+        else:
+            is_over = True
+            if is_done:
+                logger.info("%s-%d has been moved to %s", *key, future.directory.parent)
+        if is_over and self.moves.get(key) is move:
+            del self.moves[key]
