@@ -7,6 +7,7 @@ know tells how far they are the same. Only reading what the page cache does not 
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -86,8 +87,10 @@ class LogCopy:
             # The log starts within its first batch: the copy has to begin before.
             if error.last_offset < self.future.log_end_offset or self.future.size_bytes:
                 raise
+            compared = self._compared
             await self._manager.truncate_fully_and_start_at(self.future, error.first_offset)
-            return 0
+            is_as_it_was = not self.is_over and compared == self.current.truncations
+            return self._append(data) if is_as_it_was else 0
 
     async def _align(self) -> None:
         """Let the copy be a beginning of the log: where the log was truncated, or the two have just met."""
@@ -156,9 +159,10 @@ class LogCopy:
         then. max_bytes: of what is copied in one turn before. Raises what `copy` raises.
         """
         manager, futures = self._manager, self._manager.futures
+        await self._copy_what_is_there(max_bytes)
         await manager.flush(self.future)
         async with manager.flusher.holding(self.current):
-            await self.copy(max_bytes)
+            await self._copy_what_is_there(max_bytes)
             if self.is_over:
                 return False
             await futures.prepare(self._key)
@@ -167,6 +171,12 @@ class LogCopy:
         await futures.retire(self.current, self.future)
         return True
 
+    async def _copy_what_is_there(self, max_bytes: int) -> None:
+        end = self.current.log_end_offset
+        while not self.is_over and self.future.log_end_offset < min(end, self.current.log_end_offset):
+            await self.copy(max_bytes)
+            await asyncio.sleep(0)
+
     async def _swap(self, replaced: Callable[[Log], None], max_bytes: int) -> bool:
         """Copy what has come meanwhile, and swap. With each try more is copied in the turn of the swap itself."""
         futures, flusher = self._manager.futures, self._manager.flusher
@@ -174,8 +184,10 @@ class LogCopy:
         while not self.is_over and self._compared == self.current.truncations:
             async with flusher.holding(self.future):
                 if self._copy_now(limit):
-                    if self._manager.truncations.is_coming(self.current) or self.future.log_start_offset != start:
-                        return False  # the checkpoint does not say where the log starts now
+                    is_started = self.future.log_start_offset == self.current.log_start_offset == start
+                    is_synced = self.future.recovery_point >= self.current.recovery_point
+                    if self._manager.truncations.is_coming(self.current) or not (is_started and is_synced):
+                        return False
                     futures.swap(self._key)
                     replaced(self.future)
                     return True

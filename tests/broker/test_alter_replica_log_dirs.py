@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import shutil
 
 import pytest
 
@@ -10,6 +12,14 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
+)
+from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from registry.embedded import EmbeddedStore
 from support.broker import until
@@ -53,6 +63,53 @@ async def moved(disks, path, topic="t", partition=0):
     )
     assert replicas_of(disks, topic, partition) == [f"{path.name}/{topic}-{partition}"]
     assert not (path / f"{topic}-{partition}" / ".ottla-moved-from").exists()
+
+
+async def throttle(disks, rate):
+    """Let moves go at a rate in bytes a second; None: as fast as they can."""
+    change = AlterableConfig(
+        name=THROTTLE, config_operation=1 if rate is None else 0, value=None if rate is None else str(rate)
+    )
+    resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=[change])
+    answer = await disks.client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+    assert answer.responses[0].error_code == NONE, answer
+    config = disks.broker.config
+    await until(lambda: config.values.get(THROTTLE) == rate, "the rate is known")
+
+
+async def begun(disks, path, topic="t", partition=0):
+    """Begin a move that the throttle holds back behind its first batch; the future log."""
+    await throttle(disks, 1)
+    assert await alter(disks.client, path, topic, partition) == NONE
+    future = disks.logs.futures.logs[topic, partition]
+    await until(lambda: future.log_end_offset > future.segments[0].base_offset, "the first batch is copied")
+    assert future.directory.parent == path
+    return future
+
+
+async def filled(disks, count=20, topic="t", **configs):
+    """A topic with `count` batches; where it is, and another directory."""
+    await create_topic(disks.client, topic, **configs)
+    for number in range(count):
+        assert (await append(disks.client, topic, batch(b"%d" % number))).error_code == NONE
+    source = disks.directory_of(topic)
+    return source, other_than(disks, source)
+
+
+def numbers(*bounds):
+    return [(number, b"%d" % number) for number in range(*bounds)]
+
+
+async def described(disks, topic="t"):
+    """(directory, size, lag, whether it is a future one) of every replica of a topic, as DescribeLogDirs has it."""
+    answer = await disks.client.call(DescribeLogDirsRequest(topics=None), 4)
+    return {
+        (result.log_dir, one.is_future_key): (one.partition_size, one.offset_lag)
+        for result in answer.results
+        for of in result.topics
+        for one in of.partitions
+        if of.name == topic
+    }
 
 
 async def records(client, topic="t", partition=0, offset=0):
@@ -108,3 +165,342 @@ async def test_a_replica_is_moved_under_load(disks):
         assert contents(target / "t-0").startswith(before)
         names = sorted(path.name for path in old.glob("*.log"))
         assert sorted(path.name for path in (target / "t-0").glob("*.log"))[: len(names)] == names
+
+
+# -- what is asked for -------------------------------------------------------------------------------------------------
+
+
+async def test_error_codes(disks):
+    async with disks.running():
+        source, target = await filled(disks)
+        assert await alter(disks.client, disks.paths[0].parent / "d") == NOT_FOUND
+        assert await alter(disks.client, "b") == NOT_FOUND
+        assert await alter(disks.client, target, "u") == UNKNOWN
+        assert await alter(disks.client, target, "t", 1) == UNKNOWN
+        long_name = "x" * 214  # and "-0.", 32 digits, "-future": 256
+        await create_topic(disks.client, long_name)
+        assert await alter(disks.client, target, long_name) == INVALID_TOPIC
+        fits = "y" * 213
+        await create_topic(disks.client, fits)
+        target_of_fits = other_than(disks, disks.directory_of(fits))
+        assert await alter(disks.client, target_of_fits, fits) == NONE
+        await moved(disks, target_of_fits, fits)
+        assert await alter(disks.client, source) == NONE  # where it is
+        assert disks.logs.futures.logs == {}
+        assert replicas_of(disks) == [f"{source.name}/t-0"]
+
+
+async def test_several_replicas_in_one_request(disks):
+    async with disks.running():
+        await create_topic(disks.client, "t", 3)
+        target, other = disks.paths[0], disks.paths[1]
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=str(target),
+                    topics=[
+                        AlterReplicaLogDirTopic(name="t", partitions=[0, 1, 2, 3]),
+                        AlterReplicaLogDirTopic(name="u", partitions=[0]),
+                    ],
+                ),
+                AlterReplicaLogDir(path=str(other), topics=[AlterReplicaLogDirTopic(name="t", partitions=[2])]),
+            ]
+        )
+        answer = await disks.client.call(request, 1)
+        codes = {
+            (topic.topic_name, one.partition_index): one.error_code
+            for topic in answer.results
+            for one in topic.partitions
+        }
+        assert codes == {("t", 0): NONE, ("t", 1): NONE, ("t", 2): NONE, ("t", 3): UNKNOWN, ("u", 0): UNKNOWN}
+        for partition, path in ((0, target), (1, target), (2, other)):
+            await moved(disks, path, "t", partition)
+
+
+async def test_a_replica_that_is_not_here_yet_is_begun_there(disks):
+    async with disks.running():
+        await create_topic(disks.client, "first", 5)  # two in a, two in b, one in c, where the next one would go
+        assert await alter(disks.client, disks.paths[0]) == UNKNOWN
+        await create_topic(disks.client, "t")
+        assert disks.directory_of("t") == disks.paths[0]
+        assert disks.logs.preferred == {}
+        await create_topic(disks.client, "u")
+        assert disks.directory_of("u") == disks.paths[2]
+
+
+async def test_a_preferred_directory_that_fails_is_none(disks):
+    async with disks.running():
+        await create_topic(disks.client, "first", 3)
+        assert await alter(disks.client, disks.paths[1]) == UNKNOWN
+        await disks.fail(disks.paths[1])
+        await create_topic(disks.client, "t")
+        assert disks.directory_of("t") != disks.paths[1]
+
+
+async def test_while_a_directory_is_offline_nothing_is_moved(disks):
+    async with disks.running():
+        await create_topic(disks.client, "t", 3)
+        where = {disks.directory_of("t", partition): partition for partition in range(3)}
+        a, b, c = disks.paths
+        await disks.fail(b)
+        assert await alter(disks.client, c, "t", where[a]) == STORAGE_ERROR
+        assert await alter(disks.client, b, "t", where[a]) == STORAGE_ERROR
+        assert await alter(disks.client, c, "t", where[b]) == STORAGE_ERROR
+        assert await alter(disks.client, a, "t", where[a]) == NONE
+        assert not list(c.glob("*-future"))
+
+
+# -- on the way --------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_told_of_a_move(disks):
+    async with disks.running():
+        source, target = await filled(disks)
+        future = await begun(disks, target)
+        log = disks.logs.get("t", 0)
+        assert await described(disks) == {
+            (str(source), False): (log.size_bytes, 0),
+            (str(target), True): (future.size_bytes, 20 - future.log_end_offset),
+        }
+        assert 0 < future.size_bytes < log.size_bytes
+        (name,) = [path.name for path in target.glob("t-0*")]
+        assert name.startswith("t-0.")
+        assert name.endswith("-future")
+        await append(disks.client, "t", batch(b"20"))
+        assert (await described(disks))[str(target), True][1] == 21 - future.log_end_offset
+        await throttle(disks, None)
+        await moved(disks, target)
+        assert await described(disks) == {(str(target), False): (log.size_bytes, 0)}
+        assert await records(disks.client) == numbers(21)
+
+
+async def test_a_move_goes_on_with_another_request_for_it(disks):
+    async with disks.running():
+        _, target = await filled(disks)
+        future = await begun(disks, target)
+        assert await alter(disks.client, target) == NONE
+        assert disks.logs.futures.logs["t", 0] is future
+        await throttle(disks, None)
+        await moved(disks, target)
+
+
+@pytest.mark.parametrize("back", [True, False])
+async def test_asked_for_elsewhere_a_move_is_given_up(disks, back):
+    async with disks.running():
+        source, target = await filled(disks, file_delete_delay_ms="0")
+        await begun(disks, target)
+        third = next(path for path in disks.paths if path not in (source, target))
+        await throttle(disks, None if not back else 1)
+        assert await alter(disks.client, source if back else third) == NONE
+        await moved(disks, source if back else third)
+        await until(lambda: not list(target.glob("t-0*")), "nothing is left of it")
+        log = disks.logs.get("t", 0)
+        assert not log.is_being_moved
+        assert await records(disks.client) == numbers(20)
+        assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
+
+
+async def test_back_and_forth(disks):
+    async with disks.running():
+        source, target = await filled(disks, segment_bytes="300")
+        for number, path in enumerate((target, source, target, source)):
+            assert await alter(disks.client, path) == NONE
+            await moved(disks, path)
+            assert (await append(disks.client, "t", batch(b"%d" % (20 + number)))).error_code == NONE
+        assert await records(disks.client) == numbers(24)
+    async with disks.running():
+        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
+        assert disks.directory_of("t") == source
+        assert await records(disks.client) == numbers(24)
+
+
+async def test_a_topic_is_deleted_on_the_way(disks):
+    async with disks.running():
+        _, target = await filled(disks, file_delete_delay_ms="0")
+        await begun(disks, target)
+        request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
+        assert (await disks.client.call(request, 3)).responses[0].error_code == NONE
+        await until(lambda: not [path for root in disks.paths for path in root.glob("t-0*")], "both copies are gone")
+        assert disks.logs.futures.logs == {}
+        assert disks.broker.services.replicas.moves.moves == {}
+        await filled(disks, 3)
+        assert await records(disks.client) == numbers(3)
+    for path in disks.paths:
+        assert "t 0 20" not in (path / "recovery-point-offset-checkpoint").read_text()
+
+
+async def test_records_are_deleted_on_the_way(disks):
+    async with disks.running():
+        _, target = await filled(disks, segment_bytes="300")
+        future = await begun(disks, target)
+        before = DeleteRecordsPartition(partition_index=0, offset=13)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=10_000)
+        assert (await disks.client.call(request, 2)).topics[0].partitions[0].low_watermark == 13
+        await throttle(disks, None)
+        await moved(disks, target)
+        log = disks.logs.get("t", 0)
+        assert log is future
+        assert log.log_start_offset == log.segments[0].base_offset == 13
+        assert await records(disks.client, offset=13) == numbers(13, 20)
+
+
+async def test_a_log_that_starts_within_a_batch(disks):
+    async with disks.running():
+        await create_topic(disks.client, "t")
+        for number in range(0, 30, 5):
+            values = [b"%d" % value for value in range(number, number + 5)]
+            assert (await append(disks.client, "t", batch(*values))).error_code == NONE
+        before = DeleteRecordsPartition(partition_index=0, offset=12)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[before])], timeout_ms=10_000)
+        assert (await disks.client.call(request, 2)).topics[0].partitions[0].low_watermark == 12
+        target = other_than(disks, disks.directory_of("t"))
+        assert await alter(disks.client, target) == NONE
+        await moved(disks, target)
+        log = disks.logs.get("t", 0)
+        assert (log.segments[0].base_offset, log.log_start_offset, log.log_end_offset) == (10, 12, 30)
+        assert [one for one in await records(disks.client, offset=12) if one[0] >= 12] == numbers(12, 30)
+
+
+async def test_a_topics_settings_change_on_the_way(disks):
+    async with disks.running():
+        _, target = await filled(disks)
+        future = await begun(disks, target)
+        change = AlterableConfig(name="max.message.bytes", config_operation=0, value="100")
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[change])
+        await disks.client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        await until(lambda: future.config.max_message_bytes == 100, "the copy has heard of it")
+        await throttle(disks, None)
+        await moved(disks, target)
+        assert (await append(disks.client, "t", batch(bytes(200)))).error_code == 10
+
+
+async def test_who_reads_the_old_files_is_not_disturbed(disks):
+    async with disks.running():
+        source, target = await filled(disks, file_delete_delay_ms="0")
+        old = disks.logs.get("t", 0)
+        before = old.read(0, 1 << 20, max_offset=old.log_end_offset).records
+        async with wire_client(disks.broker.bootstrap_servers) as other:
+            waiting = asyncio.create_task(
+                other.call(fetch_request("t", 20, max_wait_ms=20_000, min_bytes=1), 12)
+            )  # a long poll that began before the move
+            await until(lambda: disks.broker.services.replicas.fetches.size, "it waits")
+            assert await alter(disks.client, target) == NONE
+            await moved(disks, target)
+            await until(lambda: not list(source.glob("t-0*")), "the old files are gone")
+            assert len(before.to_bytes()) == old.size_bytes
+            assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
+            answer = await asyncio.wait_for(waiting, 10)
+            assert answer.responses[0].partitions[0].error_code == NONE
+            assert b"20" in bytes(answer.responses[0].partitions[0].records)
+
+
+async def test_producers_and_their_transactions_move_too(disks):
+    async with disks.running():
+        source, target = await filled(disks, 2)
+        open_batch = batch(b"2", producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+        log = disks.logs.get("t", 0)
+        log.append_as_leader(bytearray(open_batch), 0)
+        idempotent = batch(b"3", producer_id=8, producer_epoch=0, sequence=0)
+        assert (await append(disks.client, "t", idempotent)).base_offset == 3
+        log.commit_all()
+        stable = log.last_stable_offset
+        assert stable == 2
+        known = {entry.producer_id: entry.to_snapshot() for entry in log.producers.producers.values()}
+        assert await alter(disks.client, target) == NONE
+        await moved(disks, target)
+        log = disks.logs.get("t", 0)
+        assert log.directory.parent == target != source
+        assert log.last_stable_offset == stable
+        assert {entry.producer_id: entry.to_snapshot() for entry in log.producers.producers.values()} == known
+        assert (await append(disks.client, "t", idempotent)).base_offset == 3  # it is a repetition
+        assert log.log_end_offset == 4
+
+
+# -- disks -------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_copys_directory_fails(disks):
+    async with disks.running():
+        source, target = await filled(disks)
+        await begun(disks, target)
+        disks.fs.broken[target] = errno.EIO
+        await throttle(disks, None)
+        await until(lambda: not disks.logs.dirs.of(str(target)).is_online, "it is offline")
+        assert disks.logs.futures.logs == {}
+        await until(lambda: not disks.broker.services.replicas.moves.moves, "the move is over")
+        assert disks.directory_of("t") == source
+        assert not disks.logs.get("t", 0).is_being_moved
+        assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
+        assert await records(disks.client) == numbers(21)
+        assert (await described(disks)).keys() == {(str(source), False)}
+    disks.fs.broken.clear()
+    async with disks.running():  # the directory is back, and the move goes on
+        await moved(disks, target)
+        assert await records(disks.client) == numbers(21)
+
+
+async def test_the_logs_directory_fails(disks):
+    async with disks.running():
+        source, target = await filled(disks)
+        future = await begun(disks, target)
+        await disks.fail(source)
+        assert disks.logs.get("t", 0) is None
+        await throttle(disks, None)
+        assert disks.broker.services.replicas.moves.moves == {}
+        assert future.log_end_offset < 20  # nobody knows how much the copy lacks: it is not served
+        assert (await append(disks.client, "t", batch(b"20"))).error_code != NONE
+        assert (await described(disks)) == {(str(target), True): (future.size_bytes, -1)}
+    disks.fs.broken.clear()
+    async with disks.running():
+        await moved(disks, target)
+        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
+        assert await records(disks.client) == numbers(20)
+
+
+async def test_the_copys_directory_is_full_for_a_while(disks):
+    async with disks.running():
+        _, target = await filled(disks)
+        await begun(disks, target)
+        disks.fs.root, disks.fs.capacity = target, 1
+        await throttle(disks, None)
+        await until(lambda: disks.fs.refused > 2, "it has tried more than once")
+        assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
+        disks.fs.capacity = None
+        await moved(disks, target)
+        assert await records(disks.client) == numbers(21)
+
+
+async def test_a_restart_on_the_way(disks):
+    async with disks.running():
+        _, target = await filled(disks)
+        future = await begun(disks, target)
+        copied = future.log_end_offset
+        await throttle(disks, 2)
+    assert (target / ".kafka_cleanshutdown").exists()
+    async with disks.running():
+        assert disks.logs.futures.logs["t", 0].log_end_offset >= copied
+        await throttle(disks, None)
+        await moved(disks, target)
+        assert await records(disks.client) == numbers(20)
+    assert "t 0 20" in (target / "recovery-point-offset-checkpoint").read_text()
+
+
+async def test_a_copy_of_a_topic_of_the_same_name(disks):
+    async with disks.running():
+        source, target = await filled(disks)
+        future = await begun(disks, target)
+        name = future.directory.name
+    aside = target.parent / "aside"
+    (target / name).rename(aside)
+    async with disks.running():
+        await disks.client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 3)
+        await create_topic(disks.client, "t")
+        assert (await append(disks.client, "t", batch(b"new"))).error_code == NONE
+        source = disks.directory_of("t")
+    elsewhere = other_than(disks, source)
+    shutil.copytree(aside, elsewhere / name)
+    async with disks.running():
+        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
+        assert disks.logs.futures.logs == {}
+        assert not (elsewhere / name).exists()
+        assert await records(disks.client) == [(0, b"new")]
