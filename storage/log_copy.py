@@ -104,7 +104,8 @@ class LogCopy:
                 else:
                     await manager.truncate_to(future, end)
             self._compared = compared
-        if not current.log_start_offset <= future.log_end_offset <= current.log_end_offset:
+        is_beginning = future.log_start_offset <= current.log_start_offset <= future.log_end_offset
+        if not self.is_over and not (is_beginning and future.log_end_offset <= current.log_end_offset):
             await manager.truncate_fully_and_start_at(future, current.log_start_offset)
 
     def _read(self, max_bytes: int) -> FileRecords | None:
@@ -172,6 +173,7 @@ class LogCopy:
         return True
 
     async def _copy_what_is_there(self, max_bytes: int) -> None:
+        await self._align()
         end = self.current.log_end_offset
         while not self.is_over and self.future.log_end_offset < min(end, self.current.log_end_offset):
             await self.copy(max_bytes)
