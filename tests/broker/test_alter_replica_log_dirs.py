@@ -1,10 +1,8 @@
-"""Replicas are moved between the log directories of a broker (KIP-113), and nobody who uses them notices."""
+"""AlterReplicaLogDirs: what is asked for, what is told of it, and what becomes of it (KIP-113)."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import shutil
 
 import pytest
 
@@ -15,7 +13,6 @@ from protocol.messages.alter_replica_log_dirs import (
 )
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -24,12 +21,26 @@ from protocol.messages.incremental_alter_configs import (
 from registry.embedded import EmbeddedStore
 from support.broker import until
 from support.disks import Disks
-from support.log_dirs import iter_whole
+from support.log_dir_moves import (
+    INVALID_TOPIC,
+    NONE,
+    NOT_FOUND,
+    STORAGE_ERROR,
+    UNKNOWN,
+    alter,
+    begun,
+    contents,
+    described,
+    filled,
+    moved,
+    numbers,
+    other_than,
+    records,
+    replicas_of,
+    throttle,
+)
 from support.wire import append, batch, create_topic, wire_client
 from support.wire import fetch as fetch_request
-
-NONE, UNKNOWN, NOT_AVAILABLE, INVALID_TOPIC, STORAGE_ERROR, NOT_FOUND = 0, 3, 9, 17, 56, 57
-THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 @pytest.fixture
@@ -37,102 +48,6 @@ async def disks(tmp_path):
     store = await EmbeddedStore.open()
     yield Disks(tmp_path, store)
     await store.close()
-
-
-async def alter(client, path, topic="t", partition=0):
-    """Ask for a move; the error code."""
-    asked = AlterReplicaLogDirTopic(name=topic, partitions=[partition])
-    answer = await client.call(AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(path), topics=[asked])]), 2)
-    (result,) = answer.results
-    assert result.topic_name == topic
-    assert [one.partition_index for one in result.partitions] == [partition]
-    return result.partitions[0].error_code
-
-
-def replicas_of(disks, topic="t", partition=0):
-    """Names of the directories in which a partition is, future or not, without those of what is about to go."""
-    found = [path for root in disks.paths for path in root.glob(f"{topic}-{partition}*")]
-    return sorted(str(path.relative_to(disks.paths[0].parent)) for path in found if not path.name.endswith("-delete"))
-
-
-async def moved(disks, path, topic="t", partition=0):
-    """Wait until a replica is in a directory, and all is tidied up."""
-    moves = disks.broker.services.replicas.moves
-    await until(
-        lambda: disks.directory_of(topic, partition) == path and not moves.moves, f"{topic}-{partition} is moved"
-    )
-    assert replicas_of(disks, topic, partition) == [f"{path.name}/{topic}-{partition}"]
-    assert not (path / f"{topic}-{partition}" / ".ottla-moved-from").exists()
-
-
-async def throttle(disks, rate):
-    """Let moves go at a rate in bytes a second; None: as fast as they can."""
-    change = AlterableConfig(
-        name=THROTTLE, config_operation=1 if rate is None else 0, value=None if rate is None else str(rate)
-    )
-    resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=[change])
-    answer = await disks.client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
-    assert answer.responses[0].error_code == NONE, answer
-    config = disks.broker.config
-    await until(lambda: config.values.get(THROTTLE) == rate, "the rate is known")
-
-
-async def begun(disks, path, topic="t", partition=0):
-    """Begin a move that the throttle holds back behind its first batch; the future log."""
-    await throttle(disks, 1)
-    assert await alter(disks.client, path, topic, partition) == NONE
-    future = disks.logs.futures.logs[topic, partition]
-    await until(lambda: future.log_end_offset > future.segments[0].base_offset, "the first batch is copied")
-    assert future.directory.parent == path
-    return future
-
-
-async def filled(disks, count=20, topic="t", **configs):
-    """A topic with `count` batches; where it is, and another directory."""
-    await create_topic(disks.client, topic, **configs)
-    for number in range(count):
-        assert (await append(disks.client, topic, batch(b"%d" % number))).error_code == NONE
-    source = disks.directory_of(topic)
-    return source, other_than(disks, source)
-
-
-def numbers(*bounds):
-    return [(number, b"%d" % number) for number in range(*bounds)]
-
-
-async def described(disks, topic="t"):
-    """(directory, size, lag, whether it is a future one) of every replica of a topic, as DescribeLogDirs has it."""
-    answer = await disks.client.call(DescribeLogDirsRequest(topics=None), 4)
-    return {
-        (result.log_dir, one.is_future_key): (one.partition_size, one.offset_lag)
-        for result in answer.results
-        for of in result.topics
-        for one in of.partitions
-        if of.name == topic
-    }
-
-
-async def records(client, topic="t", partition=0, offset=0):
-    """Offset and value of every record, as a consumer reads."""
-    found = []
-    while True:
-        answer = await client.call(fetch_request(topic, offset, partition), 12)
-        one = answer.responses[0].partitions[0]
-        assert one.error_code == NONE, one
-        data = [each for each in iter_whole(bytes(one.records or b"")) if each.last_offset >= offset]
-        if not data:
-            return found
-        found += [(record.offset, record.value) for each in data for record in each.records()]
-        offset = data[-1].last_offset + 1
-
-
-def other_than(disks, path):
-    return next(one for one in disks.paths if one != path)
-
-
-def contents(directory):
-    """The bytes of the records of a log's directory."""
-    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
 async def test_a_replica_is_moved_under_load(disks):
@@ -414,93 +329,3 @@ async def test_producers_and_their_transactions_move_too(disks):
         assert {entry.producer_id: entry.to_snapshot() for entry in log.producers.producers.values()} == known
         assert (await append(disks.client, "t", idempotent)).base_offset == 3  # it is a repetition
         assert log.log_end_offset == 4
-
-
-# -- disks -------------------------------------------------------------------------------------------------------------
-
-
-async def test_the_copys_directory_fails(disks):
-    async with disks.running():
-        source, target = await filled(disks)
-        await begun(disks, target)
-        disks.fs.broken[target] = errno.EIO
-        await throttle(disks, None)
-        await until(lambda: not disks.logs.dirs.of(str(target)).is_online, "it is offline")
-        assert disks.logs.futures.logs == {}
-        await until(lambda: not disks.broker.services.replicas.moves.moves, "the move is over")
-        assert disks.directory_of("t") == source
-        assert not disks.logs.get("t", 0).is_being_moved
-        assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
-        assert await records(disks.client) == numbers(21)
-        assert (await described(disks)).keys() == {(str(source), False)}
-    disks.fs.broken.clear()
-    async with disks.running():  # the directory is back, and the move goes on
-        await moved(disks, target)
-        assert await records(disks.client) == numbers(21)
-
-
-async def test_the_logs_directory_fails(disks):
-    async with disks.running():
-        source, target = await filled(disks)
-        future = await begun(disks, target)
-        await disks.fail(source)
-        assert disks.logs.get("t", 0) is None
-        await throttle(disks, None)
-        assert disks.broker.services.replicas.moves.moves == {}
-        assert future.log_end_offset < 20  # nobody knows how much the copy lacks: it is not served
-        assert (await append(disks.client, "t", batch(b"20"))).error_code != NONE
-        assert (await described(disks)) == {(str(target), True): (future.size_bytes, -1)}
-    disks.fs.broken.clear()
-    async with disks.running():
-        await moved(disks, target)
-        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
-        assert await records(disks.client) == numbers(20)
-
-
-async def test_the_copys_directory_is_full_for_a_while(disks):
-    async with disks.running():
-        _, target = await filled(disks)
-        await begun(disks, target)
-        disks.fs.root, disks.fs.capacity = target, 1
-        await throttle(disks, None)
-        await until(lambda: disks.fs.refused > 2, "it has tried more than once")
-        assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
-        disks.fs.capacity = None
-        await moved(disks, target)
-        assert await records(disks.client) == numbers(21)
-
-
-async def test_a_restart_on_the_way(disks):
-    async with disks.running():
-        _, target = await filled(disks)
-        future = await begun(disks, target)
-        copied = future.log_end_offset
-        await throttle(disks, 2)
-    assert (target / ".kafka_cleanshutdown").exists()
-    async with disks.running():
-        assert disks.logs.futures.logs["t", 0].log_end_offset >= copied
-        await throttle(disks, None)
-        await moved(disks, target)
-        assert await records(disks.client) == numbers(20)
-    assert "t 0 20" in (target / "recovery-point-offset-checkpoint").read_text()
-
-
-async def test_a_copy_of_a_topic_of_the_same_name(disks):
-    async with disks.running():
-        source, target = await filled(disks)
-        future = await begun(disks, target)
-        name = future.directory.name
-    aside = target.parent / "aside"
-    (target / name).rename(aside)
-    async with disks.running():
-        await disks.client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 3)
-        await create_topic(disks.client, "t")
-        assert (await append(disks.client, "t", batch(b"new"))).error_code == NONE
-        source = disks.directory_of("t")
-    elsewhere = other_than(disks, source)
-    shutil.copytree(aside, elsewhere / name)
-    async with disks.running():
-        await until(lambda: disks.broker.services.replicas.partitions[("t", 0)].is_leader, "led")
-        assert disks.logs.futures.logs == {}
-        assert not (elsewhere / name).exists()
-        assert await records(disks.client) == [(0, b"new")]

@@ -10,16 +10,16 @@ from support.broker import settings, until
 
 
 @contextlib.asynccontextmanager
-async def pair(tmp_path, *, partitions=1, topic=None, **overrides):
-    """Broker 0 leads every partition of `t`, broker 1 follows."""
+async def pair(tmp_path, *, partitions=1, topic=None, own=None, **overrides):
+    """Broker 0 leads every partition of `t`, broker 1 follows. own: settings of each, by number."""
     overrides.setdefault("controlled_shutdown_enable", "false")  # the last one would wait for somebody to take over
     store = await EmbeddedStore.open()
     try:
         async with contextlib.AsyncExitStack() as stack:
             brokers = []
             for number in range(2):
-                own = {"broker_id": str(number), "broker_rack": f"rack-{number}"}
-                config = BrokerConfig.load(None, settings(tmp_path / str(number), **own, **overrides))
+                of_one = {"broker_id": str(number), "broker_rack": f"rack-{number}"} | (own or {}).get(number, {})
+                config = BrokerConfig.load(None, settings(tmp_path / str(number), **of_one | overrides))
                 brokers.append(await stack.enter_async_context(Broker(config, store=store)))
             await until(lambda: len(brokers[0].metadata.snapshot.brokers) == 2, "both are there")
             async with Admin(bootstrap_servers=brokers[0].bootstrap_servers) as admin:
