@@ -1,7 +1,7 @@
 """The admin client: topics, partitions, records, what a cluster is made of.
 
-Its other parts: settings in admin_configs, groups in admin_groups, elections and reassignments in
-admin_replicas, transactions in admin_transactions.
+Its other parts: settings in admin_configs, groups in admin_groups, log directories in admin_log_dirs, elections and
+reassignments in admin_replicas, transactions in admin_transactions.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -15,15 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from client.admin_configs import ConfigAdmin
 from client.admin_groups import GroupAdmin
+from client.admin_log_dirs import LogDirAdmin
 from client.admin_replicas import ReplicaAdmin
 from client.admin_transactions import TransactionAdmin
 from client.admin_types import (
     USE_BROKER_DEFAULT,
     ClusterDescription,
     CreatedTopic,
-    LogDirDescription,
     NewTopic,
-    ReplicaSize,
 )
 from client.cluster import Cluster
 from client.errors import KafkaError, error_for
@@ -35,7 +34,7 @@ from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 
 
-class Admin(ConfigAdmin, GroupAdmin, ReplicaAdmin, TransactionAdmin):
+class Admin(ConfigAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and
@@ -297,41 +296,6 @@ class Admin(ConfigAdmin, GroupAdmin, ReplicaAdmin, TransactionAdmin):
         metadata = self._cluster.metadata
         brokers = tuple(metadata.brokers[node_id] for node_id in sorted(metadata.brokers))
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, brokers)
-
-    async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDirDescription]:
-        """The log directories of these brokers, or of all, with the size of every replica in them."""
-        from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-
-        await self._cluster.refresh([])
-        found = []
-        for broker_id in sorted(self._cluster.metadata.brokers) if brokers is None else brokers:
-            connection = await self._cluster.connection(broker_id)
-            response = await connection.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
-            if response.error_code:
-                raise error_for(response.error_code, context=f"log directories of broker {broker_id}")
-            for result in response.results:
-                replicas = tuple(
-                    ReplicaSize(
-                        topic.name,
-                        partition.partition_index,
-                        partition.partition_size,
-                        partition.offset_lag,
-                        partition.is_future_key,
-                    )
-                    for topic in result.topics
-                    for partition in topic.partitions
-                )
-                found.append(
-                    LogDirDescription(
-                        broker_id,
-                        result.log_dir,
-                        result.error_code,
-                        replicas,
-                        result.total_bytes,
-                        result.usable_bytes,
-                    )
-                )
-        return found
 
 
 def _raise_not_controller(codes: Iterable[int]) -> None:

@@ -99,8 +99,23 @@ class ClusterDescription(NamedTuple):
     brokers: tuple[BrokerMetadata, ...]
 
 
+class Replica(NamedTuple):
+    """One replica of a partition: that of a broker."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} on broker {self.broker_id}"
+
+
 class ReplicaSize(NamedTuple):
-    """One replica in a log directory. `offset_lag` is how far it is behind the high watermark."""
+    """One replica in a log directory; a future one is the copy of a replica that is being moved there.
+
+    `offset_lag` is how many records it is behind the high watermark, a future one behind the end of what it copies; -1
+    where the broker does not know.
+    """
 
     topic: str
     partition: int

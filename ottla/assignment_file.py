@@ -2,16 +2,17 @@
 
     {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
 
-`log_dirs` may be left out; a place within a broker cannot be chosen yet, so that every one has to be "any". Who only
-names partitions leaves `replicas` out.
+`log_dirs` has a log directory for each replica, an absolute path on its broker, or "any": where the broker puts it, or
+has it. It may be left out. Who only names partitions leaves `replicas` out.
 """
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from client.admin_types import Replica
 from client.topic_partition import TopicPartition
 from ottla.failure import CommandError
 
@@ -21,22 +22,32 @@ _MAX_INT = 2**31 - 1
 STDIN = "-"
 
 
-def read_assignment(path: Path) -> dict[TopicPartition, list[int]]:
-    """The replicas of every partition in a file ("-": standard input).
+class Assignment(NamedTuple):
+    """Partitions with the brokers of their replicas, and the log directories of those that "any" does not do for."""
+
+    replicas: dict[TopicPartition, list[int]]
+    log_dirs: dict[Replica, str]
+
+
+def read_assignment(path: Path) -> Assignment:
+    """What a file says ("-": standard input).
 
     Raises CommandError naming the entry and the rule that it breaks; OSError.
     """
-    found: dict[TopicPartition, list[int]] = {}
+    found = Assignment({}, {})
     for where, entry, partition in _entries(path, {"topic", "partition", "replicas", "log_dirs"}):
         replicas = entry.get("replicas")
         if not _are_numbers(replicas) or not replicas or len(set(replicas)) < len(replicas):
             raise CommandError(f"{where}: replicas {json.dumps(replicas)} is no list of different broker ids")
         log_dirs = entry.get("log_dirs", [_ANY] * len(replicas))
-        if log_dirs != [_ANY] * len(replicas):
+        if not _are_paths(log_dirs) or len(log_dirs) != len(replicas):
             raise CommandError(
-                f"{where}: log_dirs {json.dumps(log_dirs)} is not {_ANY!r} for each replica: brokers choose themselves"
+                f"{where}: log_dirs {json.dumps(log_dirs)} is not {_ANY!r} or an absolute path for each replica"
             )
-        found[partition] = replicas
+        found.replicas[partition] = replicas
+        for broker, log_dir in zip(replicas, log_dirs, strict=True):
+            if log_dir != _ANY:
+                found.log_dirs[Replica(*partition, broker)] = log_dir
     return found
 
 
@@ -45,12 +56,20 @@ def read_partitions(path: Path) -> list[TopicPartition]:
     return [partition for _, _, partition in _entries(path, {"topic", "partition"})]
 
 
-def format_assignment(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """The file's one line."""
+def format_assignment(
+    replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[Replica, str] | None = None
+) -> str:
+    """The file's one line. log_dirs: of those that shall be in a certain one."""
+    known = log_dirs or {}
     document = {
         "version": _VERSION,
         "partitions": [
-            {"topic": topic, "partition": number, "replicas": list(of), "log_dirs": [_ANY] * len(of)}
+            {
+                "topic": topic,
+                "partition": number,
+                "replicas": list(of),
+                "log_dirs": [known.get(Replica(topic, number, broker), _ANY) for broker in of],
+            }
             for (topic, number), of in replicas.items()
         ],
     }
@@ -99,6 +118,12 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INT
+
+
+def _are_paths(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, str) and (one == _ANY or one.startswith("/")) for one in value
+    )
 
 
 def _are_numbers(value: object) -> bool:

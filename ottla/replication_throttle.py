@@ -1,7 +1,8 @@
 """The bandwidth of moves: settings of brokers and topics, set and cleared as Kafka's tool does (KIP-73).
 
 A rate at every broker that takes part, and at every topic which replicas it is about: where partitions move from at the
-leader's side, where to at the follower's. Other replication is not slowed down.
+leader's side, where to at the follower's. Other replication is not slowed down. Moves between the log directories of a
+broker have a rate of their own, at that broker (KIP-113).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from client.admin_types import ConfigChange, ConfigOperation, ResourceType
 from client.topic_partition import TopicPartition
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 Replicas = Mapping[TopicPartition, Sequence[int]]
@@ -41,10 +43,19 @@ async def set_throttle(admin: Admin, current: Replicas, targets: Replicas, bytes
         )
 
 
+async def set_log_dir_throttle(admin: Admin, brokers: Iterable[int], bytes_per_s: int) -> None:
+    """Let moves between the log directories of these brokers go at this rate."""
+    for broker in sorted(set(brokers)):
+        await admin.incremental_alter_configs(
+            ResourceType.BROKER, str(broker), [ConfigChange(LOG_DIR_RATE, str(bytes_per_s))]
+        )
+
+
 async def clear_throttle(admin: Admin, topics: Iterable[str], brokers: Iterable[int]) -> None:
     """Take the settings away from these topics and brokers."""
-    resources = [(ResourceType.TOPIC, topic, REPLICAS) for topic in sorted(topics)]
-    resources += [(ResourceType.BROKER, str(broker), RATES) for broker in sorted(brokers)]
+    resources: list[tuple[ResourceType, str, tuple[str, ...]]] = []
+    resources += [(ResourceType.TOPIC, topic, REPLICAS) for topic in sorted(topics)]
+    resources += [(ResourceType.BROKER, str(broker), (*RATES, LOG_DIR_RATE)) for broker in sorted(brokers)]
     for kind, name, settings in resources:
         await admin.incremental_alter_configs(
             kind, name, [ConfigChange(setting, None, ConfigOperation.DELETE) for setting in settings]

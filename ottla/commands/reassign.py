@@ -1,11 +1,11 @@
-"""`ottla reassign`: move partitions to other brokers, watch that, and go back."""
+"""`ottla reassign`: move partitions to other brokers and other log directories, watch that, and go back."""
 
 import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,10 +16,14 @@ from ottla.session import check_partition, describe_topics, run, say
 
 if TYPE_CHECKING:
     from client.admin import Admin
+    from client.admin_types import Replica
     from client.errors import KafkaError
     from client.topic_partition import TopicPartition
+    from ottla.log_dir_places import Place
 
-reassign = typer.Typer(help="Move partitions to other brokers, watch that, and go back.", no_args_is_help=True)
+reassign = typer.Typer(
+    help="Move partitions to other brokers and log directories, watch that, and go back.", no_args_is_help=True
+)
 
 POLL_S = 0.5
 METADATA_LAG_S = 3.0
@@ -29,13 +33,21 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help='JSON as `plan` prints it: {"version":1,"partitions":[{"topic":…,"partition":…,"replicas":[…]}]}. "-" is'
-        " standard input.",
+        help='JSON as `plan` prints it: {"version":1,"partitions":[{"topic":…,"partition":…,"replicas":[…],"log_dirs":'
+        '[…]}]}; a log directory is an absolute path on the broker, or "any". "-" is standard input.',
     ),
 ]
 Throttle = Annotated[
     str | None,
     typer.Option("--throttle", metavar="SIZE", help="Bytes a second and broker for what is moved, such as 10m."),
+]
+LogDirThrottle = Annotated[
+    str | None,
+    typer.Option(
+        "--replica-alter-log-dirs-throttle",
+        metavar="SIZE",
+        help="Bytes a second and broker for what moves between log directories, such as 10m.",
+    ),
 ]
 
 
@@ -115,6 +127,7 @@ def _of_topic(topic: str, replicas: Mapping[int, Sequence[int]]) -> "dict[TopicP
 def start(
     file: File,
     throttle: Throttle = None,
+    log_dir_throttle: LogDirThrottle = None,
     save_current: Annotated[
         Path | None,
         typer.Option("--save-current", metavar="FILE", help="First write the assignment as it is: the way back."),
@@ -122,40 +135,73 @@ def start(
     additional: Annotated[
         bool, typer.Option("--additional", help="Also while other partitions are being moved.")
     ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="How long to wait for replicas that come to a broker and have a log directory.",
+        ),
+    ] = 10.0,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Begin to move partitions to the replicas that a file names. `status` says how far that is.
+    """Begin to move partitions to the replicas that a file names, and replicas to the log directories that it names.
+    `status` says how far that is.
 
-    With --throttle the bandwidth is limited until `status` finds that all is done.
+    With a throttle the bandwidth is limited until `status` finds that all is done.
     """
     rate = None if throttle is None else parse_size(throttle, "--throttle")
+    log_dir_rate = (
+        None if log_dir_throttle is None else parse_size(log_dir_throttle, "--replica-alter-log-dirs-throttle")
+    )
 
     async def main() -> None:
         from client.admin import Admin
         from ottla.assignment_file import format_assignment, read_assignment
-        from ottla.replication_throttle import set_throttle
+        from ottla.log_dir_places import find_places, move, prefer
+        from ottla.replication_throttle import set_log_dir_throttle, set_throttle
 
-        targets = read_assignment(file)
+        targets, log_dirs = read_assignment(file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             before = await _replicas(admin, targets, file)
-            alive = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
-            for partition, replicas in targets.items():
-                missing = [broker for broker in replicas if broker not in alive]
-                if missing:
-                    raise CommandError(f"{file}: {partition}: the cluster has no broker {missing[0]} now")
-            others = await admin.list_partition_reassignments()
-            if others and not additional:
-                raise CommandError(
-                    f"{', '.join(map(str, others))}: being moved already; --additional starts others beside them"
-                )
+            await _check(admin, targets, file, additional=additional)
             if save_current is not None:
-                save_current.write_text(format_assignment(before))
+                places = await find_places(admin, {replica.broker_id for replica in log_dirs})
+                now = {one: place.log_dir for one, place in places.items() if one in log_dirs and place.log_dir}
+                save_current.write_text(format_assignment(before, now))
             if rate is not None:
                 await set_throttle(admin, before, targets, rate)
+            if log_dir_rate is not None:
+                await set_log_dir_throttle(admin, (replica.broker_id for replica in log_dirs), log_dir_rate)
+            coming = {one: path for one, path in log_dirs.items() if one.broker_id not in before[_partition_of(one)]}
+            await prefer(admin, coming)  # so that they need not be moved when they are there
             _raise_refusals(await admin.alter_partition_reassignments(targets))
+            await move(admin, log_dirs, timeout)
         say(f"{len(targets)} partitions are on their way")
 
     run(main())
+
+
+async def _check(
+    admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]", file: Path, *, additional: bool
+) -> None:
+    """Raise CommandError where a broker is not there, or others are being moved already."""
+    alive = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
+    for partition, replicas in targets.items():
+        missing = [broker for broker in replicas if broker not in alive]
+        if missing:
+            raise CommandError(f"{file}: {partition}: the cluster has no broker {missing[0]} now")
+    others = await admin.list_partition_reassignments()
+    if others and not additional:
+        raise CommandError(
+            f"{', '.join(map(str, others))}: being moved already; --additional starts others beside them"
+        )
+
+
+def _partition_of(replica: "Replica") -> "TopicPartition":
+    from client.topic_partition import TopicPartition
+
+    return TopicPartition(replica.topic, replica.partition)
 
 
 @reassign.command(epilog="Example:  ottla reassign status plan.json --wait")
@@ -167,7 +213,7 @@ def status(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Say how far the moves of a file are; where all is done take limits of bandwidth away. The exit code is 0 where
-    every partition has the replicas that the file names.
+    every partition has the replicas that the file names, in the log directories that it names.
     """
 
     async def main() -> None:
@@ -175,32 +221,72 @@ def status(
         from ottla.assignment_file import read_assignment
         from ottla.replication_throttle import clear_throttle
 
-        targets = read_assignment(file)
+        targets, log_dirs = read_assignment(file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             while True:
                 moving = await admin.list_partition_reassignments()
-                if not wait or not moving.keys() & targets.keys():
+                places = await _places(admin, log_dirs)
+                is_moving = bool(moving.keys() & targets.keys()) or any(place.future for place in places.values())
+                if not wait or not is_moving:
                     break
                 await asyncio.sleep(POLL_S)
             now = await _replicas_after(admin, targets, set(moving), file)
-            if not moving and not keep_throttle:
+            if not moving and not is_moving and not keep_throttle:
                 brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
                 await clear_throttle(admin, {partition.topic for partition in targets}, brokers)
         rows = []
         for partition, target in targets.items():
             settled = "done" if list(now[partition]) == target else "elsewhere"
             state = "on its way" if partition in moving else settled
-            rows.append((str(partition), state, _ids(now[partition]), _ids(target)))
-        columns = ("partition", "state", "replicas", "target")
-        if as_json:
-            print_json([dict(zip(columns, row, strict=True)) for row in rows])
-        else:
-            print_table(columns, rows)
+            rows.append((partition, state, now[partition], target))
+        of_dirs = [(one, places[one].state(target), places[one], target) for one, target in log_dirs.items()]
+        _print_status(rows, of_dirs, as_json=as_json)
         undone = sum(row[1] != "done" for row in rows)
         if undone:
             raise CommandError(f"{undone} of {len(rows)} partitions do not have their target")
+        undone = sum(row[1] != "done" for row in of_dirs)
+        if undone:
+            raise CommandError(f"{undone} of {len(of_dirs)} replicas are not in their log directory")
 
     run(main())
+
+
+async def _places(admin: "Admin", log_dirs: "Mapping[Replica, str]") -> "dict[Replica, Place]":
+    from ottla.log_dir_places import Place, find_places
+
+    if not log_dirs:
+        return {}
+    found = await find_places(admin, {replica.broker_id for replica in log_dirs})
+    return {replica: found.get(replica, Place()) for replica in log_dirs}
+
+
+def _print_status(
+    rows: "Sequence[tuple[TopicPartition, str, Sequence[int], Sequence[int]]]",
+    of_dirs: "Sequence[tuple[Replica, str, Place, str]]",
+    *,
+    as_json: bool,
+) -> None:
+    """Partitions with their replicas, and where the plan says so replicas with their log directories."""
+    columns = ("partition", "state", "replicas", "target")
+    if not as_json:
+        print_table(columns, [(str(one), state, _ids(now), _ids(target)) for one, state, now, target in rows])
+        if of_dirs:
+            print_table(
+                ("replica", "broker", "state", "log directory", "target"),
+                [
+                    (str(_partition_of(one)), str(one.broker_id), state, place.log_dir or "-", target)
+                    for one, state, place, target in of_dirs
+                ],
+            )
+        return
+    documents: dict[TopicPartition, dict[str, Any]] = {
+        row[0]: dict(zip(columns, (str(row[0]), row[1], _ids(row[2]), _ids(row[3])), strict=True)) for row in rows
+    }
+    for one, state, place, target in of_dirs:
+        documents[_partition_of(one)].setdefault("log_dirs", []).append(
+            {"broker": one.broker_id, "state": state, "log_dir": place.log_dir, "target": target}
+        )
+    print_json(list(documents.values()))
 
 
 @reassign.command("list", epilog="Example:  ottla reassign list")
@@ -228,26 +314,36 @@ def cancel(
     all_moves: Annotated[bool, typer.Option("--all", help="Everything that is being moved.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """End moves: partitions get back the replicas that they had. Limits of bandwidth go, too, if nothing else moves."""
+    """End moves: partitions get back the replicas that they had, and replicas stay in their log directories.
+
+    Limits of bandwidth go, too, if nothing else moves.
+    """
     if (file is not None) == all_moves:
         raise CommandError("either a file or --all says what to end")
 
     async def main() -> None:
         from client.admin import Admin
         from ottla.assignment_file import read_assignment
+        from ottla.log_dir_places import find_places, move
         from ottla.replication_throttle import clear_throttle
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             moving = await admin.list_partition_reassignments()
-            named = moving if file is None else read_assignment(file)
+            plan = None if file is None else read_assignment(file)
+            named = moving if plan is None else plan.replicas
             wanted = [partition for partition in named if partition in moving]
             if wanted:
                 _raise_refusals(await admin.alter_partition_reassignments(dict.fromkeys(wanted)))
-            if len(wanted) == len(moving):
+            places = await find_places(admin)
+            on_their_way = {one: place.log_dir for one, place in places.items() if place.future and place.log_dir}
+            staying = {one: path for one, path in on_their_way.items() if plan is None or one in plan.log_dirs}
+            await move(admin, staying, 0)
+            if (len(wanted), len(staying)) == (len(moving), len(on_their_way)):
                 topics = await admin.describe_topics()
                 brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
-                await clear_throttle(admin, {one.topic for one in named} & topics.keys(), brokers)
-        say(f"{len(wanted)} moves ended")
+                names = {one.topic for one in named} | {one.topic for one in staying}
+                await clear_throttle(admin, names & topics.keys(), brokers)
+        say(f"{len(wanted) + len(staying)} moves ended")
 
     run(main())
 

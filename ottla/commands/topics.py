@@ -188,7 +188,9 @@ async def _describe(admin: "Admin", topic: "TopicMetadata", shown: Sequence[int]
     try:
         for log_dir in await admin.describe_log_dirs():
             for replica in log_dir.replicas:
-                if replica.topic == topic.name and log_dir.broker_id == topic.partitions[replica.partition].leader:
+                if replica.is_future or replica.topic != topic.name:
+                    continue
+                if log_dir.broker_id == topic.partitions[replica.partition].leader:
                     sizes[replica.partition] = replica.size_bytes
         entries = await admin.describe_configs(ResourceType.TOPIC, topic.name)
         configs = {entry.name: entry.value for entry in entries.values() if not entry.is_default}

@@ -177,8 +177,17 @@ def test_plans(on, topic):
         ('{"partitions":[{"topic":"t","partition":0}]}', "replicas null is no list"),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["/data"]}]}',
-            "log_dirs [\"/data\"] is not 'any'",
+            "unknown topic t",
         ),
+        (
+            '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["data"]}]}',
+            "log_dirs [\"data\"] is not 'any' or an absolute path for each replica",
+        ),
+        (
+            '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any","any"]}]}',
+            'log_dirs ["any", "any"] is not \'any\' or',
+        ),
+        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":"any"}]}', 'log_dirs "any" is not'),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1]},{"topic":"t","partition":0,"replicas":[1]}]}',
             "partition 1: t-0 stands before already",
