@@ -1,10 +1,12 @@
 """Topics and their settings through each client's own admin."""
 
 import asyncio
+import time
 import warnings
 
 import pytest
 
+from support.broker import broker_process
 from support.kafka_clients import CLIENTS, Sent, kafka, kcat
 
 RECORDS = [Sent(0, b"k", b"%d" % number) for number in range(10)]
@@ -79,6 +81,38 @@ def test_confluent_kafka_replaces_all_settings(broker):
         admin.alter_configs([resource])[resource].result(20)
     after = admin.describe_configs([resource])[resource].result(20)
     assert (after["segment.bytes"].value, after["retention.ms"].value) == ("2000000", "604800000")
+
+
+def test_kafka_python_moves_replicas_between_log_directories(tmp_path):
+    with broker_process(tmp_path / "broker", log_dirs=f"{tmp_path}/a,{tmp_path}/b") as broker:
+        admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        try:
+            admin.create_topics([kafka.admin.NewTopic("moved", 1, 1)])
+            write_ten(broker, "moved")
+
+            def places():
+                (answer,) = admin.describe_log_dirs()
+                return {
+                    one["log_dir"]: partition["is_future_key"]
+                    for one in answer["log_dirs"]
+                    for topic in one["topics"]
+                    for partition in topic["partitions"]
+                    if topic["name"] == "moved"
+                }
+
+            (source,) = places()
+            target = next(f"{tmp_path}/{name}" for name in "ab" if not source.endswith(name))
+            outcomes = admin.alter_replica_log_dirs({("moved", 0, 0): target})
+            assert [error.errno for error in outcomes.values()] == [0]
+            deadline = time.monotonic() + 20
+            while places() != {target: False}:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            outcomes = admin.alter_replica_log_dirs({("moved", 0, 0): "/nowhere"})
+            assert [error.errno for error in outcomes.values()] == [57]
+        finally:
+            admin.close()
+        assert CLIENTS[0].consume(broker.bootstrap, "moved", [len(RECORDS)]) == RECORDS
 
 
 def test_kafka_python(broker):
