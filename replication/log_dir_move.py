@@ -1,7 +1,8 @@
 """One replica on its way to another log directory: how much is copied at a time, and pauses after failures.
 
-A step of copying is a turn of the event loop, so it is small. Where appends outrun the copying, the steps grow until
-they do not; what a throttle allows in a second is the most that a step may have.
+A step of copying is a turn of the event loop, so it is small: as much as takes some two milliseconds, which is more of
+large batches than of small ones. Where appends outrun the copying, the steps grow until they do not; what a throttle
+allows in a second is the most that a step may have.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from storage.log import Log
 from storage.log_copy import LogCopy
 from storage.log_manager import LogManager
 
-STEP_BYTES = 128 * 1024
-LARGEST_STEP_BYTES = 8 * 1024 * 1024
+STEP_S = 0.002
+SMALLEST_STEP_BYTES = 16 * 1024
+LARGE_STEP_BYTES = 256 * 1024
+LARGEST_STEP_BYTES = 8 * 1024 * 1024  # where the copy falls behind
 THROTTLED_PAUSE_S = 0.1
 FIRST_RETRY_S = 0.02
 
@@ -24,13 +27,17 @@ FIRST_RETRY_S = 0.02
 class LogDirMove:
     """The copying of one replica until the copy is the replica."""
 
-    def __init__(self, partition: Partition, current: Log, future: Log, logs: LogManager) -> None:
+    def __init__(
+        self, partition: Partition, current: Log, future: Log, logs: LogManager, now_s: Callable[[], float]
+    ) -> None:
+        """now_s: monotonic."""
         self.key = (partition.topic, partition.partition)
         self.copy = LogCopy(logs, current, future)
         self.failures = 0
         self.delayed_until_s = 0.0
         self._partition = partition
-        self._step = STEP_BYTES
+        self._now_s = now_s
+        self._step = SMALLEST_STEP_BYTES
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -71,13 +78,21 @@ class LogDirMove:
         behind = copy.bytes_behind
         if behind <= step and await copy.take_its_place(self._replaced, step):
             return True
-        copied = await copy.copy(step)
-        quota.record(copied)
+        began_s = self._now_s()
+        quota.record(await copy.copy(step))
+        self._adapt(self._now_s() - began_s, falls_behind=copy.bytes_behind > behind)
         self.failures = 0
-        grows = copy.bytes_behind > behind
-        self._step = min(self._step * 2, LARGEST_STEP_BYTES) if grows else max(self._step // 2, STEP_BYTES)
+        await copy.sync_some()
         await asyncio.sleep(0)
         return False
+
+    def _adapt(self, took_s: float, *, falls_behind: bool) -> None:
+        if falls_behind:
+            self._step = min(self._step * 2, LARGEST_STEP_BYTES)
+        elif took_s > STEP_S:
+            self._step = max(self._step // 2, SMALLEST_STEP_BYTES)
+        elif took_s < STEP_S / 2 and self._step < LARGE_STEP_BYTES:
+            self._step *= 2
 
     def _replaced(self, log: Log) -> None:
         self._partition.log = log

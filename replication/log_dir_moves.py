@@ -135,7 +135,7 @@ class LogDirMoves:
             return
         move = self.moves.get(key)
         if move is None or move.copy.is_over:
-            self.moves[key] = LogDirMove(partition, current, future, self._replicas.logs)
+            self.moves[key] = LogDirMove(partition, current, future, self._replicas.logs, self._now_s)
             self._wake()
 
     def drop(self, key: Key) -> LogDirMove | None:

@@ -22,8 +22,8 @@ from storage.log import Log
 if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
-_FIRST_LIMIT = 1024 * 1024
 _LAST_LIMIT = 32 * 1024 * 1024
+_SYNC_BYTES = 64 * 1024 * 1024
 
 
 class LogCopy:
@@ -36,6 +36,7 @@ class LogCopy:
         self._key = (current.topic, current.partition)
         self.is_given_up = False
         """Set by who wants no more of it; the future log stays what it is."""
+        self._unsynced_bytes = 0
         self._compared: int | None = None  # how often the log had been truncated when the two were compared last
 
     @property
@@ -92,6 +93,15 @@ class LogCopy:
             is_as_it_was = not self.is_over and compared == self.current.truncations
             return self._append(data) if is_as_it_was else 0
 
+    async def sync_some(self) -> None:
+        """Sync what has been copied, when it is much: else the system holds up whoever writes anything at last.
+
+        Raises LogDirIOError, LogClosedError.
+        """
+        if self._unsynced_bytes >= _SYNC_BYTES:
+            self._unsynced_bytes = 0
+            await self._manager.flush(self.future)
+
     async def _align(self) -> None:
         """Let the copy be a beginning of the log: where the log was truncated, or the two have just met."""
         current, future, manager = self.current, self.future, self._manager
@@ -139,6 +149,7 @@ class LogCopy:
         if future.active_segment.size and base_offset > future.active_segment.base_offset:
             log_change.roll(future, base_offset)
         size = future.append_as_follower(data).size_bytes
+        self._unsynced_bytes += size
         self._follow()
         return size
 
@@ -180,9 +191,12 @@ class LogCopy:
             await asyncio.sleep(0)
 
     async def _swap(self, replaced: Callable[[Log], None], max_bytes: int) -> bool:
-        """Copy what has come meanwhile, and swap. With each try more is copied in the turn of the swap itself."""
+        """Copy what has come meanwhile, and swap. With each try more is copied in the turn of the swap itself.
+
+        `max_bytes` may be what a throttle allows: then the first tries fail.
+        """
         futures, flusher = self._manager.futures, self._manager.flusher
-        limit, start = max(_FIRST_LIMIT, max_bytes), self.future.log_start_offset
+        limit, start = 2 * max_bytes, self.future.log_start_offset
         while not self.is_over and self._compared == self.current.truncations:
             async with flusher.holding(self.future):
                 if self._copy_now(limit):
@@ -194,6 +208,7 @@ class LogCopy:
                     replaced(self.future)
                     return True
             await self.copy(max(max_bytes, limit // 8))
+            await asyncio.sleep(0)
             limit = min(limit * 2, _LAST_LIMIT)
         return False
 
