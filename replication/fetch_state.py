@@ -16,6 +16,7 @@ class FetchState:
 
     __slots__ = (
         "_idle",
+        "_log",
         "_wanted",
         "delayed_until_s",
         "failures",
@@ -33,6 +34,7 @@ class FetchState:
 
     def __init__(self, partition: Partition, log: Log, *, truncates_on_fetch: bool) -> None:
         self.partition = partition
+        self._log = log
         self.key = (partition.topic, partition.partition)
         self.leader_epoch = partition.leader_epoch
         self.last_fetched_epoch = log.leader_epochs.latest_epoch
@@ -57,10 +59,11 @@ class FetchState:
 
     @property
     def log(self) -> Log:
-        """The partition's log: another one after each wait, perhaps, where it moves to another directory."""
+        """The partition's log: another one after a wait, perhaps, since it may move to another directory."""
         log = self.partition.log
-        assert log is not None  # whoever takes it away has removed us before
-        return log
+        if log is not None:  # else its directory has failed, and whoever is in the midst of something finds that out
+            self._log = log
+        return self._log
 
     @property
     def is_busy(self) -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from storage import log_change
 from storage.checkpoints import TopicPartition
-from storage.errors import LogClosedError, LogDirIOError
+from storage.errors import CorruptFileError, LogClosedError, LogDirIOError
 from storage.log import Log
 from storage.log_directory import LogDirectory
 from storage.log_loader import FUTURE_DIRECTORY_SUFFIX
@@ -75,7 +75,8 @@ class FutureLogs:
         self.adopt(future)
         current.is_being_moved = True
         current.abort_compaction("it is moved to another log directory")
-        await manager.checkpoints.write_all_of(directory)  # what they said of an earlier log is not true of this one
+        if _is_named_in(directory, key):  # of an earlier log: it is not true of this one
+            await manager.checkpoints.write_all_of(directory)
         return future
 
     async def remove(self, key: TopicPartition) -> None:
@@ -168,6 +169,15 @@ class FutureLogs:
                 raise fs.failed(path, error) from error
 
         await fs.run_blocking(remove)
+
+
+def _is_named_in(directory: LogDirectory, key: TopicPartition) -> bool:
+    """Whether a checkpoint of a log directory tells of a partition."""
+    checkpoints = (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks)
+    try:
+        return any(key in checkpoint.read() for checkpoint in checkpoints)
+    except (CorruptFileError, OSError):
+        return True
 
 
 def is_future(path: Path) -> bool:

@@ -283,6 +283,8 @@ def take_the_place_of(log: Log, current: Log) -> None:
 
     Raises LogDirIOError, and nothing has changed then. What cannot be written afterwards is written by the next flush.
     """
+    from storage.log_loader import assign_topic_id
+
     active = log.segments[-1]
     try:
         active.txn_index.write_pending()  # what is only in memory is forgotten with the old paths
@@ -294,7 +296,8 @@ def take_the_place_of(log: Log, current: Log) -> None:
     log.directory_unsynced = True
     with contextlib.suppress(LogDirIOError):
         log.leader_epochs.replace(current.leader_epochs.entries)
-    log.topic_id = log.topic_id or current.topic_id
+        if current.topic_id is not None:
+            assign_topic_id(log, current.topic_id)
     log.increment_log_start_offset(log.update_high_watermark(current.log_start_offset))
     log.producers.take_over(current.producers)
     log.update_high_watermark(current.high_watermark)

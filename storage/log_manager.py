@@ -247,6 +247,7 @@ class LogManager:
             if topic_id is not None:
                 assign_topic_id(log, topic_id)
             log.is_claimed = True
+            self.preferred.pop((topic, partition), None)
             return log
         self.dirs.check_left()
         refused: LogDirIOError | None = None

@@ -87,6 +87,7 @@ class LogDirectoryCheck:
         self._deep = deep
         self._live = live
         self.partitions: dict[TopicPartition, PartitionFacts] = {}
+        self._futures: set[TopicPartition] = set()  # on their way here, with checkpoints of their own
 
     def run(self) -> None:
         """Read everything once; the checkpoints first, since a log that is in use only grows. Raises OSError."""
@@ -127,8 +128,12 @@ class LogDirectoryCheck:
             if entry.name.endswith(DELETE_DIRECTORY_SUFFIX):
                 if not self._live:
                     self._report.warning(entry.path, "a deleted partition whose files have not been removed yet")
-            elif entry.name.endswith((FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)):
-                self._report.warning(entry.path, "a partition that was being moved here, or was put aside; not checked")
+            elif entry.name.endswith(FUTURE_DIRECTORY_SUFFIX):
+                self._futures.add(key)
+                if not self._live:
+                    self._report.warning(entry.path, "a partition that was being moved here; not checked")
+            elif entry.name.endswith(STRAY_DIRECTORY_SUFFIX):
+                self._report.warning(entry.path, "a partition that was put aside; not checked")
             else:
                 found.append((key, entry.path))
         return found
@@ -174,7 +179,7 @@ class LogDirectoryCheck:
             absent = [
                 f"{topic}-{partition}"
                 for topic, partition in sorted(offsets)
-                if (topic, partition) not in self.partitions
+                if (topic, partition) not in self.partitions and (topic, partition) not in self._futures
             ]
             if absent and not self._live:
                 shown = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")

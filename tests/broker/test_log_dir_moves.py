@@ -20,6 +20,7 @@ from support.disks import Disks
 from support.log_dir_moves import (
     NONE,
     NOT_AVAILABLE,
+    STORAGE_ERROR,
     THROTTLE,
     alter,
     begun,
@@ -29,6 +30,7 @@ from support.log_dir_moves import (
     numbers,
     other_than,
     records,
+    replicas_of,
     throttle,
 )
 from support.pair import pair
@@ -94,6 +96,18 @@ async def test_the_copys_directory_is_full_for_a_while(disks):
         disks.fs.capacity = None
         await moved(disks, target)
         assert await records(disks.client) == numbers(21)
+
+
+async def test_no_room_to_begin_a_copy(disks):
+    async with disks.running():
+        source, target = await filled(disks)
+        disks.fs.root, disks.fs.capacity = target, 1
+        assert await alter(disks.client, target) == STORAGE_ERROR
+        assert replicas_of(disks) == [f"{source.name}/t-0"]
+        assert not disks.logs.get("t", 0).is_being_moved
+        disks.fs.capacity = None
+        assert await alter(disks.client, target) == NONE
+        await moved(disks, target)
 
 
 async def test_a_restart_on_the_way(disks):
@@ -265,9 +279,11 @@ async def test_cleaning_pauses_and_its_checkpoint_moves(disks):
         source, target = disks.directory_of("t"), other_than(disks, disks.directory_of("t"))
         await until(lambda: "t 0" in (source / "cleaner-offset-checkpoint").read_text(), "it is noted")
         await begun(disks, target)
-        checkpoint = cleaner.checkpoints["t", 0]
+        checkpoint, runs = cleaner.checkpoints["t", 0], cleaner.totals.runs
         await overwrite()
-        assert cleaner.find_filthiest() is None
+        looked_ms = cleaner.last_run_ms
+        await until(lambda: cleaner.last_run_ms > looked_ms + 100, "it has looked for what to compact several times")
+        assert (cleaner.checkpoints["t", 0], cleaner.totals.runs) == (checkpoint, runs)
         await throttle(disks, None)
         await moved(disks, target)
         await is_clean()

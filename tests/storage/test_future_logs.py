@@ -164,6 +164,16 @@ async def test_what_a_directory_says_of_an_earlier_log_is_forgotten(move):
     assert move.logs.dirs.all[1].recovery_points.read() == {KEY: 0}
 
 
+async def test_a_directory_with_a_copy_is_sound(move):
+    move.append(3)
+    await move.begin()
+    await move.copy_all()
+    await move.logs.checkpoints.write_all_of(move.logs.dirs.all[1])
+    problems = [str(problem) for problem in verify_directory(move.root / "b")]
+    assert any("being moved here" in text for text in problems)
+    assert not any("are not here" in text for text in problems)
+
+
 async def test_files_that_are_to_go_go_from_the_new_place(move):
     move.append(30)
     await move.begin()
