@@ -329,3 +329,39 @@ async def test_producers_and_their_transactions_move_too(disks):
         assert {entry.producer_id: entry.to_snapshot() for entry in log.producers.producers.values()} == known
         assert (await append(disks.client, "t", idempotent)).base_offset == 3  # it is a repetition
         assert log.log_end_offset == 4
+
+
+@pytest.mark.parametrize("what", ["deleted", "moved elsewhere"])
+async def test_whoever_takes_the_copy_away_waits_for_what_is_under_way(disks, monkeypatch, what):
+    """Here for a sync of it: its directory is not renamed meanwhile."""
+    async with disks.running():
+        source, target = await filled(disks, file_delete_delay_ms="0")
+        third = next(path for path in disks.paths if path not in (source, target))
+        held, go_on = asyncio.Event(), asyncio.Event()
+        flush = disks.logs.flusher.flush
+
+        async def slow_flush(log, offset=None):
+            if log is disks.logs.futures.logs.get(("t", 0)) and log.directory.parent == target:
+                held.set()
+                await go_on.wait()
+            await flush(log, offset)
+
+        monkeypatch.setattr(disks.logs.flusher, "flush", slow_flush)
+        assert await alter(disks.client, target) == NONE
+        await held.wait()
+        if what == "deleted":
+            request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
+            asking = asyncio.create_task(disks.client.call(request, 3))
+        else:
+            asking = asyncio.create_task(alter(disks.client, third))
+        await until(lambda: not disks.broker.services.replicas.moves.moves, "it has been told to end")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(replicas_of(disks)) == 2
+        go_on.set()
+        await asking
+        if what == "deleted":
+            await until(lambda: not replicas_of(disks), "nothing is left")
+        else:
+            await moved(disks, third)
+            assert await records(disks.client) == numbers(20)
