@@ -185,7 +185,7 @@ class Broker:
             self._configs = configs
             await configs.start()
             logs.recovery_threads = self.config.num_recovery_threads_per_data_dir
-            logs.producer_id_expiration_ms = self.config.producer_id_expiration_ms
+            logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
             if not await self._load(logs):
                 return
             services = self._make_services(broker_id, cluster_id, logs, configs, registry)

@@ -71,7 +71,7 @@ class FutureLogs:
         if current.closed:
             raise LogClosedError(f"{current.topic}-{current.partition} is closed")
         path = directory.path / manager.departures.unique_name(key, FUTURE_DIRECTORY_SUFFIX)
-        future = manager.create(path, current.topic_id, current.config, log_start_offset=current.log_start_offset)
+        future = manager.opener.begin_new(path, current.topic_id, current.config, current.log_start_offset)
         self.adopt(future)
         current.is_being_moved = True
         current.abort_compaction("it is moved to another log directory")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from storage.checkpoints import TopicPartition
 from storage.departures import Departures
-from storage.directory_loader import DirectoryContents, DirectoryLoader, LogInDirectory, list_contents
+from storage.directory_loader import DirectoryContents, DirectoryLoader, list_contents
 from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.future_logs import FutureLogs, is_future
@@ -35,6 +35,7 @@ from storage.log_directories import LogDirectories
 from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
 from storage.log_flusher import LogFlusher
 from storage.log_loader import assign_topic_id
+from storage.log_opener import LogOpener
 from storage.log_truncations import LogTruncations
 from storage.periodic_work import Job, PeriodicWork
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
@@ -82,8 +83,7 @@ class LogManager:
         self.config_of = config_of
         self.logs: dict[TopicPartition, Log] = {}
         self.recovery_threads = recovery_threads
-        self.full_validation = full_validation
-        self.producer_id_expiration_ms = producer_id_expiration_ms
+        self.opener = LogOpener(fs, now_ms, rng, config_of, producer_id_expiration_ms, full_validation)
         self._loading_stopped = Event()
         self._rolled: set[Log] = set()
         self.flusher = LogFlusher(fs)
@@ -165,7 +165,7 @@ class LogManager:
             self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
         loader = DirectoryLoader(
             directory,
-            self._open,
+            self.opener.load,
             fs=self.fs,
             now_ms=self.now_ms,
             threads=self.recovery_threads,
@@ -181,21 +181,6 @@ class LogManager:
                     self.futures.adopt(log)
                 else:
                     self._adopt(log)
-
-    def _open(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
-        return Log.open(
-            found.path,
-            self.config_of(found.key[0]),
-            fs=self.fs,
-            now_ms=self.now_ms,
-            recovery_point=found.recovery_point,
-            log_start_offset=found.log_start_offset,
-            clean_shutdown=found.clean,
-            producer_id_expiration_ms=self.producer_id_expiration_ms,
-            full_validation=self.full_validation,
-            rng=self.rng,
-            reading=reading,
-        )
 
     def _adopt(self, log: Log) -> None:
         log.schedule_removal = self.removals.add
@@ -255,11 +240,11 @@ class LogManager:
             path = directory.path / f"{topic}-{partition}"
             is_new = not self.fs.exists(str(path))
             try:
-                log = self._open_new(path, topic_id, config or self.config_of(topic))
+                log = self.opener.begin(path, topic_id, config or self.config_of(topic))
             except LogDirIOError as error:
                 logger.warning("%s cannot be created: %s", path, error)
                 self.fs.failed(path, error.cause, extent=error.extent)
-                if not (is_new and self._removed(path)):
+                if not (is_new and self.opener.is_removed(path)):
                     raise  # another directory must not get it as well
                 refused = refused or error
                 continue
@@ -270,14 +255,6 @@ class LogManager:
         assert refused is not None
         raise refused
 
-    def _removed(self, path: Path) -> bool:
-        """Remove what there is of a log that could not be created. False if some of it may be left."""
-        try:
-            self.fs.remove_tree(str(path))
-        except OSError:
-            return False
-        return True
-
     def _places_for(self, key: TopicPartition) -> list[LogDirectory]:
         counts = {directory.path: 0 for directory in self.dirs.all}
         for log in self.all_logs():
@@ -286,29 +263,6 @@ class LogManager:
         return sorted(
             self.dirs.online,
             key=lambda directory: (directory is not preferred, directory.is_full, counts[directory.path]),
-        )
-
-    def create(self, path: Path, topic_id: bytes | None, config: LogConfig, *, log_start_offset: int = 0) -> Log:
-        """Begin a log in a directory that is not there yet. Raises LogDirIOError; nothing of it is left then."""
-        try:
-            return self._open_new(path, topic_id, config, log_start_offset)
-        except LogDirIOError as error:
-            self.fs.failed(path, error.cause, extent=error.extent)
-            self._removed(path)
-            raise
-
-    def _open_new(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
-        return Log.open(
-            path,
-            config,
-            fs=self.fs,
-            now_ms=self.now_ms,
-            log_start_offset=log_start_offset,
-            clean_shutdown=True,
-            topic_id=topic_id,
-            producer_id_expiration_ms=self.producer_id_expiration_ms,
-            full_validation=self.full_validation,
-            rng=self.rng,
         )
 
     async def delete(self, topic: str, partition: int) -> None:
@@ -392,7 +346,7 @@ class LogManager:
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """Keep producers that do not write for this long, from now on."""
-        self.producer_id_expiration_ms = expiration_ms
+        self.opener.producer_id_expiration_ms = expiration_ms
         for log in self.all_logs():
             log.producers.expiration_ms = expiration_ms
 

@@ -164,6 +164,17 @@ async def test_what_a_directory_says_of_an_earlier_log_is_forgotten(move):
     assert move.logs.dirs.all[1].recovery_points.read() == {KEY: 0}
 
 
+async def test_a_clean_stop_closes_the_copy(move):
+    move.append(3)
+    await move.begin()
+    await move.copy_all()
+    await move.logs.shutdown()
+    assert move.future.closed
+    directory = move.logs.dirs.all[1]
+    assert directory.recovery_points.read() == {KEY: 3}
+    assert directory.take_clean_shutdown()
+
+
 async def test_a_directory_with_a_copy_is_sound(move):
     move.append(3)
     await move.begin()
@@ -456,3 +467,20 @@ async def test_a_sync_behind_the_swap_syncs_the_new_name(tmp_path):
     await move.logs.flush(move.current)
     assert "fsync b/t-1/00000000000000000008.snapshot" in [words for words, _ in fs.journal]
     move.logs.dirs.unlock()
+
+
+async def test_the_cleaner_is_told(move):
+    told = []
+
+    class Cleaner:
+        async def gone_from(self, directory, key):
+            told.append(("gone", directory.path.name, key))
+
+        async def moved(self, directory):
+            told.append(("moved", directory.path.name))
+
+    move.append(3)
+    move.logs.cleaner = Cleaner()
+    await move.begin()
+    await move.finish()
+    assert told == [("gone", "a", KEY), ("moved", "b")]

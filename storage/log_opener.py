@@ -1,0 +1,74 @@
+"""Opening logs: all that a broker's logs have in common beside the settings of their topics."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.directory_loader import LogInDirectory
+from storage.errors import LogDirIOError
+from storage.file_system import FileSystem
+from storage.log import Log
+from storage.log_config import LogConfig
+
+
+@dataclass(slots=True)
+class LogOpener:
+    """Loads logs, and begins new ones. `config_of`: the settings of a topic."""
+
+    fs: FileSystem
+    now_ms: Callable[[], int]
+    rng: random.Random
+    config_of: Callable[[str], LogConfig]
+    producer_id_expiration_ms: int
+    full_validation: bool
+
+    def load(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
+        """Load a log that was found. May be called in any thread; see `storage.directory_loader.Opener`."""
+        return Log.open(
+            found.path,
+            self.config_of(found.key[0]),
+            fs=self.fs,
+            now_ms=self.now_ms,
+            recovery_point=found.recovery_point,
+            log_start_offset=found.log_start_offset,
+            clean_shutdown=found.clean,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+            full_validation=self.full_validation,
+            rng=self.rng,
+            reading=reading,
+        )
+
+    def begin(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
+        """Begin a log, or take over what is there. Raises InconsistentTopicIdError, LogDirIOError."""
+        return Log.open(
+            path,
+            config,
+            fs=self.fs,
+            now_ms=self.now_ms,
+            log_start_offset=log_start_offset,
+            clean_shutdown=True,
+            topic_id=topic_id,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+            full_validation=self.full_validation,
+            rng=self.rng,
+        )
+
+    def begin_new(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
+        """Begin a log in a directory that is not there yet. Raises LogDirIOError; nothing of it is left then."""
+        try:
+            return self.begin(path, topic_id, config, log_start_offset)
+        except LogDirIOError as error:
+            self.fs.failed(path, error.cause, extent=error.extent)
+            self.is_removed(path)
+            raise
+
+    def is_removed(self, path: Path) -> bool:
+        """Remove what there is of a log that could not be begun. False if some of it may be left."""
+        try:
+            self.fs.remove_tree(str(path))
+        except OSError:
+            return False
+        return True
