@@ -76,8 +76,10 @@ class LogDirMove:
         """Copy some, or the rest. True where that was the end."""
         copy = self.copy
         behind = copy.bytes_behind
-        if behind <= step and await copy.take_its_place(self._replaced, step):
-            return True
+        if behind <= step:
+            quota.record(behind)
+            if await copy.take_its_place(self._replaced, step):
+                return True
         began_s = self._now_s()
         quota.record(await copy.copy(step))
         self._adapt(self._now_s() - began_s, falls_behind=copy.bytes_behind > behind)

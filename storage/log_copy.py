@@ -217,7 +217,7 @@ class LogCopy:
         if self.is_over or self._compared != self.current.truncations:
             return False
         copied = 0
-        while copied < max_bytes:
+        while copied < max_bytes and self.future.log_end_offset >= self.current.log_start_offset:
             records = self._read(max_bytes - copied)
             if records is None:
                 self._follow()

@@ -68,6 +68,23 @@ async def test_the_rate_of_moves_changes_while_they_go_on(disks):
         await moved(disks, target)
 
 
+async def test_small_replicas_count_too(disks):
+    """Each of them is copied in one step, as the last one of a large one is."""
+    async with disks.running():
+        await create_topic(disks.client, "t", 3)
+        for partition in range(3):
+            assert (await append(disks.client, "t", batch(bytes(2000)), partition)).error_code == NONE
+        await throttle(disks, 3000)
+        moves = disks.broker.services.replicas.moves
+        for partition in range(3):
+            target = other_than(disks, disks.directory_of("t", partition))
+            assert await alter(disks.client, target, "t", partition) == NONE
+        await until(lambda: moves._quota.is_exceeded, "it is held back")
+        assert moves.moves
+        await throttle(disks, None)
+        await until(lambda: not moves.moves, "all are moved")
+
+
 @shows("alter.log.dirs.replication.quota.window.num", "alter.log.dirs.replication.quota.window.size.seconds")
 def test_windows_of_the_quota(tmp_path):
     clock = [100.0]

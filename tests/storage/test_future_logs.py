@@ -224,6 +224,24 @@ async def test_segments_are_deleted_in_the_copy_too(move):
     await move.finish()
 
 
+async def test_records_are_deleted_while_the_copy_is_synced_for_the_last_time(move, monkeypatch):
+    move.append(20)
+    await move.begin()
+    await move.copy_all()
+    prepare = move.logs.futures.prepare
+
+    async def delete_and_prepare(key):
+        await prepare(key)
+        move.append(5)
+        move.current.increment_log_start_offset(23)
+
+    monkeypatch.setattr(move.logs.futures, "prepare", delete_and_prepare)
+    assert not await move.copy.take_its_place(pytest.fail, STEP)
+    monkeypatch.undo()
+    await move.finish()
+    assert (move.future.log_start_offset, move.future.log_end_offset) == (23, 25)
+
+
 # -- truncations -------------------------------------------------------------------------------------------------------
 
 
