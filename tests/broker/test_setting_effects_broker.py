@@ -348,7 +348,8 @@ async def test_the_first_check_comes_after_the_initial_delay(tmp_path):
         await broker.produce("t", [b"v"])
     clock = Clock()
     clock.now_ms += 2000
-    async with live(tmp_path / "data", {"log.retention.ms": "1000"} | SOON, clock=clock, restarts=True) as broker:
+    late_enough = {"log.retention.ms": "1000", "log.initial.task.delay.ms": "2000"}  # the log has to be there by then
+    async with live(tmp_path / "data", late_enough, clock=clock, restarts=True) as broker:
         await until(lambda: broker.log("t").log_start_offset == 1, "the first retention")
 
 
