@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from client.cluster import Cluster
 from client.connection import Connection
-from client.coordinator import CoordinatorType, find_coordinators
+from client.coordinator import CoordinatorType, find_coordinator, find_coordinators
 from client.errors import KafkaError, error_for
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
@@ -100,9 +100,7 @@ class AdminBase:
         """What the coordinator of one key answers. Raises what `ask` does, once it is not retriable or time is up."""
 
         async def attempt() -> T:
-            (node,) = (await find_coordinators(self._cluster, kind, [key])).values()
-            if isinstance(node, KafkaError):
-                raise node
+            node = await find_coordinator(self._cluster, kind, key)
             return await ask(await self._cluster.connection(node))
 
         return await self._cluster.retry(attempt, timeout_s=self._timeout_s)

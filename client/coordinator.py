@@ -49,6 +49,16 @@ async def find_coordinators(
     return found
 
 
+async def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> int:
+    """The node id of one key's coordinator, a broker that the metadata names. Raises the broker's error."""
+    found = (await find_coordinators(cluster, kind, [key]))[key]
+    if isinstance(found, KafkaError):
+        raise found
+    if found not in cluster.metadata.brokers:
+        await cluster.refresh([])
+    return found
+
+
 class Coordinator:
     """The coordinator of one key, on a connection of its own.
 
@@ -70,12 +80,8 @@ class Coordinator:
         """
         async with self._lock:
             if self._connection is None or self._connection.is_closed:
-                found = (await find_coordinators(self._cluster, self._kind, [self._key]))[self._key]
-                if isinstance(found, KafkaError):
-                    raise found
-                if found not in self._cluster.metadata.brokers:
-                    await self._cluster.refresh([])
-                self._connection = await self._cluster.open_own(found)
+                node_id = await find_coordinator(self._cluster, self._kind, self._key)
+                self._connection = await self._cluster.open_own(node_id)
             return self._connection
 
     def heed(self, error: KafkaError) -> None:

@@ -1,12 +1,31 @@
 """Checks of the options that a user passes; every refusal names the option, the value and the rule."""
 
-from collections.abc import Sequence
+import difflib
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from client.errors import InvalidOptionError
 
 DEFAULT_PORT: Final = 9092
 UNSET: Final = -1
+
+_SECURITY: Final = "TLS and SASL are not there yet"
+# What other clients (aiokafka, kafka-python, confluent-kafka) call what stands here under another name, or not at all.
+_ELSEWHERE: Final = {
+    "api_version": "versions are negotiated with every broker",
+    "check_crcs": "checksums are always checked",
+    "compression": "it is called compression_type here",
+    "loop": "a client belongs to the event loop that it is started in",
+    "max_batch_size": "it is called batch_size here",
+    "max_in_flight": "it is called max_in_flight_requests_per_connection here",
+    "retries": "what is retriable is sent again until delivery_timeout_ms",
+    "sasl_mechanism": _SECURITY,
+    "sasl_plain_password": _SECURITY,
+    "sasl_plain_username": _SECURITY,
+    "security_protocol": _SECURITY,
+    "ssl_context": _SECURITY,
+}
 
 
 def refuse(option: str, value: object, rule: str) -> InvalidOptionError:
@@ -20,6 +39,30 @@ def check_range(option: str, value: float, low: float, high: float | None = None
         raise refuse(option, value, "must be a number")
     if value < low or (high is not None and value > high):
         raise refuse(option, value, f"must be at least {low}" if high is None else f"must be from {low} to {high}")
+
+
+def refuse_unknown(unknown: Mapping[str, object], client: type) -> None:
+    """Raise InvalidOptionError for the first option that the constructor of `client` does not have.
+
+    It names the nearest one that there is, or what stands here for the name that another client gives it.
+    """
+    for option in unknown:
+        dotless = option.replace(".", "_").replace("-", "_")
+        known = [
+            name
+            for name, parameter in inspect.signature(client).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        ]
+        near = [dotless] if dotless in known else difflib.get_close_matches(dotless, known, 1, 0.7)
+        if dotless in _ELSEWHERE:
+            hint = _ELSEWHERE[dotless]
+        elif dotless.startswith(("ssl_", "sasl_")):
+            hint = _SECURITY
+        elif near:
+            hint = f"did you mean {near[0]}?"
+        else:
+            hint = "known are " + ", ".join(sorted(known))
+        raise InvalidOptionError(option, f"{client.__name__} has no option {option}: {hint}")
 
 
 def check_choice(option: str, value: object, choices: Sequence[object]) -> None:

@@ -22,7 +22,7 @@ from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError, error_for
 from client.metadata import TopicMetadata
 from client.network import Network
-from client.options import check_choice, check_range, refuse
+from client.options import check_choice, check_range, refuse, refuse_unknown
 from client.partitioner import Partitioner, PartitionFunction, make_partitioner
 from client.sender import Sender
 from client.topic_partition import TopicPartition
@@ -94,7 +94,9 @@ class Producer:
         network: Network | None = None,
         random: random_module.Random | None = None,
         now_ms: Callable[[], int] = _now_ms,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, Producer)
         check_choice("acks", acks, tuple(ACKS))
         check_choice("compression_type", compression_type, tuple(COMPRESSION_TYPES))
         check_range("batch_size", batch_size, 0)

@@ -63,10 +63,28 @@ def test_bad_value_names_option_value_and_rule(made, option, value):
     assert len(str(caught.value)) > len(f"{option}={value!r}: ")
 
 
-@pytest.mark.parametrize("made", [Producer, Reader, Admin])
+@pytest.mark.parametrize("made", [Reader, Admin])
 def test_unknown_option_is_named(made):
     with pytest.raises(TypeError, match="bootstrap_server'"):
         made(bootstrap_server="a:1")
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("bootstrap_server", r"did you mean bootstrap_servers\?"),
+        ("linger.ms", r"did you mean linger_ms\?"),
+        ("max_batch_size", "it is called batch_size here"),
+        ("retries", "until delivery_timeout_ms"),
+        ("security_protocol", "TLS and SASL are not there yet"),
+        ("ssl_cafile", "TLS and SASL are not there yet"),
+        ("colour", "known are acks, batch_size, .*, value_serializer"),
+    ],
+)
+def test_unknown_option_names_what_there_is(option, hint):
+    with pytest.raises(InvalidOptionError, match=f"^Producer has no option {option}: .*{hint}") as caught:
+        Producer(**{option: 1})
+    assert caught.value.option == option
 
 
 def test_idempotence_needs_acks_all():
