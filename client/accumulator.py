@@ -1,24 +1,42 @@
 """Records gathered into batches, a queue for each partition.
 
-Invariants. Of one partition at most one batch is in flight, so a batch that is sent again can never
-overtake the next: order holds with and without idempotence. A batch is built (compressed, sequence numbers
-set) just before it is first sent and is then sent again as the same bytes, which is what lets a broker
-recognise it as a duplicate.
+A batch is built (compressed, numbered) just before it is first sent and is then sent again as the same bytes, which is
+what lets a broker recognise it as a duplicate. The order within a partition holds because
+
+- batches go out in the order of the queue, and of those under way at the same time each continues the sequence numbers
+  of the one before: a broker takes none before its predecessor;
+- after a failure nothing new goes out until everything under way is answered; then all that is left goes out again,
+  oldest first. What was written after all is recognised (a broker remembers the last five batches of a producer, and
+  so no more than five are under way);
+- the first batch under a producer id and epoch goes alone: a broker that has never heard of a producer takes whatever
+  number comes first;
+- a batch keeps its numbers as long as it might have been written. When the broker refuses the oldest one as out of
+  order, neither it nor any behind it was: then they are all numbered anew, under another epoch.
+
+Without idempotence there are no numbers, and one batch of a partition is under way at a time.
 """
 
 import asyncio
+import struct
 from collections import deque
+from collections.abc import Callable
+from itertools import repeat
 from typing import NamedTuple
 
 from client.errors import KafkaError
+from client.producer_identity import NONE
 from client.topic_partition import TopicPartition
-from protocol.compression import CompressionType
 from protocol.record import Header
+from protocol.record_batch import PRODUCER_ID_OFFSET, update_crc
 from protocol.record_batch_builder import RecordBatchBuilder
 
 # Length, attributes, deltas and lengths of one record at their widest, and what a Python object costs
 # beside the bytes.
 RECORD_OVERHEAD = 32
+# As many as a broker remembers of one producer in one partition.
+MAX_IN_FLIGHT_PER_PARTITION = 5
+
+_PRODUCER = struct.Struct(">qhi")
 
 
 class RecordMetadata(NamedTuple):
@@ -45,9 +63,9 @@ class Batch:
         "created_at",
         "data",
         "futures",
+        "in_flight",
         "last_error",
-        "producer_epoch",
-        "producer_id",
+        "producer",
         "size",
         "timestamps",
     )
@@ -61,9 +79,10 @@ class Batch:
         self.size = 0
         # How often it was written to a connection.
         self.attempts = 0
+        self.in_flight = False
         self.data: bytearray | None = None
-        self.producer_id = -1
-        self.producer_epoch = -1
+        # Producer id and epoch that it is numbered under.
+        self.producer = NONE
         self.last_error: KafkaError | None = None
         # Made by who wants to wait for the whole batch (flush).
         self.completion: asyncio.Future[None] | None = None
@@ -71,13 +90,13 @@ class Batch:
     def succeed(self, partition: TopicPartition, base_offset: int, log_append_time: int) -> None:
         """Tell every record where it was written; `log_append_time` is -1 where the producer's time holds."""
         topic, number = partition
-        offset = base_offset
-        for future, timestamp in zip(self.futures, self.timestamps, strict=True):
+        count = len(self.futures)
+        offsets = range(base_offset, base_offset + count) if base_offset >= 0 else repeat(-1, count)
+        times = self.timestamps if log_append_time < 0 else repeat(log_append_time, count)
+        written = map(RecordMetadata._make, zip(repeat(topic), repeat(number), offsets, times, strict=False))
+        for future, metadata in zip(self.futures, written, strict=True):
             if not future.done():
-                time = timestamp if log_append_time < 0 else log_append_time
-                future.set_result(RecordMetadata(topic, number, offset, time))
-            if offset >= 0:
-                offset += 1
+                future.set_result(metadata)
         self._complete()
 
     def fail(self, error: KafkaError) -> None:
@@ -93,28 +112,43 @@ class Batch:
 
 
 class PartitionQueue:
-    """The batches of one partition, oldest first; the last one is still filling."""
+    """The batches of one partition, oldest first; the last one is still filling.
 
-    __slots__ = ("batches", "in_flight", "next_sequence", "partition", "producer", "retry_at")
+    Invariant: those in flight are the first `in_flight` ones, unless `retrying`.
+    """
 
-    def __init__(self, partition: TopicPartition) -> None:
+    __slots__ = (
+        "_new_builder",
+        "_sequence",
+        "batches",
+        "in_flight",
+        "known_producer",
+        "node_id",
+        "numbers_refused",
+        "partition",
+        "producer",
+        "retry_at",
+        "retrying",
+    )
+
+    def __init__(self, partition: TopicPartition, new_builder: Callable[[], RecordBatchBuilder]) -> None:
         self.partition = partition
         self.batches: deque[Batch] = deque()
-        self.in_flight = False
+        self.in_flight = 0
+        # The broker that has those in flight.
+        self.node_id = -1
+        # One failed: nothing is sent until none is in flight.
+        self.retrying = False
         self.retry_at = 0.0
-        # The sequence of the next batch to be built, valid for this producer id and epoch only.
-        self.next_sequence = 0
-        self.producer = (-1, -1)
+        # The oldest batch was out of order: number all anew once none is in flight.
+        self.numbers_refused = False
+        # Under which the next batch gets `_sequence`, and under which the broker has taken one.
+        self.producer = NONE
+        self.known_producer = NONE
+        self._sequence = 0
+        self._new_builder = new_builder
 
-    def append(
-        self,
-        record: "PendingRecord",
-        *,
-        now: float,
-        batch_size: int,
-        compression: CompressionType,
-        level: int | None,
-    ) -> bool:
+    def append(self, record: "PendingRecord", *, now: float, batch_size: int) -> bool:
         """Put a record into the last batch, or into a new one where it does not fit; True if it is a new
         one.
         """
@@ -122,7 +156,7 @@ class PartitionQueue:
         batch = batches[-1] if batches else None
         is_new = batch is None or batch.data is not None or batch.builder.size_estimate + record.size > batch_size
         if is_new:
-            batch = Batch(RecordBatchBuilder(compression=compression, level=level), now)
+            batch = Batch(self._new_builder(), now)
             batches.append(batch)
         assert batch is not None
         batch.builder.append(record.timestamp, record.key, record.value, record.headers)
@@ -131,20 +165,73 @@ class PartitionQueue:
         batch.size += record.size
         return is_new
 
-    def build(self, batch: Batch, producer_id: int, producer_epoch: int) -> None:
-        """Turn a batch into bytes, with the partition's next sequence numbers where there is a producer
-        id.
+    def next_batch(self, limit: int, producer: tuple[int, int], *, hurry: bool) -> Batch | None:
+        """The batch that may be sent now, with at most `limit` in flight; None while an answer has to come first.
+
+        Behind one in flight goes what is full, or anything in a `hurry`: what is not may fill meanwhile.
         """
-        if producer_id >= 0:
-            if self.producer != (producer_id, producer_epoch):
-                self.producer = (producer_id, producer_epoch)
-                self.next_sequence = 0
+        count = self.in_flight
+        if count == 0:
+            return self.batches[0] if self.batches else None
+        if self.retrying or count >= limit or count >= len(self.batches):
+            return None
+        batch = self.batches[count]
+        if batch.data is None and (self.producer != producer or not (hurry or len(self.batches) > count + 1)):
+            return None
+        return batch if self.known_producer == self.producer else None
+
+    def sent(self, batch: Batch, node_id: int) -> None:
+        """A batch was written to a connection."""
+        batch.attempts += 1
+        batch.in_flight = True
+        self.in_flight += 1
+        self.node_id = node_id
+
+    def answered(self, batch: Batch) -> None:
+        """A batch is not in flight any more, whatever became of it."""
+        batch.in_flight = False
+        self.in_flight -= 1
+        if self.in_flight == 0:
+            self.retrying = False
+
+    def remove(self, batch: Batch) -> None:
+        """A batch has ended."""
+        if self.batches and self.batches[0] is batch:
+            self.batches.popleft()
+        elif batch in self.batches:  # else close() has taken it
+            self.batches.remove(batch)
+
+    def build(self, batch: Batch, producer: tuple[int, int]) -> bytearray:
+        """A batch as bytes, with the partition's next sequence numbers where there is a producer id."""
+        if self.numbers_refused:
+            self._number_anew(producer)
+        if batch.data is None:
             builder = batch.builder
-            builder.producer_id = batch.producer_id = producer_id
-            builder.producer_epoch = batch.producer_epoch = producer_epoch
-            builder.base_sequence = self.next_sequence
-            self.next_sequence = (self.next_sequence + builder.count) & 0x7FFFFFFF
-        batch.data = batch.builder.build()
+            if producer != NONE:
+                builder.base_sequence = self._number(batch, producer)
+                builder.producer_id, builder.producer_epoch = producer
+            batch.data = builder.build()
+        return batch.data
+
+    def _number(self, batch: Batch, producer: tuple[int, int]) -> int:
+        if self.producer != producer:
+            self.producer = producer
+            self._sequence = 0
+        batch.producer = producer
+        sequence = self._sequence
+        self._sequence = (sequence + batch.builder.count) & 0x7FFFFFFF
+        return sequence
+
+    def _number_anew(self, producer: tuple[int, int]) -> None:
+        self.numbers_refused = False
+        self.producer = NONE
+        for batch in self.batches:
+            if batch.data is not None:
+                # A copy: a connection may still be writing the old bytes.
+                batch.data = bytearray(batch.data)
+                sequence = self._number(batch, producer)
+                _PRODUCER.pack_into(batch.data, PRODUCER_ID_OFFSET, *producer, sequence)
+                update_crc(batch.data, 0)
 
 
 class PendingRecord:

@@ -50,6 +50,7 @@ class Cluster:
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
         allow_auto_create_topics: bool = False,
         network: Network | None = None,
         random: random_module.Random | None = None,
@@ -61,6 +62,7 @@ class Cluster:
         check_range("retry_backoff_ms", retry_backoff_ms, 0)
         check_range("retry_backoff_max_ms", retry_backoff_max_ms, 0)
         check_range("metadata_max_age_ms", metadata_max_age_ms, 1)
+        check_range("connections_max_idle_ms", connections_max_idle_ms, 1)
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.random = random if random is not None else random_module.Random()
@@ -71,6 +73,8 @@ class Cluster:
         self.background = Background(on_error if on_error is not None else _ignore)
         self._connect_timeout_ms = connect_timeout_ms
         self._metadata_max_age_s = metadata_max_age_ms / 1000
+        self._max_idle_s = connections_max_idle_ms / 1000
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._allow_auto_create_topics = allow_auto_create_topics
         self._network = network if network is not None else AsyncioNetwork()
         # Connections by node id; the bootstrap one stands under its node id once metadata tells it.
@@ -95,8 +99,9 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection and end the background tasks."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
         await self.background.close()
         connections = list(self._connections.values())
         if self._bootstrap is not None:
@@ -185,7 +190,25 @@ class Cluster:
         except BaseException:
             connection.abort()
             raise
+        if self._idle_timer is None:
+            self._idle_timer = asyncio.get_running_loop().call_later(self._max_idle_s, self._close_idle)
         return connection
+
+    def _close_idle(self) -> None:
+        """Close what has had no request for `connections_max_idle_ms`, and look again when the next one may have."""
+        self._idle_timer = None
+        loop = asyncio.get_running_loop()
+        next_at = float("inf")
+        for connection in (*self._connections.values(), self._bootstrap):
+            if connection is None or connection.is_closed:
+                continue
+            idle_at = (loop.time() if connection.in_flight else connection.used_at) + self._max_idle_s
+            if idle_at <= loop.time():
+                connection.abort("closed by this side: idle")
+            else:
+                next_at = min(next_at, idle_at)
+        if next_at != float("inf"):
+            self._idle_timer = loop.call_at(next_at, self._close_idle)
 
     # ---- metadata
 

@@ -94,6 +94,8 @@ class Connection(asyncio.BufferedProtocol):
         self._client_id_bytes = None if client_id is None else client_id.encode()
         self._request_timeout_s = request_timeout_s
         self._loop = asyncio.get_running_loop()
+        # When the last request was written.
+        self.used_at = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._frames = FrameBuffer(max_response_size)
         # Invariant: in the order they were written, so the leftmost is the next to be answered.
@@ -246,7 +248,8 @@ class Connection(asyncio.BufferedProtocol):
             future.set_exception(self._error)
             return cast("asyncio.Future[R]", future)
         correlation_id = self._write(message, version)
-        deadline = self._loop.time() + (self._request_timeout_s if timeout_s is None else timeout_s)
+        self.used_at = self._loop.time()
+        deadline = self.used_at + (self._request_timeout_s if timeout_s is None else timeout_s)
         self._in_flight.append(_InFlight(correlation_id, message.API_KEY, version, response, future, deadline))
         timer = self._timer
         if timer is None or deadline < timer.when():
@@ -262,6 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._error is not None:
             raise self._error
         self._write(message, self.common_version(type(message)) if version is None else version)
+        self.used_at = self._loop.time()
 
     async def drain(self) -> None:
         """Return when the transport takes more bytes without buffering them. Raises ConnectionLostError."""

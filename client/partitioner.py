@@ -66,6 +66,14 @@ class DefaultPartitioner:
             del self._sticky[topic]
 
 
+class StickyPartitioner(DefaultPartitioner):
+    """Sticky whatever the key (Java: `UniformStickyPartitioner`)."""
+
+    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+        """See the module, for records without a key."""
+        return super().partition(topic, None, partitions, available)
+
+
 class RoundRobinPartitioner:
     """Partitions one after the other, whatever the key."""
 
@@ -105,15 +113,17 @@ class FunctionPartitioner:
 def make_partitioner(
     option: "str | Partitioner | PartitionFunction | None", random: random_module.Random
 ) -> Partitioner:
-    """The partitioner that an option names: None or "default", "round_robin", an object or a function."""
+    """The partitioner that an option names: None or "default", "sticky", "round_robin", an object or a function."""
     if option is None or option == "default":
         return DefaultPartitioner(random)
+    if option == "sticky":
+        return StickyPartitioner(random)
     if option == "round_robin":
         return RoundRobinPartitioner()
     if isinstance(option, str):
-        raise refuse("partitioner", option, "must be default, round_robin, a partitioner or a function")
+        raise refuse("partitioner", option, "must be default, sticky, round_robin, a partitioner or a function")
     if hasattr(option, "partition"):
         return cast(Partitioner, option)
     if callable(option):
         return FunctionPartitioner(option)
-    raise refuse("partitioner", option, "must be default, round_robin, a partitioner or a function")
+    raise refuse("partitioner", option, "must be default, sticky, round_robin, a partitioner or a function")

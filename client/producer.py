@@ -6,13 +6,18 @@
 
 Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order,
 whatever is sent again after a lost connection or a leader change. With `acks=1` or 0 it may be lost, and
-written twice after a retry; order within a partition holds in all cases.
+written twice after a retry; order within a partition holds in all cases. With a `transactional_id` records of
+several partitions and a group's offsets are committed together or not at all:
+
+    async with producer.transaction():
+        producer.send_nowait("orders", b"one")
+        await producer.send_offsets({TopicPartition("requests", 0): 7}, "group")
 """
 
 import asyncio
+import contextlib
 import random as random_module
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -20,12 +25,13 @@ from client.accumulator import Batch, PendingRecord, RecordMetadata
 from client.buffer_memory import BufferMemory
 from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError, error_for
-from client.metadata import TopicMetadata
 from client.network import Network
 from client.options import check_choice, check_range, refuse, refuse_unknown
 from client.partitioner import Partitioner, PartitionFunction, make_partitioner
+from client.placement import Placement
 from client.sender import Sender
-from client.topic_partition import TopicPartition
+from client.transaction_manager import TransactionManager
+from client.transactional_producer import TransactionalProducer
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
 from protocol.record import Header
@@ -48,7 +54,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Producer:
+class Producer(TransactionalProducer):
     """An asyncio producer; an asynchronous context manager. All methods belong to one event loop.
 
     Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
@@ -61,9 +67,12 @@ class Producer:
     - `max_request_size`: bytes in one request, and so the largest record.
     - `max_in_flight_requests_per_connection`: requests a broker may leave unanswered.
     - `request_timeout_ms`: one request; `delivery_timeout_ms`: a record with all its retries.
-    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "round_robin", a
-      `Partitioner`, or a function of (key, partitions, available partitions).
+    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "sticky" (whatever the key),
+      "round_robin", a `Partitioner`, or a function of (key, partitions, available partitions).
     - `key_serializer`, `value_serializer`: functions to bytes.
+    - `transactional_id`: every record belongs to a transaction, which is aborted after `transaction_timeout_ms`;
+      an older producer of the same id is fenced.
+    - `connections_max_idle_ms`: a connection without requests is closed after that, and opened when needed.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -88,6 +97,9 @@ class Producer:
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
         partitioner: str | Partitioner | PartitionFunction | None = None,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
@@ -107,8 +119,14 @@ class Producer:
         check_range("max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, 1)
         check_range("delivery_timeout_ms", delivery_timeout_ms, linger_ms)
         required = ACKS[acks]
-        if enable_idempotence and required != -1:
+        idempotent = required == -1 if enable_idempotence is None else enable_idempotence
+        if idempotent and required != -1:
             raise refuse("acks", acks, 'must be "all" with enable_idempotence=True')
+        if transactional_id is not None and not idempotent:
+            raise refuse("transactional_id", transactional_id, 'needs acks="all" and enable_idempotence')
+        if transactional_id == "":
+            raise refuse("transactional_id", transactional_id, "must not be empty")
+        check_range("transaction_timeout_ms", transaction_timeout_ms, 1)
         self._cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,
@@ -116,44 +134,64 @@ class Producer:
             retry_backoff_ms=retry_backoff_ms,
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
+            connections_max_idle_ms=connections_max_idle_ms,
             allow_auto_create_topics=True,
             network=network,
             random=random,
             on_error=self._on_background_error,
         )
-        self._compression = COMPRESSION_TYPES[compression_type]
-        self._compression_level = compression_level
+        self._transactions = (
+            None
+            if transactional_id is None
+            else TransactionManager(
+                self._cluster,
+                transactional_id=transactional_id,
+                timeout_ms=transaction_timeout_ms,
+                max_block_ms=max_block_ms,
+                on_progress=self._wake,
+                on_failure=self._abandon,
+            )
+        )
         self._sender = Sender(
             self._cluster,
             acks=required,
-            compression=self._compression,
+            compression=COMPRESSION_TYPES[compression_type],
+            level=compression_level,
             linger_ms=linger_ms,
             max_request_size=max_request_size,
             max_in_flight=max_in_flight_requests_per_connection,
             request_timeout_ms=request_timeout_ms,
             delivery_timeout_ms=delivery_timeout_ms,
-            idempotent=required == -1 if enable_idempotence is None else enable_idempotence,
+            idempotent=idempotent,
+            transactions=self._transactions,
             on_done=self._batch_done,
         )
-        self._partitioner = make_partitioner(partitioner, self._cluster.random)
+        self._placement = Placement(
+            self._cluster,
+            self._sender,
+            make_partitioner(partitioner, self._cluster.random),
+            batch_size=batch_size,
+            max_block_s=max_block_ms / 1000,
+            on_failed=self._fail_record,
+        )
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._now_ms = now_ms
-        self._batch_size = batch_size
         self._memory = BufferMemory(buffer_memory, max_block_ms / 1000)
         self._max_request_size = max_request_size
         self._max_block_s = max_block_ms / 1000
-        # Records of topics whose partitions are being asked for; order within a topic is kept.
-        self._unplaced: dict[str, deque[PendingRecord]] = {}
-        # By topic: the metadata they come from, all partitions, those with a leader.
-        self._choices: dict[str, tuple[TopicMetadata, tuple[int, ...], tuple[int, ...]]] = {}
         self._closing = False
 
     # ---- life
 
     async def start(self) -> None:
-        """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        """Reach the cluster, and with a `transactional_id` fence older producers. Not needed inside `async with`.
+
+        Raises NoBrokersAvailableError, or what the transaction coordinator says.
+        """
         await self._cluster.start()
+        if self._transactions is not None:
+            await self._transactions.initialise()
 
     async def __aenter__(self) -> "Producer":
         try:
@@ -167,36 +205,33 @@ class Producer:
         await self.close(timeout_s=0 if error_type is not None else None)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Send what waits, for at most `timeout_s` (None: as long as it takes), then close.
-
-        Records not acknowledged by then fail with ClosedError.
+        """Send what waits, for at most `timeout_s` (None: as long as it takes), then close; an open transaction is
+        aborted. Records not acknowledged by then fail with ClosedError.
         """
         if self._closing:
             return
         self._closing = True
         try:
             async with asyncio.timeout(timeout_s):
-                await self._flush()
+                if self._transactions is not None and self._transactions.is_open:
+                    with contextlib.suppress(KafkaError):
+                        await self._abort(self._transactions)
+                await self.flush()
         except TimeoutError:
             pass
         finally:
             error = ClosedError("the producer was closed before this record was acknowledged")
             self._sender.close(error)
-            for records in self._unplaced.values():
-                self._fail_records(records, error)
-            self._unplaced.clear()
+            self._placement.abandon(error)
             await self._cluster.close()
 
     async def flush(self) -> None:
         """Return when every record sent so far is acknowledged or has failed."""
-        await self._flush()
-
-    async def _flush(self) -> None:
         sender = self._sender
-        sender.hurry = True
+        sender.hurrying += 1
         try:
             while True:
-                unplaced = [record.future for records in self._unplaced.values() for record in records]
+                unplaced = [record.future for record in self._placement.waiting()]
                 loop = asyncio.get_running_loop()
                 waiting: list[asyncio.Future[Any]] = list(unplaced)
                 for batch in sender.pending_batches():
@@ -205,12 +240,12 @@ class Producer:
                     waiting.append(batch.completion)
                 if not waiting:
                     return
-                sender.wake()
+                sender.wake_all()
                 await asyncio.wait(waiting)
                 if not unplaced:
                     return
         finally:
-            sender.hurry = False
+            sender.hurrying -= 1
 
     # ---- sending
 
@@ -227,15 +262,17 @@ class Producer:
         """Send a record and wait until it is acknowledged; where it was written.
 
         Raises the broker's error, DeliveryTimeoutError, ClosedError, or RecordTooLargeError for a record
-        above `max_request_size`. To have many records under way, use `send_nowait`, or gather several
-        `send`.
+        above `max_request_size`, IllegalStateError outside a transaction. To have many records under way, use
+        `send_nowait`, or gather several `send`. Cancelled, it may still be written, in its place.
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
         await self._memory.take(record.size)
-        if self._closing:
+        try:
+            self._check_open()
+        except KafkaError:
             self._memory.release(record.size)
-            raise ClosedError("the producer has been closed")
-        self._accept(record)
+            raise
+        self._placement.add(record)
         return await record.future
 
     def send_nowait(
@@ -255,7 +292,7 @@ class Producer:
         """
         record = self._record(topic, value, key, partition, timestamp_ms, headers)
         self._memory.take_nowait(record.size)
-        self._accept(record)
+        self._placement.add(record)
         return record.future
 
     async def buffer_has_room(self) -> None:
@@ -282,8 +319,7 @@ class Producer:
         timestamp_ms: int | None,
         headers: Headers,
     ) -> PendingRecord:
-        if self._closing:
-            raise ClosedError("the producer has been closed")
+        self._check_open()
         if self._key_serializer is not None and key is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None and value is not None:
@@ -306,61 +342,30 @@ class Producer:
             )
         return record
 
-    def _accept(self, record: PendingRecord) -> None:
-        """Queue a record whose buffer memory has been taken."""
-        waiting = self._unplaced.get(record.topic)
-        if waiting is None:
-            topic = self._cluster.metadata.topics.get(record.topic)
-            if topic is not None and topic.partitions:
-                self._place(record, topic)
-                return
-            waiting = self._unplaced[record.topic] = deque()
-            self._cluster.background.spawn(self._find_topic(record.topic), f"partitions of {record.topic}")
-        waiting.append(record)
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClosedError("the producer has been closed")
+        if self._transactions is not None:
+            self._transactions.status.check_open("send")
 
-    async def _find_topic(self, name: str) -> None:
-        try:
-            topic = await self._cluster.topic(name, timeout_s=self._max_block_s)
-        except KafkaError as error:
-            self._fail_records(self._unplaced.pop(name, deque()), error)
-            return
-        for record in self._unplaced.pop(name, ()):
-            self._place(record, topic)
+    # ---- what the parts tell
 
-    def _place(self, record: PendingRecord, topic: TopicMetadata) -> None:
-        number = record.partition
-        if number is None:
-            choices = self._choices.get(topic.name)
-            if choices is None or choices[0] is not topic:
-                led = tuple(known.partition for known in topic.partitions.values() if known.leader >= 0)
-                choices = self._choices[topic.name] = (topic, tuple(topic.partitions), led)
-            number = self._partitioner.partition(topic.name, record.key, choices[1], choices[2])
-        elif number not in topic.partitions:
-            self._memory.release(record.size)
-            record.future.set_exception(
-                error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {number}", context=topic.name)
-            )
-            return
-        queue = self._sender.queue(TopicPartition(topic.name, number))
-        is_new = queue.append(
-            record,
-            now=asyncio.get_running_loop().time(),
-            batch_size=self._batch_size,
-            compression=self._compression,
-            level=self._compression_level,
-        )
-        if is_new and len(queue.batches) > 1:
-            self._partitioner.batch_full(topic.name, number)
-        self._sender.appended(queue)
+    def _wake(self) -> None:
+        self._sender.wake_all()
+
+    def _abandon(self, error: KafkaError) -> None:
+        self._placement.abandon(error)
+        self._sender.abandon(error)
 
     def _batch_done(self, batch: Batch) -> None:
         self._memory.release(batch.size)
 
-    def _fail_records(self, records: Iterable[PendingRecord], error: KafkaError) -> None:
-        for record in records:
-            self._memory.release(record.size)
-            if not record.future.done():
-                record.future.set_exception(error)
+    def _fail_record(self, record: PendingRecord, error: KafkaError) -> None:
+        self._memory.release(record.size)
+        if not record.future.done():
+            record.future.set_exception(error)
+        if self._transactions is not None:
+            self._transactions.record_failed(error)
 
     def _on_background_error(self, error: BaseException) -> None:
         asyncio.get_running_loop().call_exception_handler(

@@ -5,6 +5,10 @@ with something to send and writes what can be written now. It runs, at most once
 anything that could change the answer: a record, an answer, a connection, new metadata, a linger or retry
 delay that ran out. Everything appended in one turn of the loop therefore travels together even with
 `linger_ms=0`.
+
+Several batches of a partition may be under way (`client.accumulator` says how they keep their order): over a link of
+5 ms one at a time is 64 KiB every 10 ms. Only full ones follow one that is under way, so that on a fast link, too,
+requests are as few and as large as the answers' pace makes them.
 """
 
 import asyncio
@@ -12,14 +16,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from client.accumulator import Batch, PartitionQueue
+from client.accumulator import MAX_IN_FLIGHT_PER_PARTITION, Batch, PartitionQueue
 from client.cluster import Cluster
 from client.connection import Connection
 from client.errors import DeliveryTimeoutError, KafkaError, MalformedResponseError, RequestTimeoutError, error_for
+from client.producer_identity import NONE, ProducerIdentity
 from client.topic_partition import TopicPartition
+from client.transaction_manager import TransactionManager
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
-from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -27,12 +32,15 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from protocol.record_batch_builder import RecordBatchBuilder
 
 # The first versions that carry record batches of version 2 and zstd.
 MIN_PRODUCE_VERSION = 3
 MIN_ZSTD_VERSION = 7
 
-MAX_PRODUCER_EPOCH = 2**15 - 2  # Kafka's producers leave the last one out
+_NUMBERS_REFUSED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+
+_Sent = dict[TopicPartition, tuple[PartitionQueue, Batch]]
 
 
 class Sender:
@@ -44,36 +52,50 @@ class Sender:
         *,
         acks: int,
         compression: CompressionType,
+        level: int | None,
         linger_ms: float,
         max_request_size: int,
         max_in_flight: int,
         request_timeout_ms: int,
         delivery_timeout_ms: int,
         idempotent: bool,
+        transactions: TransactionManager | None,
         on_done: Callable[[Batch], None],
     ) -> None:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        # A flush or close waits: do not linger.
-        self.hurry = False
-        self.producer_id = -1
-        self.producer_epoch = -1
+        # How many flushes wait: then nothing lingers.
+        self.hurrying = 0
         self._cluster = cluster
         self._acks = acks
         self._compression = compression
+        self._new_builder = partial(
+            RecordBatchBuilder, compression=compression, level=level, transactional=transactions is not None
+        )
         self._linger_s = linger_ms / 1000
         self._max_request_size = max_request_size
         self._max_in_flight = max_in_flight
+        self._max_in_queue = min(max_in_flight, MAX_IN_FLIGHT_PER_PARTITION) if idempotent else 1
         self._request_timeout_ms = request_timeout_ms
         self._delivery_timeout_s = delivery_timeout_ms / 1000
         self._idempotent = idempotent
+        self._transactions = transactions
+        self._identity = (
+            transactions.identity
+            if transactions is not None
+            else ProducerIdentity(
+                cluster,
+                request_timeout_ms=request_timeout_ms,
+                on_known=self.wake,
+                on_trouble=self._no_identity,
+            )
+        )
         self._on_done = on_done
-        # Partitions with batches to send and none in flight, in the order they became so.
+        # Partitions from which something might be sent, in the order they became so.
         self._waiting: dict[TopicPartition, PartitionQueue] = {}
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
         self._draining: set[int] = set()
         self._connect_attempts: dict[int, int] = {}
-        self._initialising = False
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -83,12 +105,12 @@ class Sender:
         """The queue of a partition."""
         found = self.queues.get(partition)
         if found is None:
-            found = self.queues[partition] = PartitionQueue(partition)
+            found = self.queues[partition] = PartitionQueue(partition, self._new_builder)
         return found
 
-    def appended(self, queue: PartitionQueue) -> None:
-        """A record was put into a queue."""
-        if not queue.in_flight:
+    def appended(self, queue: PartitionQueue, *, is_new_batch: bool) -> None:
+        """A record was put into a queue, as the first of a batch or not."""
+        if not queue.in_flight or is_new_batch:
             self._waiting.setdefault(queue.partition, queue)
             self.wake()
 
@@ -98,6 +120,13 @@ class Sender:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pump)
 
+    def wake_all(self) -> None:
+        """Pump, and look at every partition: what may be sent has changed for all (flush)."""
+        for queue in self.queues.values():
+            if len(queue.batches) > queue.in_flight:
+                self._waiting.setdefault(queue.partition, queue)
+        self.wake()
+
     def close(self, error: KafkaError) -> None:
         """Stop sending and fail what is left."""
         self._closed = True
@@ -106,6 +135,12 @@ class Sender:
         for queue in self.queues.values():
             while queue.batches:
                 self._end(queue.batches.popleft(), error)
+
+    def abandon(self, error: KafkaError) -> None:
+        """Fail every batch that is not in flight; those that are fail if they would have to be sent again."""
+        for queue in self.queues.values():
+            for batch in [batch for batch in queue.batches if not batch.in_flight]:
+                self._fail(queue, batch, error)
 
     def pending_batches(self) -> list[Batch]:
         """Every batch that is not yet acknowledged."""
@@ -124,8 +159,8 @@ class Sender:
             self._timer = None
         if not self._waiting:
             return
-        if self._idempotent and self.producer_id < 0:
-            self._initialise()
+        if self._idempotent and self._identity.current == NONE and self._transactions is None:
+            self._identity.fetch()
         ready, wake_at = self._ready_by_leader(now)
         for node_id, queues in ready.items():
             self._send_to(node_id, queues)
@@ -135,20 +170,24 @@ class Sender:
     def _ready_by_leader(self, now: float) -> tuple[dict[int, list[PartitionQueue]], float]:
         """What could be sent now, by leader, and when to look again if nothing happens before."""
         metadata = self._cluster.metadata
-        can_send = not self._idempotent or self.producer_id >= 0
+        can_send = not self._idempotent or self._identity.current != NONE
         ready: dict[int, list[PartitionQueue]] = {}
         wake_at = float("inf")
         leader_missing = False
         for queue in list(self._waiting.values()):
-            batch = queue.batches[0]
-            deadline = batch.created_at + self._delivery_timeout_s
-            if now >= deadline:
-                self._expire(queue, batch)
-                wake_at = now
+            batch = self._next_batch(queue)
+            if batch is None:
+                del self._waiting[queue.partition]  # an answer brings it back
                 continue
-            wake_at = min(wake_at, deadline)
+            if not queue.in_flight:  # else the requests under way end in time, and each answer looks again
+                deadline = batch.created_at + self._delivery_timeout_s
+                if now >= deadline:
+                    self._expire(queue, batch)
+                    wake_at = now
+                    continue
+                wake_at = min(wake_at, deadline)
             at = queue.retry_at
-            if not (self.hurry or len(queue.batches) > 1 or batch.data is not None):
+            if not (self.hurrying or len(queue.batches) > queue.in_flight + 1 or batch.data is not None):
                 at = max(at, batch.created_at + self._linger_s)
             if at > now:
                 wake_at = min(wake_at, at)
@@ -159,10 +198,14 @@ class Sender:
             if leader is None:
                 leader_missing = True
                 continue
-            ready.setdefault(leader, []).append(queue)
+            if self._transactions is None or self._transactions.holds(queue.partition):
+                ready.setdefault(leader, []).append(queue)
         if leader_missing:
             self._cluster.request_refresh()
         return ready, wake_at
+
+    def _next_batch(self, queue: PartitionQueue) -> Batch | None:
+        return queue.next_batch(self._max_in_queue, self._identity.current, hurry=self.hurrying > 0)
 
     def _send_to(self, node_id: int, queues: list[PartitionQueue]) -> None:
         connection = self._cluster.open_connection(node_id)
@@ -171,7 +214,7 @@ class Sender:
                 self._connecting.add(node_id)
                 self._cluster.background.spawn(self._connect(node_id), f"connect to node {node_id}")
             return
-        while queues and self._in_flight.get(node_id, 0) < self._max_in_flight:
+        while self._in_flight.get(node_id, 0) < self._max_in_flight:
             if connection.is_congested:
                 if node_id not in self._draining:
                     self._draining.add(node_id)
@@ -179,37 +222,45 @@ class Sender:
                     self._cluster.background.spawn(drained, f"write to node {node_id}")
                 return
             size = 0
-            chosen: list[PartitionQueue] = []
-            while queues and (not chosen or size + queues[0].batches[0].size <= self._max_request_size):
-                queue = queues.pop(0)
-                size += queue.batches[0].size
-                chosen.append(queue)
+            chosen: list[tuple[PartitionQueue, Batch]] = []
+            left: list[PartitionQueue] = []
+            for queue in queues:
+                # What the old leader has must be answered first: this one could get later batches before it.
+                batch = None if queue.in_flight and queue.node_id != node_id else self._next_batch(queue)
+                if batch is None:
+                    self._waiting.pop(queue.partition, None)
+                elif chosen and size + batch.size > self._max_request_size:
+                    left.append(queue)
+                else:
+                    size += batch.size
+                    chosen.append((queue, batch))
+            if not chosen:
+                return
             self._send(node_id, connection, chosen)
+            queues = left + [queue for queue, _ in chosen]
 
-    def _send(self, node_id: int, connection: Connection, queues: list[PartitionQueue]) -> None:
+    def _send(self, node_id: int, connection: Connection, chosen: list[tuple[PartitionQueue, Batch]]) -> None:
         topics: dict[str, list[PartitionProduceData]] = {}
-        sent: dict[TopicPartition, tuple[PartitionQueue, Batch]] = {}
+        sent: _Sent = {}
         try:
             version = connection.common_version(ProduceRequest)
             needed = MIN_ZSTD_VERSION if self._compression == CompressionType.ZSTD else MIN_PRODUCE_VERSION
             if version < needed:
                 raise error_for(ErrorCode.UNSUPPORTED_VERSION, f"Produce version {needed} is needed")
         except KafkaError as error:
-            for queue in queues:
-                self._fail(queue, queue.batches[0], error)
+            for queue, batch in chosen:
+                self._fail(queue, batch, error)
             return
-        for queue in queues:
-            batch = queue.batches[0]
-            if batch.data is None:
-                queue.build(batch, self.producer_id, self.producer_epoch)
-            batch.attempts += 1
+        for queue, batch in chosen:
+            data = queue.build(batch, self._identity.current)
             topic, number = queue.partition
-            topics.setdefault(topic, []).append(PartitionProduceData(index=number, records=batch.data))
+            topics.setdefault(topic, []).append(PartitionProduceData(index=number, records=data))
             sent[queue.partition] = (queue, batch)
-            del self._waiting[queue.partition]
-            queue.in_flight = True
+            queue.sent(batch, node_id)
+            if len(queue.batches) == queue.in_flight:
+                self._waiting.pop(queue.partition, None)
         request = ProduceRequest(
-            transactional_id=None,
+            transactional_id=None if self._transactions is None else self._transactions.transactional_id,
             acks=self._acks,
             timeout_ms=self._request_timeout_ms,
             topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
@@ -221,6 +272,7 @@ class Sender:
                 self._failed(sent, error)
                 return
             for queue, batch in sent.values():
+                queue.answered(batch)
                 self._succeed(queue, batch, -1, -1)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
@@ -233,12 +285,7 @@ class Sender:
 
     # ---- answers
 
-    def _answered(
-        self,
-        node_id: int,
-        sent: dict[TopicPartition, tuple[PartitionQueue, Batch]],
-        future: "asyncio.Future[ProduceResponse]",
-    ) -> None:
+    def _answered(self, node_id: int, sent: _Sent, future: "asyncio.Future[ProduceResponse]") -> None:
         self._in_flight[node_id] -= 1
         error = future.exception()
         if error is not None:
@@ -250,6 +297,7 @@ class Sender:
             for answer in topic.partition_responses:
                 found = sent.pop(TopicPartition(topic.name, answer.index), None)
                 if found is not None:
+                    found[0].answered(found[1])
                     self._partition_answered(*found, answer)
         if sent:
             self._failed(sent, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves a partition out"))
@@ -268,13 +316,24 @@ class Sender:
                 f"record {record.batch_index}: {record.batch_index_error_message}" for record in answer.record_errors
             )
             error = error_for(code, message, context=str(queue.partition))
-            if error.retriable:
+            if error.retriable or (code in _NUMBERS_REFUSED and self._may_number_anew(queue, batch)):
                 self._retry(queue, batch, error)
             else:
                 self._fail(queue, batch, error)
 
-    def _failed(self, sent: dict[TopicPartition, tuple[PartitionQueue, Batch]], error: KafkaError) -> None:
+    def _may_number_anew(self, queue: PartitionQueue, batch: Batch) -> bool:
+        """Whether a batch out of order is only waiting for an earlier one, or can be numbered anew."""
+        if not queue.batches or queue.batches[0] is not batch:
+            return True
+        if self._transactions is not None:
+            return False  # what is missing may belong to this transaction
+        queue.numbers_refused = True
+        self._identity.renew(batch.producer)
+        return True
+
+    def _failed(self, sent: _Sent, error: KafkaError) -> None:
         for queue, batch in sent.values():
+            queue.answered(batch)
             if error.retriable and self._acks != 0:
                 self._retry(queue, batch, error)
             else:
@@ -282,36 +341,35 @@ class Sender:
         self.wake()
 
     def _succeed(self, queue: PartitionQueue, batch: Batch, base_offset: int, log_append_time: int) -> None:
-        queue.retry_at = 0.0
+        queue.known_producer = batch.producer
+        if not queue.retrying:
+            queue.retry_at = 0.0
         self._remove(queue, batch)
         batch.succeed(queue.partition, base_offset, log_append_time)
         self._on_done(batch)
 
     def _retry(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+        if self._transactions is not None and self._transactions.is_failing:
+            self._fail(queue, batch, error)
+            return
         if batch.last_error is None or not isinstance(error, RequestTimeoutError):
             batch.last_error = error  # what a broker said tells more than that time ran out once more
-        queue.in_flight = False
+        queue.retrying = queue.in_flight > 0
         delay_s = self._cluster.backoff.delay_s(batch.attempts - 1)
         queue.retry_at = asyncio.get_running_loop().time() + delay_s
-        self._waiting.setdefault(queue.partition, queue)
+        if queue.batches:  # else close() has taken them
+            self._waiting.setdefault(queue.partition, queue)
         if error.code is None or error.code.invalid_metadata:
             self._cluster.request_refresh()
 
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
         self._remove(queue, batch)
-        if batch.attempts and (batch.producer_id, batch.producer_epoch) == (self.producer_id, self.producer_epoch):
-            self._renew_epoch()
         self._end(batch, error)
-
-    def _renew_epoch(self) -> None:
-        """Begin at sequence 0 anew: nobody knows whether those of a batch that was given up are used (KIP-360).
-
-        With an epoch of the same producer id, that batch is refused should it come after later ones.
-        """
-        if self.producer_epoch < MAX_PRODUCER_EPOCH:
-            self.producer_epoch += 1
-        else:
-            self.producer_id = -1
+        if self._transactions is not None:
+            self._transactions.batch_failed(error, was_sent=batch.attempts > 0)
+        elif batch.attempts:
+            # Nobody knows whether its numbers are used; should it come after later ones, it must be refused.
+            self._identity.renew(batch.producer)
 
     def _expire(self, queue: PartitionQueue, batch: Batch) -> None:
         reason = f": {batch.last_error}" if batch.last_error is not None else ""
@@ -323,10 +381,8 @@ class Sender:
         self._on_done(batch)
 
     def _remove(self, queue: PartitionQueue, batch: Batch) -> None:
-        queue.in_flight = False
-        if queue.batches and queue.batches[0] is batch:  # else close() has taken it
-            queue.batches.popleft()
-        if queue.batches:
+        queue.remove(batch)
+        if len(queue.batches) > queue.in_flight:
             self._waiting.setdefault(queue.partition, queue)
         else:
             self._waiting.pop(queue.partition, None)
@@ -355,34 +411,9 @@ class Sender:
         self._draining.discard(node_id)
         self.wake()
 
-    def _initialise(self) -> None:
-        if not self._initialising:
-            self._initialising = True
-            self._cluster.background.spawn(self._fetch_producer_id(), "producer id")
-
-    async def _fetch_producer_id(self) -> None:
-        attempt = 0
-        try:
-            while self.producer_id < 0:
-                try:
-                    connection = await self._cluster.any_connection()
-                    answer = await connection.call(
-                        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=self._request_timeout_ms),
-                        InitProducerIdResponse,
-                    )
-                    if answer.error_code:
-                        raise error_for(answer.error_code, context="producer id")
-                    self.producer_epoch = answer.producer_epoch
-                    self.producer_id = answer.producer_id
-                except KafkaError as error:
-                    if not error.retriable:
-                        for queue in list(self._waiting.values()):
-                            self._fail(queue, queue.batches[0], error)
-                        return
-                    for queue in self._waiting.values():
-                        queue.batches[0].last_error = error
-                    await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
-                    attempt += 1
-        finally:
-            self._initialising = False
-        self.wake()
+    def _no_identity(self, error: KafkaError) -> None:
+        for queue in list(self._waiting.values()):
+            if error.retriable:
+                queue.batches[0].last_error = error
+            elif not queue.in_flight:
+                self._fail(queue, queue.batches[0], error)

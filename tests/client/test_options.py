@@ -43,7 +43,7 @@ def test_bad_bootstrap_servers(text):
         (Producer, "buffer_memory", 0),
         (Producer, "delivery_timeout_ms", -5),
         (Producer, "max_in_flight_requests_per_connection", 0),
-        (Producer, "partitioner", "sticky"),
+        (Producer, "partitioner", "glue"),
         (Producer, "partitioner", 7),
         (Producer, "retry_backoff_ms", True),
         (Reader, "auto_offset_reset", "smallest"),

@@ -201,10 +201,24 @@ class FakeBroker:
             for part in topic.partition_data:
                 leader = self.leaders.get((topic.name, part.index), self.node_id)
                 code = error if error or leader == self.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                code = code or self._sequence_error(topic.name, part)
                 base = -1 if code else self._produce_one(topic.name, part)
                 answers.append(PartitionProduceResponse(index=part.index, error_code=code, base_offset=base))
             topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
         return None if request.acks == 0 else ProduceResponse(responses=topics)
+
+    def _sequence_error(self, topic, part):
+        """As a broker does: the next number, one that it has, or whatever of a producer that it has never seen."""
+        batch = read_batch(part.records)
+        known = [read_batch(data) for data in self.logs[topic, part.index]]
+        known = [one for one in known if one.producer_id == batch.producer_id]
+        if batch.producer_id < 0 or not known or _identity(batch) in map(_identity, known):
+            return ErrorCode.NONE
+        last = known[-1]
+        if batch.producer_epoch < last.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        expected = 0 if batch.producer_epoch > last.producer_epoch else last.base_sequence + last.record_count
+        return ErrorCode.NONE if batch.base_sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def _produce_one(self, topic, part):
         batch = read_batch(part.records)
