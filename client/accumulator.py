@@ -10,8 +10,10 @@ what lets a broker recognise it as a duplicate. The order within a partition hol
   so no more than five are under way);
 - the first batch under a producer id and epoch goes alone: a broker that has never heard of a producer takes whatever
   number comes first;
-- a batch keeps its numbers as long as it might have been written. When the broker refuses the oldest one as out of
-  order, neither it nor any behind it was: then they are all numbered anew, under another epoch.
+- a batch keeps its numbers as long as it might have been written. One that is refused as out of order may have been:
+  a broker that was started again remembers fewer batches. But the last one that it wrote it does remember, and it
+  writes none without its predecessor. So those behind are sent as well: if one of them is there, all before it are;
+  if all are refused, none was written, and they are numbered anew under another epoch.
 
 Without idempotence there are no numbers, and one batch of a partition is under way at a time.
 """
@@ -64,6 +66,7 @@ class Batch:
         "data",
         "futures",
         "in_flight",
+        "is_written",
         "last_error",
         "producer",
         "size",
@@ -80,6 +83,8 @@ class Batch:
         # How often it was written to a connection.
         self.attempts = 0
         self.in_flight = False
+        # A later one under the same epoch is acknowledged, so this one is there, too.
+        self.is_written = False
         self.data: bytearray | None = None
         # Producer id and epoch that it is numbered under.
         self.producer = NONE
@@ -114,7 +119,7 @@ class Batch:
 class PartitionQueue:
     """The batches of one partition, oldest first; the last one is still filling.
 
-    Invariant: those in flight are the first `in_flight` ones, unless `retrying`.
+    Invariant: first stand those that were `refused`, then the `in_flight` ones, unless `retrying`.
     """
 
     __slots__ = (
@@ -124,9 +129,9 @@ class PartitionQueue:
         "in_flight",
         "known_producer",
         "node_id",
-        "numbers_refused",
         "partition",
         "producer",
+        "refused",
         "retry_at",
         "retrying",
     )
@@ -135,13 +140,13 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.in_flight = 0
-        # The broker that has those in flight.
+        # The broker that batches are sent to.
         self.node_id = -1
         # One failed: nothing is sent until none is in flight.
         self.retrying = False
         self.retry_at = 0.0
-        # The oldest batch was out of order: number all anew once none is in flight.
-        self.numbers_refused = False
+        # How many were out of order since the last success.
+        self.refused = 0
         # Under which the next batch gets `_sequence`, and under which the broker has taken one.
         self.producer = NONE
         self.known_producer = NONE
@@ -170,22 +175,42 @@ class PartitionQueue:
 
         Behind one in flight goes what is full, or anything in a `hurry`: what is not may fill meanwhile.
         """
-        count = self.in_flight
+        count = self.refused + self.in_flight
         if count == 0:
             return self.batches[0] if self.batches else None
-        if self.retrying or count >= limit or count >= len(self.batches):
+        if self.retrying or self.in_flight >= limit:
             return None
-        batch = self.batches[count]
+        batch = self.batches[count] if count < len(self.batches) else None
+        if self.refused and (batch is None or batch.attempts == 0):
+            return None if self.in_flight else self.batches[0]  # to be numbered anew
+        if batch is None:
+            return None
         if batch.data is None and (self.producer != producer or not (hurry or len(self.batches) > count + 1)):
             return None
-        return batch if self.known_producer == self.producer else None
+        return batch if self.refused or self.known_producer == self.producer else None
 
-    def sent(self, batch: Batch, node_id: int) -> None:
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing that was sent has been written: number anew, or give up."""
+        count = self.refused
+        return count > 0 and not self.in_flight and (count >= len(self.batches) or not self.batches[count].attempts)
+
+    def may_go_to(self, node_id: int) -> bool:
+        """Whether a broker may be sent something: not while another one has batches in flight. What another one has
+        refused it is asked again.
+        """
+        if self.node_id != node_id:
+            if self.in_flight:
+                return False
+            self.node_id = node_id
+            self.refused = 0
+        return True
+
+    def sent(self, batch: Batch) -> None:
         """A batch was written to a connection."""
         batch.attempts += 1
         batch.in_flight = True
         self.in_flight += 1
-        self.node_id = node_id
 
     def answered(self, batch: Batch) -> None:
         """A batch is not in flight any more, whatever became of it."""
@@ -194,8 +219,29 @@ class PartitionQueue:
         if self.in_flight == 0:
             self.retrying = False
 
+    def refuse(self, batch: Batch) -> bool:
+        """Note that a batch was out of order; False if it only waits for an earlier one that is to be sent again."""
+        if self.retrying or self.refused >= len(self.batches) or self.batches[self.refused] is not batch:
+            return False
+        self.refused += 1
+        return True
+
+    def written_before(self, batch: Batch) -> list[Batch]:
+        """Note that a batch was written: those before it were, too. The ones that were refused in vain."""
+        before = []
+        for one in self.batches:
+            if one is batch:
+                break
+            if one.producer == batch.producer != NONE and one.attempts:
+                one.is_written = True
+                before.append(one)
+        found = before[: self.refused]
+        self.refused = 0
+        return found
+
     def remove(self, batch: Batch) -> None:
         """A batch has ended."""
+        self.refused = 0
         if self.batches and self.batches[0] is batch:
             self.batches.popleft()
         elif batch in self.batches:  # else close() has taken it
@@ -203,8 +249,6 @@ class PartitionQueue:
 
     def build(self, batch: Batch, producer: tuple[int, int]) -> bytearray:
         """A batch as bytes, with the partition's next sequence numbers where there is a producer id."""
-        if self.numbers_refused:
-            self._number_anew(producer)
         if batch.data is None:
             builder = batch.builder
             if producer != NONE:
@@ -214,6 +258,7 @@ class PartitionQueue:
         return batch.data
 
     def _number(self, batch: Batch, producer: tuple[int, int]) -> int:
+        """The next sequence number, which the batch takes."""
         if self.producer != producer:
             self.producer = producer
             self._sequence = 0
@@ -222,8 +267,9 @@ class PartitionQueue:
         self._sequence = (sequence + batch.builder.count) & 0x7FFFFFFF
         return sequence
 
-    def _number_anew(self, producer: tuple[int, int]) -> None:
-        self.numbers_refused = False
+    def number_anew(self, producer: tuple[int, int]) -> None:
+        """Give all batches numbers under a new epoch."""
+        self.refused = 0
         self.producer = NONE
         for batch in self.batches:
             if batch.data is not None:

@@ -38,7 +38,7 @@ from protocol.record_batch_builder import RecordBatchBuilder
 MIN_PRODUCE_VERSION = 3
 MIN_ZSTD_VERSION = 7
 
-_NUMBERS_REFUSED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+_OUT_OF_ORDER = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 _Sent = dict[TopicPartition, tuple[PartitionQueue, Batch]]
 
@@ -226,7 +226,7 @@ class Sender:
             left: list[PartitionQueue] = []
             for queue in queues:
                 # What the old leader has must be answered first: this one could get later batches before it.
-                batch = None if queue.in_flight and queue.node_id != node_id else self._next_batch(queue)
+                batch = self._next_batch(queue) if queue.may_go_to(node_id) else None
                 if batch is None:
                     self._waiting.pop(queue.partition, None)
                 elif chosen and size + batch.size > self._max_request_size:
@@ -252,11 +252,13 @@ class Sender:
                 self._fail(queue, batch, error)
             return
         for queue, batch in chosen:
+            if queue.is_refused:
+                queue.number_anew(self._identity.current)
             data = queue.build(batch, self._identity.current)
             topic, number = queue.partition
             topics.setdefault(topic, []).append(PartitionProduceData(index=number, records=data))
             sent[queue.partition] = (queue, batch)
-            queue.sent(batch, node_id)
+            queue.sent(batch)
             if len(queue.batches) == queue.in_flight:
                 self._waiting.pop(queue.partition, None)
         request = ProduceRequest(
@@ -316,20 +318,29 @@ class Sender:
                 f"record {record.batch_index}: {record.batch_index_error_message}" for record in answer.record_errors
             )
             error = error_for(code, message, context=str(queue.partition))
-            if error.retriable or (code in _NUMBERS_REFUSED and self._may_number_anew(queue, batch)):
+            if code in _OUT_OF_ORDER:
+                self._refused(queue, batch, error)
+            elif error.retriable:
                 self._retry(queue, batch, error)
             else:
                 self._fail(queue, batch, error)
 
-    def _may_number_anew(self, queue: PartitionQueue, batch: Batch) -> bool:
-        """Whether a batch out of order is only waiting for an earlier one, or can be numbered anew."""
-        if not queue.batches or queue.batches[0] is not batch:
-            return True
-        if self._transactions is not None:
-            return False  # what is missing may belong to this transaction
-        queue.numbers_refused = True
-        self._identity.renew(batch.producer)
-        return True
+    def _refused(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+        """A batch is out of order: what that says is in `client.accumulator`."""
+        if batch.is_written:
+            self._succeed(queue, batch, -1, -1)
+            return
+        if not queue.refuse(batch):
+            self._retry(queue, batch, error)
+            return
+        batch.last_error = error
+        if not queue.is_refused:
+            self._waiting.setdefault(queue.partition, queue)
+        elif self._transactions is not None:
+            self._fail(queue, queue.batches[0], error)  # what is missing may belong to this transaction
+        else:
+            self._identity.renew(batch.producer)
+            self._wait_to_retry(queue, batch)
 
     def _failed(self, sent: _Sent, error: KafkaError) -> None:
         for queue, batch in sent.values():
@@ -344,6 +355,8 @@ class Sender:
         queue.known_producer = batch.producer
         if not queue.retrying:
             queue.retry_at = 0.0
+        for earlier in queue.written_before(batch):
+            self._succeed(queue, earlier, -1, -1)
         self._remove(queue, batch)
         batch.succeed(queue.partition, base_offset, log_append_time)
         self._on_done(batch)
@@ -355,12 +368,16 @@ class Sender:
         if batch.last_error is None or not isinstance(error, RequestTimeoutError):
             batch.last_error = error  # what a broker said tells more than that time ran out once more
         queue.retrying = queue.in_flight > 0
+        queue.refused = 0
+        self._wait_to_retry(queue, batch)
+        if error.code is None or error.code.invalid_metadata:
+            self._cluster.request_refresh()
+
+    def _wait_to_retry(self, queue: PartitionQueue, batch: Batch) -> None:
         delay_s = self._cluster.backoff.delay_s(batch.attempts - 1)
         queue.retry_at = asyncio.get_running_loop().time() + delay_s
         if queue.batches:  # else close() has taken them
             self._waiting.setdefault(queue.partition, queue)
-        if error.code is None or error.code.invalid_metadata:
-            self._cluster.request_refresh()
 
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
         self._remove(queue, batch)

@@ -50,6 +50,8 @@ class FakeBroker:
     batches.
     """
 
+    served = SERVED
+
     def __init__(self, topics=None, *, node_id=0, cluster=None):
         self.node_id = node_id
         self.cluster = cluster if cluster is not None else [self]
@@ -142,7 +144,7 @@ class FakeBroker:
 
     def _api_versions(self, request, version, error):
         keys = []
-        for key in SERVED:
+        for key in self.served:
             low, high = self.versions.get(key, (0, request_class(key).MAX_VERSION))
             if high >= 0:
                 keys.append(ApiVersion(api_key=key, min_version=low, max_version=high))
