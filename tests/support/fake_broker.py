@@ -59,6 +59,7 @@ class FakeBroker:
         self.leaders = {}
         self.logs = defaultdict(list)
         self.next_offsets = defaultdict(int)
+        self.forgotten = defaultdict(int)
         self.script = defaultdict(list)
         self.requests = []
         self.versions = {}
@@ -118,15 +119,17 @@ class FakeBroker:
         request = request_class(key).decode(frame, version, offset)[0]
         self.requests.append((key, request))
         action = self.script[key].pop(0) if self.script[key] else None
-        if action == CLOSE:
-            return CLOSE
-        if action == SILENCE:
-            return None
+        response = None
         if callable(action):
             response = action(request, version)
             if inspect.isawaitable(response):
                 response = await response
-        else:
+            action = response if isinstance(response, str) else action
+        if action == CLOSE:
+            return CLOSE
+        if action == SILENCE:
+            return None
+        if not callable(action) and action != STALL:
             error = action if isinstance(action, ErrorCode) else ErrorCode.NONE
             response = getattr(self, f"_{ApiKey(key).name.lower()}")(request, version, error)
         if action == APPLY_AND_CLOSE:
@@ -209,11 +212,22 @@ class FakeBroker:
             topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
         return None if request.acks == 0 else ProduceResponse(responses=topics)
 
+    def forget(self):
+        """As a restart does: of each producer only the last batch of a partition is remembered, not the last five."""
+        for key, log in self.logs.items():
+            self.forgotten[key] = len(log)
+
+    def _remembered(self, topic, partition, producer_id):
+        """What is known of a producer's last batches."""
+        forgotten = self.forgotten[topic, partition]
+        known = [(index, read_batch(data)) for index, data in enumerate(self.logs[topic, partition])]
+        known = [(index, batch) for index, batch in known if batch.producer_id == producer_id]
+        return [batch for index, batch in known[-5:] if index >= forgotten or index == known[-1][0]]
+
     def _sequence_error(self, topic, part):
-        """As a broker does: the next number, one that it has, or whatever of a producer that it has never seen."""
+        """As a broker does it: the next number, one that it remembers, any of a producer that it has never seen."""
         batch = read_batch(part.records)
-        known = [read_batch(data) for data in self.logs[topic, part.index]]
-        known = [one for one in known if one.producer_id == batch.producer_id]
+        known = self._remembered(topic, part.index, batch.producer_id)
         if batch.producer_id < 0 or not known or _identity(batch) in map(_identity, known):
             return ErrorCode.NONE
         last = known[-1]
@@ -225,8 +239,7 @@ class FakeBroker:
     def _produce_one(self, topic, part):
         batch = read_batch(part.records)
         if batch.producer_id >= 0:  # as a broker does: a batch that is there already is not written again
-            for data in self.logs[topic, part.index]:
-                known = read_batch(data)
+            for known in self._remembered(topic, part.index, batch.producer_id):
                 if _identity(known) == _identity(batch):
                     return known.base_offset
         return self.append(topic, part.index, part.records)

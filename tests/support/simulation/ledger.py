@@ -39,6 +39,8 @@ class PartitionLedger:
 
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     """By offset: with acks=all."""
+    acknowledged_somewhere: set[bytes] = field(default_factory=set)
+    """Those that the broker knew it had, and not where."""
     seen: dict[int, bytes] = field(default_factory=dict)
     """By offset: what consumers were given."""
     committed: dict[int, StoredBatch] = field(default_factory=dict)
@@ -64,7 +66,7 @@ class Ledger:
     @property
     def acknowledged(self) -> int:
         """How many records were acknowledged."""
-        return sum(len(one.acknowledged) for one in self.partitions.values())
+        return sum(len(one.acknowledged) + len(one.acknowledged_somewhere) for one in self.partitions.values())
 
     @property
     def consumed(self) -> int:
@@ -72,8 +74,11 @@ class Ledger:
         return sum(len(one.seen) for one in self.partitions.values())
 
     def acknowledge(self, topic: str, partition: int, offset: int, value: bytes) -> None:
-        """A producer was told that its record is written."""
+        """A producer was told that its record is written; at -1: somewhere."""
         ledger = self.of(topic, partition)
+        if offset < 0:
+            ledger.acknowledged_somewhere.add(value)
+            return
         before = ledger.acknowledged.setdefault(offset, value)
         if before != value:
             raise BrokenPromiseError(f"{topic}-{partition}@{offset} was acknowledged twice: {before!r} and {value!r}")
@@ -121,6 +126,8 @@ class Ledger:
                 if content.get(offset) != value:
                     there = content.get(offset)
                     raise BrokenPromiseError(f"{topic}-{partition}@{offset} was {what} as {value!r}, and is {there!r}")
+        if missing := ledger.acknowledged_somewhere.difference(content.values()):
+            raise BrokenPromiseError(f"{topic}-{partition}: {sorted(missing)} were acknowledged, and are not there")
         self._check_order(topic, partition, content)
 
     def _check_order(self, topic: str, partition: int, content: dict[int, bytes]) -> None:
