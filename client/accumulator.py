@@ -208,6 +208,7 @@ class PartitionQueue:
 
     def sent(self, batch: Batch) -> None:
         """A batch was written to a connection."""
+        assert not batch.in_flight
         batch.attempts += 1
         batch.in_flight = True
         self.in_flight += 1
