@@ -21,7 +21,7 @@ Without idempotence there are no numbers, and one batch of a partition is under 
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -29,16 +29,22 @@ from client.errors import KafkaError
 from client.producer_identity import NONE
 from client.topic_partition import TopicPartition
 from protocol.record import Header
-from protocol.record_batch import PRODUCER_ID_OFFSET, update_crc
+from protocol.record_batch import BATCH_HEADER_SIZE, PRODUCER_ID_OFFSET, update_crc
 from protocol.record_batch_builder import RecordBatchBuilder
 
-# Length, attributes, deltas and lengths of one record at their widest, and what a Python object costs
-# beside the bytes.
+# What a record is charged to the buffer memory above its bytes, and what of that it does not take in a batch: length,
+# attributes, deltas and lengths are 12 bytes at most there, or a few more in records so large that it does not matter.
 RECORD_OVERHEAD = 32
+_SLACK = 20
 # As many as a broker remembers of one producer in one partition.
 MAX_IN_FLIGHT_PER_PARTITION = 5
 
 _PRODUCER = struct.Struct(">qhi")
+
+
+# A record between `send` and the bytes of its batch: timestamp, key, value, headers, the future of where it is written,
+# bytes charged to the buffer memory. A plain tuple: making anything dearer is felt in records a second.
+PendingRecord = tuple[int, bytes | None, bytes | None, tuple[Header, ...], "asyncio.Future[RecordMetadata]", int]
 
 
 class RecordMetadata(NamedTuple):
@@ -69,6 +75,7 @@ class Batch:
         "is_written",
         "last_error",
         "producer",
+        "records",
         "size",
         "timestamps",
     )
@@ -76,8 +83,10 @@ class Batch:
     def __init__(self, builder: RecordBatchBuilder, created_at: float) -> None:
         self.builder = builder
         self.created_at = created_at
-        self.futures: list[asyncio.Future[RecordMetadata]] = []
-        self.timestamps: list[int] = []
+        # Until it is built; from then on what of them is still wanted.
+        self.records: list[PendingRecord] = []
+        self.futures: Sequence[asyncio.Future[RecordMetadata]] = ()
+        self.timestamps: Sequence[int] = ()
         # Bytes charged to the buffer memory.
         self.size = 0
         # How often it was written to a connection.
@@ -106,10 +115,18 @@ class Batch:
 
     def fail(self, error: KafkaError) -> None:
         """Tell every record that it was not written, or that nobody knows."""
-        for future in self.futures:
+        for future in (*self.futures, *(record[4] for record in self.records)):
             if not future.done():
                 future.set_exception(error)
         self._complete()
+
+    def build(self) -> bytearray:
+        """Turn the records into bytes."""
+        self.timestamps, keys, values, headers, self.futures, _ = zip(*self.records, strict=True)
+        self.records = []
+        self.builder.extend(self.timestamps, keys, values, headers)
+        self.data = self.builder.build()
+        return self.data
 
     def _complete(self) -> None:
         if self.completion is not None and not self.completion.done():
@@ -153,22 +170,25 @@ class PartitionQueue:
         self._sequence = 0
         self._new_builder = new_builder
 
-    def append(self, record: "PendingRecord", *, now: float, batch_size: int) -> bool:
+    def append(self, record: PendingRecord, now: float, batch_size: int) -> bool:
         """Put a record into the last batch, or into a new one where it does not fit; True if it is a new
         one.
         """
         batches = self.batches
-        batch = batches[-1] if batches else None
-        is_new = batch is None or batch.data is not None or batch.builder.size_estimate + record.size > batch_size
-        if is_new:
-            batch = Batch(self._new_builder(), now)
-            batches.append(batch)
-        assert batch is not None
-        batch.builder.append(record.timestamp, record.key, record.value, record.headers)
-        batch.futures.append(record.future)
-        batch.timestamps.append(record.timestamp)
-        batch.size += record.size
-        return is_new
+        size = record[5]
+        if batches:
+            batch = batches[-1]
+            records = batch.records
+            # A batch that was built has no records any more.
+            if records and batch.size + size - _SLACK * len(records) <= batch_size - BATCH_HEADER_SIZE + _SLACK:
+                records.append(record)
+                batch.size += size
+                return False
+        batch = Batch(self._new_builder(), now)
+        batches.append(batch)
+        batch.records.append(record)
+        batch.size = size
+        return True
 
     def next_batch(self, limit: int, producer: tuple[int, int], *, hurry: bool) -> Batch | None:
         """The batch that may be sent now, with at most `limit` in flight; None while an answer has to come first.
@@ -251,21 +271,21 @@ class PartitionQueue:
     def build(self, batch: Batch, producer: tuple[int, int]) -> bytearray:
         """A batch as bytes, with the partition's next sequence numbers where there is a producer id."""
         if batch.data is None:
-            builder = batch.builder
             if producer != NONE:
-                builder.base_sequence = self._number(batch, producer)
+                builder = batch.builder
+                builder.base_sequence = self._number(batch, producer, len(batch.records))
                 builder.producer_id, builder.producer_epoch = producer
-            batch.data = builder.build()
+            return batch.build()
         return batch.data
 
-    def _number(self, batch: Batch, producer: tuple[int, int]) -> int:
-        """The next sequence number, which the batch takes."""
+    def _number(self, batch: Batch, producer: tuple[int, int], count: int) -> int:
+        """The next sequence number, which the batch of `count` records takes."""
         if self.producer != producer:
             self.producer = producer
             self._sequence = 0
         batch.producer = producer
         sequence = self._sequence
-        self._sequence = (sequence + batch.builder.count) & 0x7FFFFFFF
+        self._sequence = (sequence + count) & 0x7FFFFFFF
         return sequence
 
     def number_anew(self, producer: tuple[int, int]) -> None:
@@ -276,38 +296,6 @@ class PartitionQueue:
             if batch.data is not None:
                 # A copy: a connection may still be writing the old bytes.
                 batch.data = bytearray(batch.data)
-                sequence = self._number(batch, producer)
+                sequence = self._number(batch, producer, batch.builder.count)
                 _PRODUCER.pack_into(batch.data, PRODUCER_ID_OFFSET, *producer, sequence)
                 update_crc(batch.data, 0)
-
-
-class PendingRecord:
-    """A record between `send` and its batch."""
-
-    __slots__ = ("future", "headers", "key", "partition", "size", "timestamp", "topic", "value")
-
-    def __init__(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: tuple[Header, ...],
-        timestamp: int,
-        future: "asyncio.Future[RecordMetadata]",
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.timestamp = timestamp
-        self.future = future
-        size = RECORD_OVERHEAD
-        if key is not None:
-            size += len(key)
-        if value is not None:
-            size += len(value)
-        for name, content in headers:
-            size += 8 + 4 * len(name) + (0 if content is None else len(content))
-        self.size = size

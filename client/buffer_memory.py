@@ -36,9 +36,10 @@ class BufferMemory:
 
     def take_nowait(self, size: int) -> None:
         """Take so many bytes if they are free now. Raises BufferFullError."""
-        if not self.fits(size):
+        used = self.used
+        if used and used + size > self.limit:
             raise BufferFullError(f"{self.used} bytes wait for a broker (buffer_memory={self.limit})")
-        self.used += size
+        self.used = used + size
 
     async def has_room(self) -> None:
         """Wait until a quarter is free, and at least one turn of the loop. Raises BufferFullError."""

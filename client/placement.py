@@ -6,15 +6,25 @@ Records of one topic keep their order over that wait.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
-from client.accumulator import PendingRecord
+from client.accumulator import PartitionQueue, PendingRecord
 from client.cluster import Cluster
 from client.errors import KafkaError, error_for
-from client.metadata import TopicMetadata
+from client.metadata import Metadata
 from client.partitioner import Partitioner
 from client.sender import Sender
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
+
+
+class _Topic(NamedTuple):
+    """A topic as one snapshot of the metadata has it: what a partitioner is told, and the queues by partition."""
+
+    metadata: Metadata
+    partitions: tuple[int, ...]
+    available: tuple[int, ...]
+    queues: dict[int, PartitionQueue]
 
 
 class Placement:
@@ -36,66 +46,80 @@ class Placement:
         self._batch_size = batch_size
         self._max_block_s = max_block_s
         self._on_failed = on_failed
-        self._waiting: dict[str, deque[PendingRecord]] = {}
-        # By topic: the metadata they come from, all partitions, those with a leader.
-        self._choices: dict[str, tuple[TopicMetadata, tuple[int, ...], tuple[int, ...]]] = {}
+        self._topics: dict[str, _Topic] = {}
+        # Records with the partition that was asked for.
+        self._waiting: dict[str, deque[tuple[int | None, PendingRecord]]] = {}
 
-    def add(self, record: PendingRecord) -> None:
-        """Place a record, now or when its topic is known."""
-        waiting = self._waiting.get(record.topic)
-        if waiting is None:
-            topic = self._cluster.metadata.topics.get(record.topic)
-            if topic is not None and topic.partitions:
-                self._place(record, topic)
+    def add(self, name: str, partition: int | None, record: PendingRecord, now: float) -> None:
+        """Place a record, now or when its topic is known. now: by the loop's clock."""
+        topic = self._topics.get(name)
+        if topic is None or topic.metadata is not self._cluster.metadata:
+            topic = self._look_up(name)
+        if topic is None or self._waiting:
+            waiting = self._waiting.get(name)
+            if waiting is not None:
+                waiting.append((partition, record))
                 return
-            waiting = self._waiting[record.topic] = deque()
-            self._cluster.background.spawn(self._find_topic(record.topic), f"partitions of {record.topic}")
-        waiting.append(record)
+            if topic is None:
+                self._waiting[name] = deque([(partition, record)])
+                self._cluster.background.spawn(self._find_topic(name), f"partitions of {name}")
+                return
+        self._place(name, topic, partition, record, now)
 
     def waiting(self) -> list[PendingRecord]:
         """The records that are not placed yet."""
-        return [record for records in self._waiting.values() for record in records]
+        return [record for records in self._waiting.values() for _, record in records]
 
     def abandon(self, error: KafkaError) -> None:
         """Fail what is not placed yet."""
         for records in self._waiting.values():
             self._fail(records, error)
 
+    def _look_up(self, name: str) -> _Topic | None:
+        metadata = self._cluster.metadata
+        found = metadata.topics.get(name)
+        if found is None or not found.partitions:
+            self._topics.pop(name, None)
+            return None
+        topic = self._topics[name] = _Topic(
+            metadata,
+            tuple(found.partitions),
+            tuple(known.partition for known in found.partitions.values() if known.leader >= 0),
+            {number: self._sender.queue(TopicPartition(name, number)) for number in found.partitions},
+        )
+        return topic
+
     async def _find_topic(self, name: str) -> None:
         waiting = self._waiting[name]
         try:
-            topic = await self._cluster.topic(name, timeout_s=self._max_block_s)
+            await self._cluster.topic(name, timeout_s=self._max_block_s)
         except KafkaError as error:
             self._fail(waiting, error)
         else:
-            while waiting:  # one that fails may fail the rest
-                self._place(waiting.popleft(), topic)
+            now = asyncio.get_running_loop().time()
+            topic = self._look_up(name)
+            while waiting and topic is not None:  # one that fails may fail the rest
+                self._place(name, topic, *waiting.popleft(), now)
         del self._waiting[name]
 
-    def _fail(self, records: deque[PendingRecord], error: KafkaError) -> None:
+    def _fail(self, records: deque[tuple[int | None, PendingRecord]], error: KafkaError) -> None:
         while records:
-            self._on_failed(records.popleft(), error)
+            self._on_failed(records.popleft()[1], error)
 
-    def _place(self, record: PendingRecord, topic: TopicMetadata) -> None:
-        number = record.partition
+    def _place(self, name: str, topic: _Topic, number: int | None, record: PendingRecord, now: float) -> None:
         if number is None:
-            choices = self._choices.get(topic.name)
-            if choices is None or choices[0] is not topic:
-                led = tuple(known.partition for known in topic.partitions.values() if known.leader >= 0)
-                choices = self._choices[topic.name] = (topic, tuple(topic.partitions), led)
             try:
-                number = self._partitioner.partition(topic.name, record.key, choices[1], choices[2])
+                number = self._partitioner.partition(name, record[1], topic.partitions, topic.available)
             except Exception as raised:
                 failure = KafkaError(f"the partitioner raised {raised!r}")
                 failure.__cause__ = raised
                 self._on_failed(record, failure)
                 return
-        if number not in topic.partitions:
-            error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {number}", context=topic.name)
+        queue = topic.queues.get(number)
+        if queue is None:
+            error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {number}", context=name)
             self._on_failed(record, error)
-            return
-        queue = self._sender.queue(TopicPartition(topic.name, number))
-        is_new = queue.append(record, now=asyncio.get_running_loop().time(), batch_size=self._batch_size)
-        if is_new and len(queue.batches) > 1:
-            self._partitioner.batch_full(topic.name, number)
-        self._sender.appended(queue, is_new_batch=is_new)
+        elif queue.append(record, now, self._batch_size):
+            if len(queue.batches) > 1:
+                self._partitioner.batch_full(name, number)
+            self._sender.batch_begun(queue)

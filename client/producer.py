@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from client.accumulator import Batch, PendingRecord, RecordMetadata
+from client.accumulator import RECORD_OVERHEAD, Batch, PendingRecord, RecordMetadata
 from client.buffer_memory import BufferMemory
 from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError, error_for
@@ -34,7 +34,7 @@ from client.transaction_manager import TransactionManager
 from client.transactional_producer import TransactionalProducer
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
-from protocol.record import Header
+from protocol.record import INT64_MAX, Header
 
 Serializer = Callable[[Any], bytes]
 Headers = Iterable[tuple[str, bytes | None]]
@@ -231,7 +231,7 @@ class Producer(TransactionalProducer):
         sender.hurrying += 1
         try:
             while True:
-                unplaced = [record.future for record in self._placement.waiting()]
+                unplaced = [record[4] for record in self._placement.waiting()]
                 loop = asyncio.get_running_loop()
                 waiting: list[asyncio.Future[Any]] = list(unplaced)
                 for batch in sender.pending_batches():
@@ -265,15 +265,16 @@ class Producer(TransactionalProducer):
         above `max_request_size`, IllegalStateError outside a transaction. To have many records under way, use
         `send_nowait`, or gather several `send`. Cancelled, it may still be written, in its place.
         """
-        record = self._record(topic, value, key, partition, timestamp_ms, headers)
-        await self._memory.take(record.size)
+        loop = asyncio.get_running_loop()
+        record = self._record(topic, value, key, timestamp_ms, headers, loop.create_future())
+        await self._memory.take(record[5])
         try:
             self._check_open()
         except KafkaError:
-            self._memory.release(record.size)
+            self._memory.release(record[5])
             raise
-        self._placement.add(record)
-        return await record.future
+        self._placement.add(topic, partition, record, loop.time())
+        return await record[4]
 
     def send_nowait(
         self,
@@ -290,10 +291,11 @@ class Producer(TransactionalProducer):
         Raises BufferFullError where `buffer_memory` is taken (then await `buffer_has_room`), ClosedError,
         RecordTooLargeError.
         """
-        record = self._record(topic, value, key, partition, timestamp_ms, headers)
-        self._memory.take_nowait(record.size)
-        self._placement.add(record)
-        return record.future
+        loop = asyncio.get_running_loop()
+        record = self._record(topic, value, key, timestamp_ms, headers, loop.create_future())
+        self._memory.take_nowait(record[5])
+        self._placement.add(topic, partition, record, loop.time())
+        return record[4]
 
     async def buffer_has_room(self) -> None:
         """Wait until a quarter of `buffer_memory` is free, and at least one turn of the loop.
@@ -315,32 +317,40 @@ class Producer(TransactionalProducer):
         topic: str,
         value: Any,
         key: Any,
-        partition: int | None,
         timestamp_ms: int | None,
         headers: Headers,
+        future: "asyncio.Future[RecordMetadata]",
     ) -> PendingRecord:
-        self._check_open()
-        if self._key_serializer is not None and key is not None:
-            key = self._key_serializer(key)
-        if self._value_serializer is not None and value is not None:
-            value = self._value_serializer(value)
-        for name, part in (("key", key), ("value", value)):
-            if part is not None and not isinstance(part, (bytes, bytearray, memoryview)):
-                raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
-        checked: tuple[Header, ...] = tuple(headers)
+        if self._closing or self._transactions is not None:
+            self._check_open()
+        size = RECORD_OVERHEAD
+        if key is not None:
+            if self._key_serializer is not None:
+                key = self._key_serializer(key)
+            if type(key) is not bytes:
+                key = _as_bytes("key", key)
+            size += len(key)
+        if value is not None:
+            if self._value_serializer is not None:
+                value = self._value_serializer(value)
+            if type(value) is not bytes:
+                value = _as_bytes("value", value)
+            size += len(value)
+        checked: tuple[Header, ...] = ()
+        if headers:
+            checked = tuple(headers)
+            size += _size_of(checked)
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
-        elif timestamp_ms < 0:
-            raise refuse("timestamp_ms", timestamp_ms, "must not be negative")
-        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        record = PendingRecord(topic, partition, key, value, checked, timestamp_ms, future)
-        if record.size > self._max_request_size:
+        elif not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= INT64_MAX:
+            raise refuse("timestamp_ms", timestamp_ms, "must be a number of 64 bits that is not negative")
+        if size > self._max_request_size:
             raise error_for(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"the record has about {record.size} bytes, max_request_size is {self._max_request_size}",
+                f"the record has about {size} bytes, max_request_size is {self._max_request_size}",
                 context=topic,
             )
-        return record
+        return timestamp_ms, key, value, checked, future, size
 
     def _check_open(self) -> None:
         if self._closing:
@@ -361,9 +371,9 @@ class Producer(TransactionalProducer):
         self._memory.release(batch.size)
 
     def _fail_record(self, record: PendingRecord, error: KafkaError) -> None:
-        self._memory.release(record.size)
-        if not record.future.done():
-            record.future.set_exception(error)
+        self._memory.release(record[5])
+        if not record[4].done():
+            record[4].set_exception(error)
         if self._transactions is not None:
             self._transactions.record_failed(error)
 
@@ -371,3 +381,20 @@ class Producer(TransactionalProducer):
         asyncio.get_running_loop().call_exception_handler(
             {"message": "a background task of the producer failed", "exception": error}
         )
+
+
+def _as_bytes(name: str, part: Any) -> bytes:
+    """A key or value that is not bytes; what may change meanwhile is copied."""
+    if not isinstance(part, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
+    return bytes(part)
+
+
+def _size_of(headers: tuple[Header, ...]) -> int:
+    """How many bytes the headers are charged with. Raises TypeError for one that is none."""
+    size = 0
+    for name, content in headers:
+        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+            raise TypeError(f"a header must be a name and bytes or None, not {(name, content)!r}")
+        size += 10 + len(name.encode()) + (0 if content is None else len(content))
+    return size

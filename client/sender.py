@@ -108,11 +108,10 @@ class Sender:
             found = self.queues[partition] = PartitionQueue(partition, self._new_builder)
         return found
 
-    def appended(self, queue: PartitionQueue, *, is_new_batch: bool) -> None:
-        """A record was put into a queue, as the first of a batch or not."""
-        if not queue.in_flight or is_new_batch:
-            self._waiting.setdefault(queue.partition, queue)
-            self.wake()
+    def batch_begun(self, queue: PartitionQueue) -> None:
+        """A batch was added to a queue: it, or the one before it, which is full now, may be sent."""
+        self._waiting.setdefault(queue.partition, queue)
+        self.wake()
 
     def wake(self) -> None:
         """Pump in this or the next turn of the loop."""
