@@ -1,5 +1,6 @@
 """Every client writes, and every client reads what every other one wrote, with everything that a record may have."""
 
+import asyncio
 import itertools
 
 import pytest
@@ -7,10 +8,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol.compression import CompressionType
 from protocol.record_batch import iter_batches
-from support.kafka_clients import CLIENTS, Sent, kcat, need_kcat
+from support.kafka_clients import CLIENTS, OURS, Sent, kcat, need_kcat
 
 PARTITIONS = 3
 TOPICS = itertools.count()
+ALL = (*CLIENTS, OURS)
 
 
 def text(size, seed=0):
@@ -42,7 +44,7 @@ def new_topic(broker, partitions=PARTITIONS, **config):
 
 def cases():
     """Every client with every codec of its; idempotent with all but the first, that is the default of most."""
-    for client in CLIENTS:
+    for client in ALL:
         for codec in client.codecs:
             yield pytest.param(client, codec, True, id=f"{client}-{codec}")
         yield pytest.param(client, "none", False, id=f"{client}-not-idempotent")
@@ -59,7 +61,7 @@ def test_what_one_client_writes_all_clients_read(producer, codec, idempotent, br
     assert CompressionType.from_config_name(codec) in {batch.compression for batch in batches}
     assert {batch.producer_id >= 0 for batch in batches} == {idempotent}
     counts = [sum(record.partition == partition for record in records) for partition in range(PARTITIONS)]
-    for reader in CLIENTS:
+    for reader in ALL:
         if reader.name == "kcat":
             need_kcat()
         assert described(reader.consume(broker.bootstrap, topic, counts)) == described(records), reader
@@ -79,7 +81,7 @@ def described(records):
     ]
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=str)
+@pytest.mark.parametrize("client", ALL, ids=str)
 def test_empty_values_and_empty_keys_are_not_null(client, broker):
     topic = new_topic(broker, 1)
     records = [Sent(0, b"", b""), Sent(0, b"", None), Sent(0, None, b"")]
@@ -92,9 +94,11 @@ def test_empty_values_and_empty_keys_are_not_null(client, broker):
 
 
 def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
-    """kafka-python and aiokafka hash keys as Java does, librdkafka when asked to: so they must know the same topic."""
+    """kafka-python, aiokafka and we hash keys as Java does, librdkafka when asked to: they must know the same topic."""
     import kafka
     from confluent_kafka import Producer
+
+    from client.producer import Producer as OttlaProducer
 
     topic = new_topic(broker, 7)
     keys = [b"key-%d" % number for number in range(50)]
@@ -113,9 +117,15 @@ def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
     assert producer.flush(20) == 0
     assert theirs == chosen
 
+    async def produce():
+        async with OttlaProducer(bootstrap_servers=broker.bootstrap) as producer:
+            return {key: (await producer.send(topic, b"v", key=key)).partition for key in keys}
+
+    assert asyncio.run(produce()) == chosen
+
 
 def test_a_topic_that_is_written_to_first_comes_into_being(broker):
-    for client in CLIENTS:
+    for client in ALL:
         if client.name == "kcat":
             need_kcat()
         topic = f"auto-{client}"

@@ -1,6 +1,6 @@
 """Transactions with other people's clients: what is committed is seen, whole, and nothing else, whoever reads.
 
-Producers: confluent-kafka (librdkafka) and aiokafka. Readers of committed data: these and kafka-python.
+Producers: confluent-kafka (librdkafka), aiokafka and our own. Readers of committed data: these and kafka-python.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from aiokafka.errors import ProducerFenced
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from client.producer import Producer as OttlaProducer
 from support.kafka_clients import kafka
 
 TIMEOUT_S = 30.0
@@ -149,7 +150,22 @@ def produce_aiokafka(broker, topic) -> None:
     asyncio.run(_produce_aiokafka(broker, topic))
 
 
-PRODUCERS = {"confluent-kafka": produce_confluent, "aiokafka": produce_aiokafka}
+async def _produce_ottla(broker, topic) -> None:
+    async with OttlaProducer(bootstrap_servers=broker.bootstrap, transactional_id=f"ottla-{topic}") as producer:
+        for number, commit in enumerate([True, False, True]):
+            await producer.begin_transaction()
+            for partition in (0, 1):
+                for part in range(20):
+                    producer.send_nowait(topic, f"{number}-{partition}-{part}".encode(), partition=partition)
+            await producer.flush()
+            await (producer.commit_transaction() if commit else producer.abort_transaction())
+
+
+def produce_ottla(broker, topic) -> None:
+    asyncio.run(_produce_ottla(broker, topic))
+
+
+PRODUCERS = {"confluent-kafka": produce_confluent, "aiokafka": produce_aiokafka, "ottla": produce_ottla}
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)

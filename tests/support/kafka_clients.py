@@ -218,6 +218,54 @@ class AioKafka(Client):
         return [record for partition in found for record in partition]
 
 
+class Ottla(Client):
+    """Our own, which must get on with these."""
+
+    name = "ottla"
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+
+    def produce(self, servers: str, topic: str, records: Iterable[Sent], codec: str, *, idempotent: bool) -> None:
+        asyncio.run(self._produce(servers, topic, records, codec, idempotent))
+
+    async def _produce(self, servers: str, topic: str, records: Iterable[Sent], codec: str, idempotent: bool) -> None:
+        from client.producer import Producer
+
+        async with Producer(
+            bootstrap_servers=servers,
+            compression_type=codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+            max_request_size=2_000_000,
+        ) as producer:
+            sent = [
+                producer.send_nowait(
+                    topic, record.value, key=record.key, partition=record.partition, headers=record.headers
+                )
+                for record in records
+            ]
+            await asyncio.gather(*sent)
+
+    def consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
+        return asyncio.run(self._consume(servers, topic, counts))
+
+    async def _consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
+        from client.reader import Reader
+        from client.topic_partition import TopicPartition
+
+        found: list[list[Sent]] = [[] for _ in counts]
+        async with Reader(bootstrap_servers=servers) as reader:
+            reader.assign({TopicPartition(topic, partition): "beginning" for partition in range(len(counts))})
+            while sum(map(len, found)) < sum(counts):
+                records = await reader.fetch(timeout_ms=TIMEOUT_S * 1000)
+                assert records, "records are missing"
+                for record in records:
+                    into = found[record.partition]
+                    assert record.offset == len(into)
+                    headers = tuple((name, value or b"") for name, value in record.headers)
+                    into.append(Sent(record.partition, record.key, record.value, headers))
+        return [record for partition in found for record in partition]
+
+
 class Kcat(Client):
     """kcat, and with it a librdkafka of 2022. A call a record, or a file: text without line ends only."""
 
@@ -290,3 +338,4 @@ def kcat(servers: str, *arguments: str, stdin: bytes | None = None, timeout_s: f
 
 
 CLIENTS: tuple[Client, ...] = (ConfluentKafka(), AioKafka(), KafkaPython(), Kcat())
+OURS = Ottla()
