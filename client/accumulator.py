@@ -170,7 +170,7 @@ class PartitionQueue:
         self._sequence = 0
         self._new_builder = new_builder
 
-    def append(self, record: PendingRecord, now: float, batch_size: int) -> bool:
+    def append(self, record: PendingRecord, batch_size: int) -> bool:
         """Put a record into the last batch, or into a new one where it does not fit; True if it is a new
         one.
         """
@@ -184,7 +184,7 @@ class PartitionQueue:
                 records.append(record)
                 batch.size += size
                 return False
-        batch = Batch(self._new_builder(), now)
+        batch = Batch(self._new_builder(), asyncio.get_running_loop().time())
         batches.append(batch)
         batch.records.append(record)
         batch.size = size

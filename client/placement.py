@@ -3,7 +3,6 @@
 Records of one topic keep their order over that wait.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -50,8 +49,8 @@ class Placement:
         # Records with the partition that was asked for.
         self._waiting: dict[str, deque[tuple[int | None, PendingRecord]]] = {}
 
-    def add(self, name: str, partition: int | None, record: PendingRecord, now: float) -> None:
-        """Place a record, now or when its topic is known. now: by the loop's clock."""
+    def add(self, name: str, partition: int | None, record: PendingRecord) -> None:
+        """Place a record, now or when its topic is known."""
         topic = self._topics.get(name)
         if topic is None or topic.metadata is not self._cluster.metadata:
             topic = self._look_up(name)
@@ -64,7 +63,7 @@ class Placement:
                 self._waiting[name] = deque([(partition, record)])
                 self._cluster.background.spawn(self._find_topic(name), f"partitions of {name}")
                 return
-        self._place(name, topic, partition, record, now)
+        self._place(name, topic, partition, record)
 
     def waiting(self) -> list[PendingRecord]:
         """The records that are not placed yet."""
@@ -96,17 +95,16 @@ class Placement:
         except KafkaError as error:
             self._fail(waiting, error)
         else:
-            now = asyncio.get_running_loop().time()
             topic = self._look_up(name)
             while waiting and topic is not None:  # one that fails may fail the rest
-                self._place(name, topic, *waiting.popleft(), now)
+                self._place(name, topic, *waiting.popleft())
         del self._waiting[name]
 
     def _fail(self, records: deque[tuple[int | None, PendingRecord]], error: KafkaError) -> None:
         while records:
             self._on_failed(records.popleft()[1], error)
 
-    def _place(self, name: str, topic: _Topic, number: int | None, record: PendingRecord, now: float) -> None:
+    def _place(self, name: str, topic: _Topic, number: int | None, record: PendingRecord) -> None:
         if number is None:
             try:
                 number = self._partitioner.partition(name, record[1], topic.partitions, topic.available)
@@ -119,7 +117,7 @@ class Placement:
         if queue is None:
             error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {number}", context=name)
             self._on_failed(record, error)
-        elif queue.append(record, now, self._batch_size):
+        elif queue.append(record, self._batch_size):
             if len(queue.batches) > 1:
                 self._partitioner.batch_full(name, number)
             self._sender.batch_begun(queue)

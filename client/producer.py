@@ -265,15 +265,14 @@ class Producer(TransactionalProducer):
         above `max_request_size`, IllegalStateError outside a transaction. To have many records under way, use
         `send_nowait`, or gather several `send`. Cancelled, it may still be written, in its place.
         """
-        loop = asyncio.get_running_loop()
-        record = self._record(topic, value, key, timestamp_ms, headers, loop.create_future())
+        record = self._record(topic, value, key, timestamp_ms, headers)
         await self._memory.take(record[5])
         try:
             self._check_open()
         except KafkaError:
             self._memory.release(record[5])
             raise
-        self._placement.add(topic, partition, record, loop.time())
+        self._placement.add(topic, partition, record)
         return await record[4]
 
     def send_nowait(
@@ -291,10 +290,9 @@ class Producer(TransactionalProducer):
         Raises BufferFullError where `buffer_memory` is taken (then await `buffer_has_room`), ClosedError,
         RecordTooLargeError.
         """
-        loop = asyncio.get_running_loop()
-        record = self._record(topic, value, key, timestamp_ms, headers, loop.create_future())
+        record = self._record(topic, value, key, timestamp_ms, headers)
         self._memory.take_nowait(record[5])
-        self._placement.add(topic, partition, record, loop.time())
+        self._placement.add(topic, partition, record)
         return record[4]
 
     async def buffer_has_room(self) -> None:
@@ -319,7 +317,6 @@ class Producer(TransactionalProducer):
         key: Any,
         timestamp_ms: int | None,
         headers: Headers,
-        future: "asyncio.Future[RecordMetadata]",
     ) -> PendingRecord:
         if self._closing or self._transactions is not None:
             self._check_open()
@@ -350,7 +347,7 @@ class Producer(TransactionalProducer):
                 f"the record has about {size} bytes, max_request_size is {self._max_request_size}",
                 context=topic,
             )
-        return timestamp_ms, key, value, checked, future, size
+        return timestamp_ms, key, value, checked, asyncio.get_running_loop().create_future(), size
 
     def _check_open(self) -> None:
         if self._closing:
