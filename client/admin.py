@@ -29,7 +29,7 @@ from client.errors import KafkaError, error_for
 from client.metadata import Metadata, TopicMetadata
 from client.network import Network
 from client.offsets import OffsetAndTimestamp, list_offsets
-from client.options import check_range
+from client.options import check_range, refuse_unknown
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 
@@ -52,7 +52,9 @@ class Admin(ConfigAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin
         retry_backoff_max_ms: int = 1_000,
         network: Network | None = None,
         random: random_module.Random | None = None,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, Admin)
         check_range("default_api_timeout_ms", default_api_timeout_ms, 0)
         cluster = Cluster(
             bootstrap_servers,

@@ -14,7 +14,6 @@ _SECURITY: Final = "TLS and SASL are not there yet"
 # What other clients (aiokafka, kafka-python, confluent-kafka) call what stands here under another name, or not at all.
 _ELSEWHERE: Final = {
     "api_version": "versions are negotiated with every broker",
-    "check_crcs": "checksums are always checked",
     "compression": "it is called compression_type here",
     "loop": "a client belongs to the event loop that it is started in",
     "max_batch_size": "it is called batch_size here",

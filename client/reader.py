@@ -21,7 +21,7 @@ from client.fetched import ConsumerRecord, FetchedBatches
 from client.fetcher import Fetcher
 from client.network import Network
 from client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
-from client.options import check_choice, check_range
+from client.options import check_choice, check_range, refuse_unknown
 from client.reader_state import POLICIES, Chunk, PartitionState, Position, Timestamp, known_position
 from client.topic_partition import TopicPartition
 from client.turn import Turn
@@ -69,7 +69,9 @@ class Reader:
         metadata_max_age_ms: int = 300_000,
         network: Network | None = None,
         random: random_module.Random | None = None,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, Reader)
         check_choice("auto_offset_reset", auto_offset_reset, tuple(POLICIES))
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_range("fetch_min_bytes", fetch_min_bytes, 0)

@@ -111,6 +111,11 @@ class TransactionStatus:
         if self.state is TransactionState.IN_TRANSACTION:
             self.state = TransactionState.COMMITTING
 
+    def stop_commit(self) -> None:
+        """Nothing has been told to the coordinator yet."""
+        if self.state is TransactionState.COMMITTING:
+            self.state = TransactionState.IN_TRANSACTION
+
     def start_abort(self) -> None:
         """Raises IllegalStateError, or the fatal error."""
         self._demand(

@@ -35,6 +35,7 @@ class TransactionalProducer:
         await self.begin_transaction()
         try:
             yield
+            await self.flush()  # a commit would do it, but cannot be aborted any more
         except BaseException as error:
             try:
                 await self.abort_transaction()
@@ -56,7 +57,11 @@ class TransactionalProducer:
         """
         manager = self._manager()
         manager.status.start_commit()
-        await self.flush()
+        try:
+            await self.flush()
+        except BaseException:  # cancelled
+            manager.status.stop_commit()
+            raise
         try:
             await manager.end(commit=True)
         except KafkaError as error:

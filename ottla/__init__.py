@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from client.group_metadata import ConsumerGroupMetadata
     from client.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
     from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
-    from client.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner
+    from client.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner, StickyPartitioner
     from client.producer import Producer
     from client.reader import Reader
     from client.reader_state import Timestamp
@@ -90,7 +90,7 @@ _EXPORTS: Final = {
     "client.group_metadata": ("ConsumerGroupMetadata",),
     "client.metadata": ("BrokerMetadata", "PartitionMetadata", "TopicMetadata"),
     "client.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp"),
-    "client.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner"),
+    "client.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner", "StickyPartitioner"),
     "client.producer": ("Producer",),
     "client.reader": ("Reader",),
     "client.reader_state": ("Timestamp",),
@@ -144,6 +144,7 @@ __all__ = [
     "RoundRobinAssignor",
     "RoundRobinPartitioner",
     "StickyAssignor",
+    "StickyPartitioner",
     "Timestamp",
     "TopicFilter",
     "TopicMetadata",

@@ -137,6 +137,28 @@ async def test_a_cancelled_block_aborts(fake):
         assert fake.ends == [False]
 
 
+@pytest.mark.parametrize("explicit", [True, False])
+async def test_a_commit_that_is_cancelled_while_records_are_under_way_can_be_aborted(fake, explicit):
+    fake.script[PRODUCE] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
+    async with producer(fake) as sender:
+        if explicit:
+            await sender.begin_transaction()
+            sender.send_nowait("t", b"x")
+            ending = asyncio.ensure_future(sender.commit_transaction())
+        else:
+            ending = asyncio.ensure_future(transact(sender, b"x"))
+        await until(lambda: fake.seen(PRODUCE), "the record")
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        if explicit:
+            await sender.abort_transaction()
+        assert fake.ends == [False]
+        fake.script[PRODUCE].clear()
+        await transact(sender, b"y")
+    assert values(fake) == [b"y"]
+
+
 async def test_an_abort_that_fails_is_noted_on_the_block_s_error(fake):
     fake.script[END] = [ErrorCode.PRODUCER_FENCED]
     async with producer(fake) as sender:

@@ -18,6 +18,8 @@ from support.simulation.cluster import SimulatedCluster
 from support.simulation.ledger import Ledger
 
 UNDER_WAY = 4
+ONE_BY_ONE = "p2"
+"""The producer whose records are batches of their own, and more of them under way: so several are in flight."""
 
 
 class Workload:
@@ -44,6 +46,7 @@ class Workload:
             acks="all",
             request_timeout_ms=3_000,
             delivery_timeout_ms=rng.choice((8_000, 20_000)),
+            batch_size=1 if name == ONE_BY_ONE else 65_536,
             retry_backoff_ms=50,
             retry_backoff_max_ms=500,
             metadata_max_age_ms=5_000,
@@ -51,7 +54,7 @@ class Workload:
             random=rng,
             now_ms=self._cluster.now_ms,
         )
-        slots = asyncio.Semaphore(UNDER_WAY)
+        slots = asyncio.Semaphore(4 * UNDER_WAY if name == ONE_BY_ONE else UNDER_WAY)
         number = 0
         await _started(producer)
         try:

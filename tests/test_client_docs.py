@@ -1,0 +1,67 @@
+"""docs/client.md says what is so: its scripts run, each for itself, and print what stands below them; its tables of
+options are complete.
+"""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ottla.errors
+from client.producer import Producer
+from support.broker import BrokerProcess
+
+ROOT = Path(__file__).resolve().parent.parent
+PATH = ROOT / "docs" / "client.md"
+TEXT = PATH.read_text()
+SCRIPTS = [
+    pytest.param(found[1], found[2], id=f"line {TEXT[: found.start()].count(chr(10)) + 1}")
+    for found in re.finditer(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
+]
+FOR_TESTS = {"network", "random", "now_ms"}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    with BrokerProcess(tmp_path_factory.mktemp("docs") / "data") as process:
+        yield process
+
+
+@pytest.mark.parametrize(("body", "printed"), SCRIPTS)
+def test_scripts_print_what_stands_there(body, printed, broker, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(body.replace("127.0.0.1:9092", broker.bootstrap))
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed
+
+
+def test_no_script_is_left_out():
+    assert len(SCRIPTS) == TEXT.count("```python\n")
+
+
+@pytest.mark.parametrize(("made", "heading"), [(Producer, "Producer")])
+def test_every_option_is_in_the_table_with_its_default(made, heading):
+    section = re.search(rf"\n## {heading}\n(.*?)(?=\n## |\Z)", TEXT, re.DOTALL)[1]
+    table = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", section, re.M))
+    options = {
+        name: str(parameter.default)
+        for name, parameter in inspect.signature(made).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in FOR_TESTS
+    }
+    assert table == options
+
+
+def test_errors_that_are_named_exist():
+    for name in set(re.findall(r"`(\w+Error)`", TEXT)):
+        assert hasattr(ottla.errors, name), name
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)", TEXT):
+        assert (PATH.parent / target).exists(), target
