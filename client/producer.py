@@ -72,6 +72,7 @@ class Producer(TransactionalProducer):
     - `key_serializer`, `value_serializer`: functions to bytes.
     - `transactional_id`: every record belongs to a transaction, which is aborted after `transaction_timeout_ms`;
       an older producer of the same id is fenced.
+    - `allow_auto_create_topics`: let the broker create topics that are not there, where that is switched on.
     - `connections_max_idle_ms`: a connection without requests is closed after that, and opened when needed.
 
     Raises InvalidOptionError for a value that breaks a rule.
@@ -98,6 +99,7 @@ class Producer(TransactionalProducer):
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
         connections_max_idle_ms: int = 540_000,
+        allow_auto_create_topics: bool = True,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
         partitioner: str | Partitioner | PartitionFunction | None = None,
@@ -135,7 +137,7 @@ class Producer(TransactionalProducer):
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
             connections_max_idle_ms=connections_max_idle_ms,
-            allow_auto_create_topics=True,
+            allow_auto_create_topics=allow_auto_create_topics,
             network=network,
             random=random,
             on_error=self._on_background_error,

@@ -242,6 +242,13 @@ async def test_topic_that_appears_late(fake):
     assert fake.seen(ApiKey.METADATA)[1].allow_auto_topic_creation
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_topics_are_created_if_that_is_wanted(fake, allowed):
+    async with producer(fake, allow_auto_create_topics=allowed) as sender:
+        await sender.send("t", b"x")
+    assert fake.seen(ApiKey.METADATA)[-1].allow_auto_topic_creation is allowed
+
+
 async def test_unknown_topic_fails_in_the_end(fake):
     async with producer(fake, max_block_ms=30) as sender:
         with pytest.raises(UnknownTopicOrPartitionError, match="topic nosuch"):
