@@ -300,9 +300,10 @@ class TransactionManager:
         """A batch of this transaction has failed for good."""
         if was_sent:
             self.status.needs_epoch = True
-        # A leader that says InvalidProducerEpoch may only have seen the end of a transaction that ran out of time:
-        # who has come after us is the coordinator's to say (KIP-588).
-        self._fail(error, fatal=is_fatal(error, otherwise=False))
+        # A leader that says InvalidProducerEpoch or InvalidTxnState may only have seen the end of a transaction that
+        # ran out of time: who has come after us is the coordinator's to say (KIP-588).
+        fatal = error.code != ErrorCode.INVALID_TXN_STATE and is_fatal(error, otherwise=False)
+        self._fail(error, fatal=fatal)
 
     def record_failed(self, error: KafkaError) -> None:
         """A record of this transaction has not even come into a batch."""
