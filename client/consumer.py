@@ -28,7 +28,7 @@ from client.group_metadata import ConsumerGroupMetadata
 from client.group_partitions import BEGINNINGS, Reading
 from client.member import MemberOptions
 from client.network import Network
-from client.options import check_choice, check_range, refuse
+from client.options import check_choice, check_range, refuse, refuse_unknown
 from client.reader import Reader
 from client.reader_state import Chunk, PartitionState, Position
 from client.rebalance_listener import RebalanceListener
@@ -100,9 +100,12 @@ class Consumer(Reader):
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
         network: Network | None = None,
         random: random_module.Random | None = None,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, Consumer)
         check_choice("group_protocol", group_protocol, GROUP_PROTOCOLS)
         check_range("session_timeout_ms", session_timeout_ms, 1)
         check_range("heartbeat_interval_ms", heartbeat_interval_ms, 1, session_timeout_ms - 1)
@@ -130,6 +133,7 @@ class Consumer(Reader):
             retry_backoff_ms=retry_backoff_ms,
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
+            connections_max_idle_ms=connections_max_idle_ms,
             network=network,
             random=random,
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ottla.errors
+from client.consumer import Consumer
 from client.producer import Producer
 from support.broker import BrokerProcess
 
@@ -45,7 +46,7 @@ def test_no_script_is_left_out():
     assert len(SCRIPTS) == TEXT.count("```python\n")
 
 
-@pytest.mark.parametrize(("made", "heading"), [(Producer, "Producer")])
+@pytest.mark.parametrize(("made", "heading"), [(Producer, "Producer"), (Consumer, "Consumer")])
 def test_every_option_is_in_the_table_with_its_default(made, heading):
     section = re.search(rf"\n## {heading}\n(.*?)(?=\n## |\Z)", TEXT, re.DOTALL)[1]
     table = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", section, re.M))

@@ -528,6 +528,7 @@ async def test_the_coordinator_goes_away_for_good(tmp_path, name):
         ({"group_id": ""}, "group_id='': must not be empty"),
         ({"partition_assignment_strategy": "best"}, "partition_assignment_strategy='best': must be an assignor or one"),
         ({"max_poll_records": 0}, "max_poll_records=0: must be at least 1"),
+        ({"group": "g"}, "Consumer has no option group: did you mean group_id"),
         ({"auto_offset_reset": "smallest"}, "auto_offset_reset='smallest': must be one of"),
     ],
 )
