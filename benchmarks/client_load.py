@@ -1,8 +1,8 @@
-"""One Python client that sends records, a process of its own like benchmarks/load.py and with the same signals.
+"""One Python client that sends or reads records: a process of its own like benchmarks/load.py, with the same signals.
 
-`python -m benchmarks.client_load produce --client NAME --bootstrap HOST:PORT …`
+`python -m benchmarks.client_load produce|consume --client NAME --bootstrap HOST:PORT …`
 
-All wait for all replicas, are idempotent, linger 5 ms and learn of every record where it was written. Batches hold
+Senders wait for all replicas, are idempotent, linger 5 ms and learn of every record where it was written. Batches hold
 64 KiB but for confluent-kafka's, which are at its default (1 MB). The asyncio clients run on uvloop where it is there.
 """
 
@@ -11,40 +11,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import time
 import warnings
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
-from benchmarks.load import announce, finished
+from benchmarks.client_consumers import CONSUMERS
+from benchmarks.client_stopwatch import Figures, Stopwatch, run
 
 LINGER_MS = 5
 BATCH_SIZE = 64 * 1024
 TURN = 500  # records, after which an asyncio client lets the event loop go round
-
-Figures = dict[str, float]
-
-
-class Stopwatch:
-    """Says that the load is ready, and measures from then on: wall clock, and CPU time of all threads."""
-
-    def __init__(self) -> None:
-        announce("ready")
-        self._cpu_s = time.process_time()
-        self._began = time.monotonic()
-
-    def stop(self, records: int) -> Figures:
-        cpu_s = time.process_time() - self._cpu_s
-        return {"seconds": finished(self._began), "client_cpu_s": cpu_s, "records": records}
-
-
-def run(main: Coroutine[Any, Any, Figures]) -> Figures:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
 
 
 def produce_ottla(options: argparse.Namespace) -> Figures:
@@ -171,14 +146,15 @@ async def written(options: argparse.Namespace) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.client_load", description=__doc__)
-    parser.add_argument("command", choices=["produce"])
-    parser.add_argument("--client", choices=list(PRODUCERS), required=True)
+    parser.add_argument("command", choices=["produce", "consume"])
+    parser.add_argument("--client", choices=list(PRODUCERS | CONSUMERS), required=True)
     parser.add_argument("--bootstrap", required=True, help="HOST:PORT")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--count", type=int, default=100_000, help="records")
     options = parser.parse_args()
-    figures = PRODUCERS[options.client](options)
+    clients = PRODUCERS if options.command == "produce" else CONSUMERS
+    figures = clients[options.client](options)
     print(json.dumps(figures | {"written": asyncio.run(written(options))}))
 
 

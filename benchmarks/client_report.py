@@ -29,7 +29,7 @@ def _direction(cases: Results, direction: str) -> list[str]:
             f"{_cost_us(one) / _cost_us(ours):.2f}",
         ]
         rows.append(row(cells))
-    columns = ["one call a record", "records/s", "µs CPU a record", "ours: times the rate", "times the CPU of ours"]
+    columns = ["clients", "records/s", "µs CPU a record", "ours: times the rate", "times the CPU of ours"]
     return [*heading(direction.capitalize(), columns), *rows] if rows else []
 
 

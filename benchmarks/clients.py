@@ -1,8 +1,8 @@
 """Benchmarks of the Python client beside others: `python -m benchmarks.clients [--quick]`; part of `make bench`.
 
-Each client is a process of its own and sends the same records to the same broker, one call a record in the way that
-its documentation shows as the fast one; each round every client gets a new topic, in turn. What counts is the client's
-own CPU time a record: records a second also depend on what the broker beside it takes of the machine.
+Each client is a process of its own. It sends the same records to the same broker, one call a record in the way that
+its documentation shows as the fast one, each round to a new topic; or it reads one topic to its end. What counts is
+the client's own CPU time a record: records a second also depend on what the broker beside it takes of the machine.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import cases, client_report
 from benchmarks.cases import Case, Figures
+from benchmarks.client_consumers import CONSUMERS
 from benchmarks.run import Load
 from benchmarks.server import Ottla
 
@@ -39,7 +40,19 @@ def produce(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figu
                     yield f"produce {size} {client}", figures
 
 
-CASES: dict[str, Case] = {"produce": produce}
+def consume(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
+    for size in RECORD_SIZES:
+        with Ottla(base) as server:
+            case = {"topic": "read", "size": size, "count": options.records}
+            server.create_topic("read", PARTITIONS)
+            Load(server, "produce", module="benchmarks.client_load", client="confluent-kafka", **case).run()
+            for _ in range(options.rounds):
+                for client in CONSUMERS:
+                    figures = Load(server, "consume", module="benchmarks.client_load", client=client, **case).run()
+                    yield f"consume {size} {client}", figures
+
+
+CASES: dict[str, Case] = {"produce": produce, "consume": consume}
 
 
 if __name__ == "__main__":
