@@ -57,7 +57,7 @@ class _Columns:
 
     def __init__(self, fetched: FetchedBatches, batches: Sequence[RecordBatch]) -> None:
         self._topic, self._partition = fetched.partition
-        self._columns = RecordColumns(batches)
+        self._columns = RecordColumns(batches, fetched.data)
         self._chosen: Any = slice(None)
         if batches and batches[0].base_offset < fetched.first_offset:  # it begins before what was asked for
             self._chosen = self._columns.offsets >= fetched.first_offset
@@ -108,9 +108,9 @@ class _Columns:
         data = self._columns.data
         found = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            headers, position = read_headers(data, start, end)
-            if position != end:
-                raise InvalidRecordError(f"a record ends at byte {position}, its length says {end}")
+            headers, size = read_headers(bytes(data[start:end]), 0, end - start)
+            if size != end - start:
+                raise InvalidRecordError(f"a record ends at byte {start + size}, its length says {end}")
             found.append([{"name": name, "value": value} for name, value in headers])
         return pa.array(found, HEADERS)
 

@@ -42,7 +42,7 @@ class ConsumerRecord(NamedTuple):
 class FetchedBatches:
     """Batches of one partition in offset order, as one Fetch brought them.
 
-    `batches` are views into the answer. `first_offset` is the offset asked for, `next_offset` the one to
+    `batches` are views into `data`, the answer. `first_offset` is the offset asked for, `next_offset` the one to
     fetch next. `records()` gives what may be seen. `size_bytes` is what the batches take in memory.
     """
 
@@ -50,6 +50,7 @@ class FetchedBatches:
         "_aborted",
         "_check_crcs",
         "batches",
+        "data",
         "first_offset",
         "high_watermark",
         "next_offset",
@@ -72,6 +73,7 @@ class FetchedBatches:
         Raises CorruptRecordError for a batch that is no batch.
         """
         self.partition = partition
+        self.data = records
         self.first_offset = first_offset
         self.high_watermark = high_watermark
         # LegacyMessage: message format 0 or 1, which a broker keeps for old topics.

@@ -5,14 +5,16 @@ read for all records at a time. Keys and values are not copied: a column is made
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.buffer import Buffer
 from protocol.errors import InvalidRecordError
 from protocol.record import long_varint
-from protocol.record_batch import RecordBatch, TimestampType
+from protocol.record_batch import BATCH_HEADER_SIZE, COMPRESSION_MASK, RecordBatch, TimestampType
 
 Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -23,10 +25,10 @@ _MAX_VARINT_BITS: Final = 64
 class RecordColumns:
     """All records of some batches.
 
-    `data` are their bytes, decompressed, one after the other. There are as many `offsets`, `timestamps` (ms),
-    `timestamp_types`, `key_starts`, `key_lengths`, `value_starts`, `value_lengths` (-1 for null), `header_counts`,
-    `header_starts` (where the count stands) and `ends` as there are records. Raises InvalidRecordError where a record
-    is malformed, and what `RecordBatch.records_data` does.
+    `data` holds their bytes, decompressed: it is `buffer`, of which the batches are views, where none is compressed.
+    There are as many `offsets`, `timestamps` (ms), `timestamp_types`, `key_starts`, `key_lengths`, `value_starts`,
+    `value_lengths` (-1 for null), `header_counts`, `header_starts` (where the count stands) and `ends` as there are
+    records. Raises InvalidRecordError where a record is malformed, and what `RecordBatch.records_data` does.
     """
 
     __slots__ = (
@@ -43,21 +45,29 @@ class RecordColumns:
         "value_starts",
     )
 
-    def __init__(self, batches: Sequence[RecordBatch]) -> None:
-        self.data = b"".join([batch.records_data() for batch in batches])
+    def __init__(self, batches: Sequence[RecordBatch], buffer: Buffer) -> None:
+        if any(batch.attributes & COMPRESSION_MASK for batch in batches):
+            payloads = [batch.records_data() for batch in batches]
+            ends = list(accumulate(map(len, payloads)))
+            self.data: Buffer = b"".join(payloads)
+        else:
+            payloads = [batch.buffer[BATCH_HEADER_SIZE:] for batch in batches]
+            ends = [batch.position + batch.size_bytes for batch in batches]
+            self.data = buffer
+        spans = [(end - len(payload), end) for payload, end in zip(payloads, ends, strict=True)]
         try:
-            self._read(batches)
+            self._read(batches, spans)
         except (IndexError, InvalidRecordError):
             for batch in batches:
                 for _ in batch.records():  # it says which record, and what is wrong with it
                     pass
             raise InvalidRecordError("malformed records") from None
 
-    def _read(self, batches: Sequence[RecordBatch]) -> None:
+    def _read(self, batches: Sequence[RecordBatch], spans: Sequence[tuple[int, int]]) -> None:
         buffer = np.frombuffer(self.data, dtype=np.uint8)
-        self.ends = ends = _ends(self.data, sum(batch.record_count for batch in batches))
-        begins = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))[: len(ends)]
-        lengths, at = _varints(buffer, begins)
+        counts = [batch.record_count for batch in batches]
+        lengths, at = _varints(buffer, _begins(self.data, spans, counts))
+        self.ends = ends = at + lengths
         # One step over the attributes, which have no meaning yet.
         timestamps, at = _varints(buffer, at + 1)
         offsets, at = _varints(buffer, at)
@@ -70,8 +80,6 @@ class RecordColumns:
         if is_wrong.any():
             raise InvalidRecordError("a record does not end where its length says")
 
-        counts = [batch.record_count for batch in batches]
-
         def of_batch(values: Sequence[int]) -> Integers:
             return np.repeat(np.array(values, dtype=np.int64), counts)
 
@@ -82,24 +90,24 @@ class RecordColumns:
         self.timestamps = np.where(self.timestamp_types == TimestampType.LOG_APPEND_TIME, by_broker, by_producer)
 
 
-def _ends(data: bytes, count: int) -> Integers:
-    """Where each record ends, and the next one's length stands. Raises IndexError, InvalidRecordError."""
-    ends: list[int] = []
-    note = ends.append
-    position = 0
-    for _ in range(count):
-        number = data[position]
-        if number < 0x80:
-            position += 1 + (number >> 1)
-        elif data[position + 1] < 0x80:
-            position += 2 + ((number & 0x7F | data[position + 1] << 7) >> 1)
-        else:
-            number, position = long_varint(data, position + 1, number)
-            position += number >> 1
-        note(position)
-    if position != len(data):
-        raise InvalidRecordError(f"{count} records do not end at {len(data)} bytes")
-    return np.array(ends, dtype=np.int64)
+def _begins(data: Buffer, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Integers:
+    """Where each record's length stands, of the batches at these spans. Raises IndexError, InvalidRecordError."""
+    begins: list[int] = []
+    note = begins.append
+    for (position, end), count in zip(spans, counts, strict=True):
+        for _ in range(count):
+            note(position)
+            number = data[position]
+            if number < 0x80:
+                position += 1 + (number >> 1)
+            elif data[position + 1] < 0x80:
+                position += 2 + ((number & 0x7F | data[position + 1] << 7) >> 1)
+            else:
+                number, position = long_varint(data, position + 1, number)
+                position += number >> 1
+        if position != end:
+            raise InvalidRecordError(f"{count} records end at byte {position} instead of {end}")
+    return np.array(begins, dtype=np.int64)
 
 
 def _varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers]:

@@ -17,6 +17,7 @@ bytes go through a function. Sources: KIP-98 and KIP-82, the protocol guide's pa
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
+from protocol.buffer import Buffer
 from protocol.errors import InvalidRecordError
 
 NO_TIMESTAMP: Final = -1
@@ -141,7 +142,7 @@ def unzigzag(number: int) -> int:
     return number >> 1 ^ -(number & 1)
 
 
-def long_varint(data: bytes, position: int, first: int, bits: int = 32) -> tuple[int, int]:
+def long_varint(data: Buffer, position: int, first: int, bits: int = 32) -> tuple[int, int]:
     """Read a varint on behind its `first` byte: the number, still in zigzag, and the position behind it.
 
     InvalidRecordError for a number of more than `bits` bits, IndexError at the end of data.

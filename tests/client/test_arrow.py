@@ -101,10 +101,13 @@ def test_values_are_ordinary_binary_after_a_cast():
 
 
 def test_what_is_kept_outlives_the_fetch():
-    data = bytearray(batch([(NOW, b"key", b"a value that is long", [])]))
-    table = fetched(data).to_arrow()
-    data[:] = bytes(len(data))
-    assert table.column("value").to_pylist() == [b"a value that is long"]
+    tables = []
+    for number in range(50):
+        data = bytearray(batch([(NOW, None, b"a value that is long %d" % number, [])]))
+        tables.append(fetched(memoryview(data)).to_arrow(["value"]))
+        del data
+    values = [table.column("value").to_pylist() for table in tables]
+    assert values == [[b"a value that is long %d" % number] for number in range(50)]
 
 
 @pytest.mark.parametrize("seed", range(150))
