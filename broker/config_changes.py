@@ -103,12 +103,12 @@ class ConfigChanges:
         if not validate_only:
             await configs.set_broker(broker_id, changed)
 
-    def describe(self, resource_type: int, name: str, names: Collection[str] | None) -> list[DescribedConfig]:
-        """A resource's settings; only `names` where given."""
+    async def describe(self, resource_type: int, name: str, names: Collection[str] | None) -> list[DescribedConfig]:
+        """A resource's settings; only `names` where given. Topics' are read: they need not have a replica here."""
         dynamic = self._services.configs.dynamic
         if resource_type == ConfigResource.TOPIC:
             self._check_topic(name)
-            return dynamic.describe_topic(self._services.configs.topic_overrides(name), names)
+            return dynamic.describe_topic(await self._services.configs.read_topic(name), names)
         if resource_type == ConfigResource.BROKER:
             if self._broker_id(name) is None:
                 return dynamic.describe_cluster_wide(names)

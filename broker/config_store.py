@@ -1,14 +1,15 @@
 """Dynamic settings of topics and brokers: kept in the registry, cached here, changed by notification.
 
 A change is written in two steps, as Kafka does: the entity's znode, then a sequential node under /config/changes that
-makes every broker look. Notifications are removed after 15 minutes by whoever comes by.
+makes every broker look. Notifications are removed after 15 minutes by whoever comes by. There is none for a topic that
+is created: brokers read its settings when they get replicas of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicBrokerConfig
@@ -71,10 +72,10 @@ class ConfigStore:
             self._log_configs.pop(topic, None)
             self.on_topic_changed(topic)
 
-    async def load_topics(self, topics: Iterable[str]) -> None:
-        """Read the settings of topics that are not known yet."""
+    async def load_topics(self, topics: Iterable[str], created: Collection[str] = ()) -> None:
+        """Read the settings of topics that are not known yet, or only from before they were created."""
         for topic in topics:
-            if topic not in self._topics:
+            if topic not in self._topics or topic in created:
                 await self.load_topic(topic)
                 self._topics.setdefault(topic, {})
 
@@ -117,20 +118,23 @@ class ConfigStore:
 
     async def set_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
         """Write a topic's settings and notify every broker."""
-        await self._write(TopicConfigZnode.path(topic), f"topics/{topic}", overrides)
+        path = TopicConfigZnode.path(topic)
+        await self._write(path, overrides)
+        await self._notify(path)
         await self.load_topic(topic)
 
     async def set_broker(self, broker_id: int | None, settings: Mapping[str, str]) -> None:
         """Write a broker's dynamic settings (None: of all brokers) and notify every broker."""
         path = BrokerConfigZnode.path(broker_id)
-        await self._write(path, path.removeprefix("/config/"), settings)
+        await self._write(path, settings)
+        await self._notify(path)
         await self.load_broker()
 
     async def create_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Write the settings of a topic that is about to be created, and notify."""
-        await self._write(TopicConfigZnode.path(topic), f"topics/{topic}", overrides)
+        """Write the settings of a topic that is about to be created."""
+        await self._write(TopicConfigZnode.path(topic), overrides)
 
-    async def _write(self, path: str, entity: str, settings: Mapping[str, str]) -> None:
+    async def _write(self, path: str, settings: Mapping[str, str]) -> None:
         data = TopicConfigZnode(config=dict(settings)).encode()
         try:
             await self._registry.set(path, data)
@@ -139,7 +143,9 @@ class ConfigStore:
                 await self._registry.create(path, data)
             except NodeExistsError:
                 await self._registry.set(path, data)
-        change = ConfigChangeZnode(entity_path=entity)
+
+    async def _notify(self, path: str) -> None:
+        change = ConfigChangeZnode(entity_path=path.removeprefix("/config/"))
         await self._registry.create(ConfigChangeZnode.path(), change.encode(), sequence=True)
 
     # -- notifications ---------------------------------------------------------------------------------------------

@@ -28,18 +28,18 @@ class DescribeConfigsHandler(Handler[DescribeConfigsRequest, DescribeConfigsResp
     def __init__(self, services: Services) -> None:
         self._changes = ConfigChanges(services)
 
-    def handle(self, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    async def handle(self, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
         """See the module's text."""
         return DescribeConfigsResponse(
-            results=[self._describe(resource, request, context) for resource in request.resources]
+            results=[await self._describe(resource, request, context) for resource in request.resources]
         )
 
-    def _describe(
+    async def _describe(
         self, resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
     ) -> DescribeConfigsResult:
         keys = resource.configuration_keys
         try:
-            described = self._changes.describe(resource.resource_type, resource.resource_name, keys)
+            described = await self._changes.describe(resource.resource_type, resource.resource_name, keys)
         except RequestError as error:
             return _failed(resource, code_of(error), str(error))
         return DescribeConfigsResult(

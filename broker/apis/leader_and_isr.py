@@ -38,7 +38,8 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         except (StaleBrokerEpochError, StaleControllerEpochError) as error:
             return _refused(request, code_of(error), context.api_version)
         states = _states(request)
-        await self._services.configs.load_topics({topic for topic, _, _ in states})
+        created = {topic for topic, _, state in states if state.is_new}
+        await self._services.configs.load_topics({topic for topic, _, _ in states}, created)
         outcomes = await roles.become_leader_or_follower(states)
         codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()}
         if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:

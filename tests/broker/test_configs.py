@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from broker.broker import Broker
+from broker.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -12,7 +14,9 @@ from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as ChangedResource,
 )
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from support.broker import running_broker, until
+from registry.config_znodes import TopicConfigZnode
+from registry.embedded import EmbeddedStore
+from support.broker import running_broker, settings, until
 from support.wire import append, batch, create_topic, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -242,3 +246,22 @@ async def test_broker_settings_that_cannot_change(client):
             assert await change(client, BROKER, name, [(key, SET, text)]) == invalid, (name, key)
             assert await alter(client, BROKER, name, [(key, text)]) == invalid, (name, key)
         assert (await describe(client, BROKER, "")).configs == []
+
+
+# -- topics that are created -------------------------------------------------------------------------------------------
+
+
+async def test_what_a_creation_left_behind_counts_no_more(tmp_path):
+    """Settings are written before the topic is, as in Kafka; nobody is notified of a creation."""
+    store = await EmbeddedStore.open()
+    registry = store.session()
+    await registry.start()
+    left = TopicConfigZnode(config={"segment.bytes": "5000"}).encode()
+    await registry.create(TopicConfigZnode.path("t"), left, make_parents=True)
+    config = BrokerConfig.load(None, settings(tmp_path / "data"))
+    async with Broker(config, store=store) as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t", retention_ms="7000")
+        assert await value(client, TOPIC, "t", "retention.ms") == [("7000", DYNAMIC_TOPIC)]
+        assert broker.services.configs.topic_overrides("t") == {"retention.ms": "7000"}
+        assert await registry.children("/config/changes") == []
+    await store.close()

@@ -3,7 +3,9 @@
 import pytest
 
 from client.admin import Admin
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from support.cluster import broker_cluster, eventually
+from support.wire import wire_client
 
 
 @pytest.fixture
@@ -43,6 +45,15 @@ def known_leader(cluster, asked, topic, leader):
             return (await admin.describe_topics([topic]))[topic].partitions[0].leader == leader
 
     return is_known
+
+
+async def test_settings_of_a_topic_are_told_by_a_broker_without_a_replica_of_it(cluster):
+    await cluster.create_topic("t", {0: [0]}, {"retention.ms": "7000"})
+    await eventually(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
+    resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
+    async with wire_client(cluster.bootstrap(1)) as client:
+        answer = await client.call(DescribeConfigsRequest(resources=[resource]))
+    assert [one.value for one in answer.results[0].configs] == ["7000"]
 
 
 async def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
