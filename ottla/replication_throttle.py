@@ -54,8 +54,8 @@ async def set_log_dir_throttle(admin: Admin, brokers: Iterable[int], bytes_per_s
 async def clear_throttle(admin: Admin, topics: Iterable[str], brokers: Iterable[int]) -> None:
     """Take the settings away from these topics and brokers."""
     resources: list[tuple[ResourceType, str, tuple[str, ...]]] = []
-    resources += [(ResourceType.TOPIC, topic, REPLICAS) for topic in sorted(topics)]
     resources += [(ResourceType.BROKER, str(broker), (*RATES, LOG_DIR_RATE)) for broker in sorted(brokers)]
+    resources += [(ResourceType.TOPIC, topic, REPLICAS) for topic in sorted(topics)]
     for kind, name, settings in resources:
         await admin.incremental_alter_configs(
             kind, name, [ConfigChange(setting, None, ConfigOperation.DELETE) for setting in settings]

@@ -11,7 +11,7 @@ _VARYING = [
     (r'"timestamp":"\d+"', '"timestamp":"T"'),
     (r'"id":"[\w-]{22}"', '"id":"ID"'),
     (r'"topic_id":"[\w-]{22}"', '"topic_id":"ID"'),
-    (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+    (r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT"),
     (r'"port":\d+', '"port":PORT'),
 ]
 
