@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -256,13 +258,15 @@ class LogManager:
         raise refused
 
     def _places_for(self, key: TopicPartition) -> list[LogDirectory]:
-        counts = {directory.path: 0 for directory in self.dirs.all}
-        for log in self.all_logs():
-            counts[log.directory.parent] += 1
+        online = self.dirs.online
+        if len(online) == 1:
+            return online  # a topic of thousands of partitions comes here thousands of times
+        parents = (str(log.directory).rpartition(os.sep)[0] for log in self.all_logs())  # paths hash slowly
+        counts = Counter(parents)
         preferred = self.preferred.get(key)
         return sorted(
-            self.dirs.online,
-            key=lambda directory: (directory is not preferred, directory.is_full, counts[directory.path]),
+            online,
+            key=lambda directory: (directory is not preferred, directory.is_full, counts[str(directory.path)]),
         )
 
     async def delete(self, topic: str, partition: int) -> None:
