@@ -70,8 +70,12 @@ async def in_sync(cluster, topic, partitions, brokers):
 
 async def produced(cluster, leader, topic, size, count, partition=0):
     async with wire_client(cluster.bootstrap(leader)) as client:
+
+        async def is_taken():  # the leader may not have heard yet that it is one
+            return (await append(client, topic, batch(bytes(size)), partition)).error_code == 0
+
         for _ in range(count):
-            assert (await append(client, topic, batch(bytes(size)), partition)).error_code == 0
+            await eventually(is_taken, f"broker {leader} leads {topic}")
 
 
 def bytes_of(tmp_path, broker_id, partition):

@@ -140,12 +140,15 @@ async def test_min_insync_replicas_are_asked_for(tmp_path):
             async def is_taken():
                 return await produced(client) == ErrorCode.NONE
 
+            async def is_refused():  # at once, once the leader has heard what the controller has written
+                return await produced(client) == ErrorCode.NOT_ENOUGH_REPLICAS
+
             await eventually(is_taken, "all are there")
             cluster.pause(other)
             cluster.pause(another)
             assert await produced(client, acks=1) == ErrorCode.NONE  # or they would lack nothing
             await isr_is(cluster, leader)
-            assert await produced(client) == ErrorCode.NOT_ENOUGH_REPLICAS
+            await eventually(is_refused, "the leader knows that it is alone")
             assert await produced(client, acks=1) == ErrorCode.NONE
             cluster.resume(other)
             await isr_is(cluster, leader, other)
