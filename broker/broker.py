@@ -279,7 +279,9 @@ class Broker:
                 rng=self._random,
             ),
             registry_offsets=RegistryOffsets(registry),
-            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random),
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.resting
+            ),
             metrics=self.metrics,
             now_ms=self._now_ms,
             is_controller=lambda: False,

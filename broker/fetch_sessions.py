@@ -4,6 +4,10 @@ A session is found by a random id and guarded by an epoch that rises with every 
 noticed. Sessions are bounded by `max.incremental.fetch.session.cache.slots`; one makes room for another when it has
 not been used for two minutes, or when the newcomer is a follower and it is not, or when it is smaller and has lived
 for two minutes.
+
+Of a session's partitions only those are read about which there may be news: at the others it rests (see
+`RestingPartitions`). What happens to a partition wakes it; and every ten seconds it looks at all of them, since the
+start of a log moves by retention, too, which nobody tells of.
 """
 
 from __future__ import annotations
@@ -12,12 +16,14 @@ import random
 from collections.abc import Callable, Iterable
 
 from protocol.error_codes import ErrorCode
-from replication.fetch import FetchedPartition, FetchPartition
+from replication.fetch import CONSUMER, FetchedPartition, FetchPartition
+from replication.resting_partitions import RestingPartitions, TopicPartition
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
 EVICTION_MS = 120_000
+LOOK_AGAIN_MS = 10_000
 _MAX_EPOCH = 2**31 - 1
 
 Key = tuple[str | bytes, int]
@@ -61,11 +67,28 @@ class CachedPartition:
 
 
 class FetchSession:
-    """One client's session."""
+    """One client's session; a `Reader`."""
 
-    __slots__ = ("created_ms", "epoch", "id", "is_follower", "last_used_ms", "partitions", "uses_topic_ids")
+    __slots__ = (
+        "_places",
+        "_resting_at",
+        "awake",
+        "created_ms",
+        "epoch",
+        "id",
+        "is_follower",
+        "last_fetch_ms",
+        "last_used_ms",
+        "looked_at_all_ms",
+        "partitions",
+        "replica_id",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, now_ms: int, *, is_follower: bool, uses_topic_ids: bool) -> None:
+    def __init__(
+        self, session_id: int, now_ms: int, places: RestingPartitions, *, is_follower: bool, uses_topic_ids: bool
+    ) -> None:
+        """places: where sessions rest."""
         self.id = session_id
         self.epoch = 1
         """The epoch that the next request must carry."""
@@ -73,34 +96,89 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
+        self.looked_at_all_ms = now_ms
+        self.replica_id = CONSUMER
+        self.last_fetch_ms = 0
         self.partitions: dict[Key, CachedPartition] = {}
-        """In the order in which they are read: what returned data goes to the end, so that each gets its turn."""
+        self.awake: dict[Key, CachedPartition] = {}
+        """Those to be read, in that order: what returned data goes to the end, so that each gets its turn."""
+        self._places = places
+        self._resting_at: dict[TopicPartition, Key] = {}
+
+    def key_of(self, request: FetchPartition) -> Key:
+        """The partition's key in this session."""
+        return (request.topic_id if self.uses_topic_ids else request.topic, request.partition)
 
     def update(self, wanted: Iterable[tuple[Key, FetchPartition]], forgotten: Iterable[Key]) -> None:
         """Take over a request's changes."""
         for key in forgotten:
-            self.partitions.pop(key, None)
+            cached = self.partitions.pop(key, None)
+            if cached is not None:
+                self._leave(cached)
+                self.awake.pop(key, None)
         for key, request in wanted:
             cached = self.partitions.get(key)
             if cached is None:
-                self.partitions[key] = CachedPartition(request)
+                cached = self.partitions[key] = CachedPartition(request)
             else:
+                self._leave(cached)
                 cached.request = request
+            self.awake.setdefault(key, cached)
+
+    def wanted(self) -> list[FetchPartition]:
+        """See `Reader`."""
+        return [cached.request for cached in self.awake.values()]
 
     def move_to_end(self, key: Key) -> None:
         """This partition had data: it is read after the others next time."""
-        self.partitions[key] = self.partitions.pop(key)
+        self.awake[key] = self.awake.pop(key)
 
     def advance(self, now_ms: int) -> None:
         """A request of this session was accepted."""
         self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
         self.last_used_ms = now_ms
+        if now_ms - self.looked_at_all_ms > LOOK_AGAIN_MS:
+            self.looked_at_all_ms = now_ms
+            self.wake_all()
+
+    # -- rest --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_resting(self) -> bool:
+        """See `Reader`."""
+        return bool(self._resting_at)
+
+    def rests_at(self, request: FetchPartition) -> None:
+        """The client knows all there is of a partition."""
+        key = self.key_of(request)
+        del self.awake[key]
+        self._resting_at[request.topic, request.partition] = key
+
+    def woken(self, key: TopicPartition) -> None:
+        """See `Reader`."""
+        found = self._resting_at.pop(key)
+        self.awake[found] = self.partitions[found]
+
+    def wake_all(self) -> None:
+        """Look at every partition next time."""
+        for key in list(self._resting_at):
+            self._places.remove(key, self)
+            self.woken(key)
+
+    def _leave(self, cached: CachedPartition) -> None:
+        key = (cached.request.topic, cached.request.partition)
+        if self._resting_at.pop(key, None) is not None:
+            self._places.remove(key, self)
 
 
 class FetchSessions:
     """The sessions of one broker."""
 
-    def __init__(self, slots: int, now_ms: Callable[[], int], rng: random.Random) -> None:
+    def __init__(
+        self, slots: int, now_ms: Callable[[], int], rng: random.Random, places: RestingPartitions | None = None
+    ) -> None:
+        """places: where the sessions rest."""
+        self._places = RestingPartitions() if places is None else places
         self._slots = slots
         self._now_ms = now_ms
         self._random = rng
@@ -129,20 +207,22 @@ class FetchSessions:
         session_id = self._random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
-        session = FetchSession(session_id, now_ms, is_follower=is_follower, uses_topic_ids=uses_topic_ids)
+        session = FetchSession(session_id, now_ms, self._places, is_follower=is_follower, uses_topic_ids=uses_topic_ids)
         self._sessions[session_id] = session
         return session
 
     def remove(self, session_id: int) -> None:
         """The client is done with a session."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.wake_all()
 
     def _evict(self, size: int, now_ms: int, *, is_follower: bool) -> bool:
         if not self._sessions:
             return False
         stale = min(self._sessions.values(), key=lambda session: session.last_used_ms)
         if now_ms - stale.last_used_ms > EVICTION_MS:
-            del self._sessions[stale.id]
+            self.remove(stale.id)
             return True
         evictable = [
             session
@@ -157,5 +237,5 @@ class FetchSessions:
         if not evictable:
             return False
         smallest = min(evictable, key=lambda session: (session.is_follower, len(session.partitions)))
-        del self._sessions[smallest.id]
+        self.remove(smallest.id)
         return True

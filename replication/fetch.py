@@ -10,7 +10,7 @@ not be told of an end that others have seen passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from protocol.errors import ProtocolError
 from replication.errors import OffsetNotAvailableError, ReplicationError
@@ -242,26 +242,28 @@ def _diverging_epoch(log: Log, request: FetchPartition) -> tuple[int, int] | Non
 class DelayedFetch:
     """A Fetch that waits for `min_bytes`: satisfied by enough of them, or by anything the client must hear of."""
 
-    __slots__ = ("_get_partition", "_params", "_requests", "_watched")
+    __slots__ = ("_get_partition", "_params", "_unknown", "_wanted")
 
     def __init__(
         self,
         params: FetchParams,
-        requests: Sequence[FetchPartition],
-        watched: Sequence[FetchPartition],
+        wanted: Callable[[], Sequence[FetchPartition]],
+        unknown: Collection[FetchPartition],
         get_partition: GetPartition,
     ) -> None:
-        """`watched`: those of `requests` that can end the wait; the others were unknown from the start."""
+        """wanted: what is to be read; in a session more may be woken meanwhile. `unknown`: cannot end the wait."""
         self._params = params
-        self._requests = requests
-        self._watched = watched
+        self._wanted = wanted
+        self._unknown = unknown
         self._get_partition = get_partition
 
     def is_satisfied(self) -> bool:
         """See `DelayedOperation`."""
         params = self._params
         available = 0
-        for request in self._watched:
+        for request in self._wanted():
+            if request in self._unknown:
+                continue
             try:
                 partition = self._get_partition(request.topic, request.partition, request.topic_id)
                 epoch = request.current_leader_epoch
@@ -284,4 +286,4 @@ class DelayedFetch:
 
     def complete(self) -> list[FetchedPartition]:
         """See `DelayedOperation`."""
-        return read_partitions(self._params, self._requests, self._get_partition, is_waited_for=True)
+        return read_partitions(self._params, self._wanted(), self._get_partition, is_waited_for=True)

@@ -43,3 +43,8 @@ class FollowerProgress:
         self.leader_end_then = max(self.leader_end_then, leader_end)
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
+
+    def was_caught_up(self, last_fetch_ms: int) -> None:
+        """Its requests up to this one left the partition out: it was at the leader's end all the time."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, last_fetch_ms)
+        self.last_fetch_ms = max(self.last_fetch_ms, last_fetch_ms)

@@ -6,7 +6,7 @@ What the controller says about them is carried out by `roles`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from protocol.uuid import ZERO_UUID, uuid_to_string
 from replication.delayed_delete_records import DelayedDeleteRecords
@@ -18,7 +18,7 @@ from replication.errors import (
     ReplicationError,
     UnknownTopicOrPartitionError,
 )
-from replication.fetch import DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
+from replication.fetch import CONSUMER, DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
 from replication.fetcher_manager import FetcherManager
 from replication.in_sync_replicas import LagRules
 from replication.isr_changes import IsrChanges
@@ -26,6 +26,7 @@ from replication.log_dir_moves import LogDirMoves
 from replication.partition import Partition, PartitionEvents
 from replication.purgatory import Purgatory
 from replication.replication_quota import ReplicationQuota
+from replication.resting_partitions import Reader, RestingPartitions
 from replication.roles import Roles
 from replication.transaction_verification import VerificationGuard
 from storage.log_append import AppendOrigin, LogAppendInfo
@@ -65,6 +66,7 @@ class ReplicaManager(PartitionEvents):
         self._topic_config = topic_config
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
+        self.resting = RestingPartitions()
         self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
         self.deletions: Purgatory[LowWatermarks] = Purgatory()
         self._observers: dict[str, Callable[[int, bool], None]] = {}
@@ -126,8 +128,8 @@ class ReplicaManager(PartitionEvents):
         if found is None:
             found = self.partition(topic, partition)  # says why not
         info = found.append_as_leader(records, required_acks, origin, guard)
-        if key in self.fetches:
-            self.fetches.check(key)
+        if key in self.resting or key in self.fetches:
+            self.check_fetches(key)
         return info
 
     def produced_bytes(self) -> dict[str, int]:
@@ -170,37 +172,68 @@ class ReplicaManager(PartitionEvents):
         self, required: Mapping[TopicPartition, int], timeout_s: float
     ) -> LowWatermarks | asyncio.Future[LowWatermarks]:
         """Wait until no live replica has records before the given offsets; the low watermarks, or what failed."""
+        for key in required:
+            self.check_fetches(key)  # followers are to hear where the log starts
         operation = DelayedDeleteRecords(required, self.partition)
         if operation.is_satisfied():
             return operation.complete()
         return self.deletions.wait(operation, required, timeout_s)
 
     def fetch(
-        self, params: FetchParams, requests: Sequence[FetchPartition]
+        self, params: FetchParams, requests: Sequence[FetchPartition], reader: Reader | None = None
     ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
         """Read now what there is; where that is less than `min_bytes` and nothing failed, wait for more.
+
+        reader: the session that has these requests and rests at its other partitions: they can end the wait, too.
 
         Partitions that nobody knows do not end the wait of the others: a client that keeps asking for a deleted topic
         would otherwise be answered as fast as it can ask.
         """
         fetched = read_partitions(params, requests, self.partition)
-        if params.max_wait_ms <= 0 or not requests:
+        is_resting = reader is not None and reader.is_resting
+        if params.max_wait_ms <= 0 or not (requests or is_resting):
             return fetched
         size = 0
-        watched = []
+        keys: list[Hashable] = []
+        unknown: set[FetchPartition] = set()
         for one in fetched:
             if one.diverging is not None or one.preferred_replica is not None:
                 return fetched
             if one.error is None or isinstance(one.error, OffsetNotAvailableError):
-                watched.append(one.request)
+                keys.append((one.request.topic, one.request.partition))
                 size += one.size_bytes
-            elif not isinstance(one.error, UnknownTopicOrPartitionError):
+            elif isinstance(one.error, UnknownTopicOrPartitionError):
+                unknown.add(one.request)
+            else:
                 return fetched
-        if size >= params.min_bytes or not watched:
+        if size >= params.min_bytes or not (keys or is_resting):
             return fetched
-        operation = DelayedFetch(params, requests, watched, self.partition)
-        keys = [(request.topic, request.partition) for request in watched]
+        if reader is not None:
+            keys.append(reader)
+        wanted = reader.wanted if reader is not None else lambda: requests
+        operation = DelayedFetch(params, wanted, unknown, self.partition)
         return self.fetches.wait(operation, keys, params.max_wait_ms / 1000)
+
+    def rest(self, params: FetchParams, fetched: FetchedPartition, reader: Reader) -> bool:
+        """Let a session rest at a partition of which it has been told all there is; False where there is more.
+
+        Followers rest where they are in sync only: with each fetch of another one it is asked whether it may join.
+        """
+        request = fetched.request
+        try:
+            partition = self.partition(request.topic, request.partition, request.topic_id)
+            epoch = request.current_leader_epoch
+            log = partition.leader_log(epoch) if params.only_leader else partition.any_log(epoch)
+        except ReplicationError:
+            return False
+        is_told = (fetched.high_watermark, fetched.log_start_offset) == (log.high_watermark, log.log_start_offset)
+        if not is_told or partition.visible_end(log, params.isolation) > request.offset:
+            return False
+        sync = partition.sync if params.replica_id != CONSUMER else None
+        if sync is not None and params.replica_id not in sync.isr:
+            return False
+        self.resting.add((request.topic, request.partition), reader, sync)
+        return True
 
     def topic_config_changed(self, topic: str) -> None:
         """Apply the topic's settings to the logs that are here."""
@@ -251,9 +284,16 @@ class ReplicaManager(PartitionEvents):
 
     def check(self, key: TopicPartition) -> None:
         """Something has happened to a partition: answer who has waited for it."""
-        self.fetches.check(key)
+        self.check_fetches(key)
         self.produces.check(key)
         self.deletions.check(key)
+
+    def check_fetches(self, key: TopicPartition) -> None:
+        """There is more to be read of a partition, or something to be told of it."""
+        if key in self.resting:
+            for reader in self.resting.wake(key):
+                self.fetches.check(reader)
+        self.fetches.check(key)
 
     def close(self) -> None:
         """Answer everything that waits: the broker is stopping."""

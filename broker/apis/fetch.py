@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from broker.errors import code_of
 from broker.fetch_sessions import (
@@ -90,9 +90,11 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         except FetchSessionError as error:
             return FetchResponse(error_code=error.code)
         if session is not None:
-            partitions = [(key, cached.request) for key, cached in session.partitions.items()]
+            session.replica_id = replica_id
+            session.last_fetch_ms = self._services.replicas.rules.now_ms()
+            wanted = session.wanted()
         else:
-            partitions = self._wanted(request, version)
+            wanted = [one for _, one in self._wanted(request, version)]
         is_follower = replica_id != CONSUMER
         max_bytes = request.max_bytes if is_follower else min(request.max_bytes, self._max_bytes)
         reads_followers = not is_follower and version >= FIRST_VERSION_WITH_RACK
@@ -108,10 +110,8 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
             isolation=Isolation(request.isolation_level == 1),
             hard_max_bytes=version <= LAST_VERSION_WITH_HARD_LIMIT,
         )
-        answer = _Answer(
-            self._services, context, session, partitions, is_incremental=is_incremental, is_follower=is_follower
-        )
-        fetched = self._services.replicas.fetch(params, answer.readable)
+        answer = _Answer(self._services, context, session, params, wanted, is_incremental=is_incremental)
+        fetched = self._services.replicas.fetch(params, wanted, session)
         if isinstance(fetched, list):
             return answer.build(fetched)
         return then(fetched, answer.build)
@@ -202,13 +202,12 @@ class _Answer:
 
     __slots__ = (
         "_context",
+        "_count",
         "_is_follower",
         "_is_incremental",
-        "_partitions",
+        "_params",
         "_services",
         "_session",
-        "_unknown",
-        "readable",
     )
 
     def __init__(
@@ -216,50 +215,61 @@ class _Answer:
         services: Services,
         context: RequestContext,
         session: FetchSession | None,
-        partitions: Sequence[tuple[Key, FetchPartition]],
+        params: FetchParams,
+        wanted: Sequence[FetchPartition],
         *,
         is_incremental: bool,
-        is_follower: bool,
     ) -> None:
         self._services = services
         self._context = context
-        self._is_follower = is_follower
+        self._is_follower = params.replica_id != CONSUMER
         self._session = session
-        self._partitions = partitions
+        self._params = params
         self._is_incremental = is_incremental
-        self.readable: list[FetchPartition] = [request for _, request in partitions]
-        for request in self.readable:
+        self._count = len(wanted)
+        for request in wanted:
             if not request.topic and request.topic_id != ZERO_UUID:
                 # A session may outlive our ignorance of a topic's id.
                 request.topic = services.metadata.snapshot.topic_names.get(request.topic_id, "")
 
-    def build(self, fetched: Iterable[FetchedPartition]) -> FetchResponse:
+    def build(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
         """The response; in a session only with what the client does not know yet."""
         version = self._context.api_version
         session = self._session
         topics: list[FetchableTopicResponse] = []
         endpoints: dict[int, NodeEndpoint] = {}
-        with_data: list[Key] = []
-        for (key, request), one in zip(self._partitions, fetched, strict=True):
-            if session is not None:
-                cached = session.partitions.get(key)
-                if cached is not None and not cached.must_tell(one) and self._is_incremental:
-                    continue
-                if one.size_bytes and self._is_incremental:
-                    with_data.append(key)
+        for one in fetched:
+            if session is not None and not self._is_news(session, one) and self._is_incremental:
+                continue
+            request = one.request
             data = self._partition_data(one, endpoints)
             if topics and (topics[-1].topic, topics[-1].topic_id) == (request.topic, request.topic_id):
                 topics[-1].partitions.append(data)
             else:
                 topics.append(FetchableTopicResponse(topic=request.topic, topic_id=request.topic_id, partitions=[data]))
-        if session is not None:
-            for key in with_data:
-                if key in session.partitions:
-                    session.move_to_end(key)
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
         if version >= FIRST_VERSION_WITH_LEADER:
             response.node_endpoints = list(endpoints.values())
         return response
+
+    def _is_news(self, session: FetchSession, one: FetchedPartition) -> bool:
+        """Whether the client does not know this yet. It will, and where it is all there is the session rests."""
+        key = session.key_of(one.request)
+        cached = session.awake.get(key)
+        if cached is None or cached.request is not one.request:
+            return True  # another request of this session was faster: this one's answer is beside it
+        is_news = cached.must_tell(one)
+        if one.size_bytes:
+            if self._is_incremental:
+                session.move_to_end(key)
+        elif (
+            one.error is None
+            and one.diverging is None
+            and self._params.preferred_replica is None
+            and self._services.replicas.rest(self._params, one, session)
+        ):
+            session.rests_at(one.request)
+        return is_news
 
     def _partition_data(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:
         request = one.request
@@ -362,7 +372,7 @@ class _Answer:
 
     def _read_to_convert(self, records: LazyRecords) -> Buffer:
         """As much of the records as is converted for one answer: the first batch at least, if it is all there."""
-        size = min(len(records), max(MAX_CONVERTED_BYTES // len(self._partitions), LOG_OVERHEAD))
+        size = min(len(records), max(MAX_CONVERTED_BYTES // max(self._count, 1), LOG_OVERHEAD))
         data = records.read(0, size)
         first = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
         if size < first:
