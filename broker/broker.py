@@ -121,8 +121,13 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to: host:port of the first listener, once the broker is ready."""
-        listener = self.advertised(self.config.advertised_listeners[0])
+        """Where clients connect to, once the broker is ready: host:port of the first listener that is theirs.
+
+        The brokers' own listener is named only where there is no other.
+        """
+        listeners = self.config.advertised_listeners
+        for_clients = [one for one in listeners if one.name != self.config.inter_broker_listener_name]
+        listener = self.advertised((for_clients or listeners)[0])
         return f"{listener.host}:{listener.port}"
 
     @property

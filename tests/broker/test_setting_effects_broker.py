@@ -93,6 +93,16 @@ async def test_the_controller_connects_to_the_brokers_listener(inter_broker, tmp
         assert connected == {"INTERNAL": 0, "EXTERNAL": 0} | {inter_broker: 1}
 
 
+@shows("inter.broker.listener.name")
+@pytest.mark.parametrize("listeners", ["EXTERNAL,INTERNAL", "INTERNAL,EXTERNAL", "INTERNAL"])
+async def test_the_brokers_listener_is_not_suggested_to_clients(listeners, tmp_path):
+    named = {"listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners.split(","))}
+    config = BrokerConfig.load(None, settings(tmp_path / "data") | TWO_LISTENERS | named)
+    async with Broker(config) as broker:
+        expected = broker.acceptors["EXTERNAL" if "EXTERNAL" in listeners else "INTERNAL"].port
+        assert broker.bootstrap_servers == f"127.0.0.1:{expected}"
+
+
 @shows("security.inter.broker.protocol")
 async def test_the_protocol_among_brokers_names_their_listener(tmp_path):
     names = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"}
