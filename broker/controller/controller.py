@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from broker.config import BrokerConfig
 from broker.controller.alter_partition import IsrProposals, Outcome, Proposal
+from broker.controller.announcements import Announcements
 from broker.controller.broker_channels import BrokerChannels
 from broker.controller.candidacy import Candidacy
 from broker.controller.context import ControllerContext, LiveBroker, TopicPartition
@@ -87,7 +88,6 @@ class Controller:
         self._in_office = False  # active, and everybody has been told everything
         self._queue = EventQueue(lambda: self.is_active, self._was_replaced, self._resign)
         self._watches: list[Watch] = []
-        self._newcomers: set[int] = set()  # live brokers that have not been told what they lead
         self._tasks: asyncio.TaskGroup | None = None
         self._candidacy = Candidacy(broker_id, registry, now_ms)
         self._versions = versions = InterBrokerProtocol(config.inter_broker_protocol_version)
@@ -97,6 +97,8 @@ class Controller:
             states, context, config, topic_overrides, has_recovery_state=versions.has_recovery_state
         )
         self._stopped = StoppedReplicas(context)
+        self._announcements = Announcements(context, self._channels, states, self._stopped)
+        self._tell = self._announcements.tell
         self._brokers = LiveBrokers(registry, partial(self._queue.notice, BROKERS, self._brokers_changed))
         self._topics = TopicAssignments(
             registry,
@@ -272,8 +274,7 @@ class Controller:
             watch.cancel()
         self._watches.clear()
         self._queue.drop()
-        self._channels.stop_all()
-        self._newcomers.clear()
+        self._announcements.clear()
         for part in (self._brokers, self._topics, self._states, self._stopped, self._log_dirs, self._deletion):
             part.clear()
         self.context.clear()
@@ -285,10 +286,9 @@ class Controller:
         before = context.brokers
         after = await self._brokers.read()
         gone = {id_ for id_, broker in before.items() if id_ not in after or after[id_].epoch != broker.epoch}
+        self._announcements.part_with(gone)
         for broker_id in gone:
-            self._channels.stop(broker_id)
             context.broker_gone(broker_id)
-        self._newcomers -= gone
         if gone:  # also those that are back already: what they led had no leader in between
             context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
             await self._leaders.look_after_losses()
@@ -303,20 +303,8 @@ class Controller:
         await self._deletion.resume()
 
     def _welcome(self, brokers: dict[int, LiveBroker]) -> None:
-        """Take over who is alive, and tell all of them; what newcomers lead they are told by `_tell`."""
-        before = self.context.brokers
-        arrived = brokers.keys() - before.keys()
-        moved = [id_ for id_, broker in brokers.items() if id_ in before and before[id_] != broker]
-        logger.info("live brokers: %s; newly come: %s", sorted(brokers), sorted(arrived))
-        self.context.brokers = brokers
-        self._newcomers |= arrived
         assert self._tasks is not None
-        for broker_id in moved:  # it may listen elsewhere now; what was queued for it is said again
-            self._channels.stop(broker_id)
-            self._newcomers.add(broker_id)
-        self._channels.start({*arrived, *moved}, self._tasks.create_task)
-        self._channels.update_metadata(brokers.keys() - arrived, ())
-        self._channels.update_metadata(arrived, self.context.all_partitions())
+        self._announcements.welcome(brokers, self._tasks.create_task)
 
     async def _look_after_losses(self) -> None:
         await self._leaders.look_after_losses()
@@ -340,18 +328,6 @@ class Controller:
     async def _partitions_added(self) -> None:
         await self._leaders.elect_new()
         self._tell()
-
-    def _tell(self) -> None:
-        """Tell newcomers everything, and the others what they have not been told yet."""
-        told = self._states.take_unannounced()
-        newcomers, self._newcomers = self._newcomers, set()
-        if newcomers:
-            everything = list(self.context.all_partitions())
-            for broker_id in newcomers:
-                self._channels.leader_and_isr(broker_id, everything, new=told.new)
-            self._channels.update_metadata(newcomers, everything)
-        self._channels.announce(told, except_to=newcomers)
-        self._stopped.tell(self._channels)
 
     # -- moves and elections -----------------------------------------------------------------------------------------
 
