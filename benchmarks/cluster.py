@@ -10,6 +10,8 @@ import argparse
 import asyncio
 import itertools
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +21,11 @@ from typing import Any, Self
 from benchmarks import cases, cluster_report
 from benchmarks.cases import Case, Figures
 from benchmarks.run import Load
-from benchmarks.server import Ottla, Server
+from benchmarks.server import ROOT, TICKS_PER_SECOND, Floor, Ottla, Server
 from ottla.zookeeper_server import ZooKeeperEnsemble
 
 BROKERS = (1, 2, 3)
+RATES = (250, 1000)
 SESSION_TIMEOUT_MS = 6_000
 PATIENCE_S = 300.0
 
@@ -118,6 +121,37 @@ class Cluster(Server):
         return set(self.metadata().topics[topic].partitions[0].isrs)
 
 
+class ReplicatedFloor(Floor):
+    """benchmarks/floor_replication.py: a leader and two followers; costs are those of all three."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__(base)
+        self._followers: list[subprocess.Popen[bytes]] = []
+
+    def command(self) -> list[str]:
+        module = [sys.executable, "-m", "benchmarks.floor_replication"]
+        return [*module, "--port", str(self.port), "--directory", str(self.directory)]
+
+    def start(self) -> None:
+        super().start()
+        for number in range(len(BROKERS) - 1):
+            command = [*self.command(), "--follower", str(number)]
+            self._followers.append(subprocess.Popen(command, cwd=ROOT))
+
+    def stop(self) -> None:
+        super().stop()
+        for follower in self._followers:
+            follower.kill()
+            follower.wait()
+
+    def cpu_seconds(self) -> float:
+        ticks = 0
+        for follower in self._followers:
+            fields = Path(f"/proc/{follower.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:13]))
+        return super().cpu_seconds() + ticks / TICKS_PER_SECOND
+
+
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
@@ -135,6 +169,17 @@ def replicated(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, F
             count = options.bytes // case["size"]
             yield f"produce {replicas}", Load(cluster, "produce", **case, count=count).run()
             yield f"latency {replicas}", Load(cluster, "latency", **case, count=options.messages).run()
+
+
+def replicated_latency(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
+    """Single messages to three replicas at two rates, beside the floor: what is ours, and what is the machine's."""
+    for rate, _ in itertools.product(RATES, range(options.rounds)):
+        case = {"topic": "t", "acks": "all", "size": 1024, "rate": rate, "count": options.messages}
+        with ReplicatedFloor(base) as floor:
+            yield f"floor at {rate}/s", Load(floor, "latency", **case).run()
+        with Cluster(base) as cluster:
+            cluster.create("t", {0: BROKERS})
+            yield f"ottla at {rate}/s", Load(cluster, "latency", **case).run()
 
 
 def catching_up(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
@@ -231,6 +276,7 @@ def all_in_sync(cluster: Cluster, partitions: int) -> bool:
 
 CASES: dict[str, Case] = {
     "replicated": replicated,
+    "replicated-latency": replicated_latency,
     "catching-up": catching_up,
     "killed-leader": killed_leader,
     "many-partitions": many_partitions,
