@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from protocol.messages.fetch import PartitionData
 from replication.broker_link import LINK_ERRORS
@@ -33,6 +33,9 @@ INTRODUCTION_WAIT_MS = 50
 """How long the leader may hold a request for partitions that only wait for the session to take them over."""
 
 THROTTLED_PAUSE_S = 0.1
+
+LOOK_AGAIN_S = 1.0
+"""So often, and when a poll has brought nothing, the session looks at all partitions, not only at the answered ones."""
 
 
 class Fetcher:
@@ -62,6 +65,9 @@ class Fetcher:
         self._truncates_on_fetch = truncates_on_fetch
         self._now_s = now_s
         self._on_failed = on_failed
+        self._session_wants: dict[Key, WantedPartition] = {}
+        self._look_at_all_s: float | None = None
+        """When all partitions are looked at again for the session; None: at once."""
         self._to_introduce: dict[Key, FetchState] = {}
         self._news = asyncio.Event()  # for the introduction
         self._taken_over = asyncio.Event()  # for the session
@@ -75,6 +81,7 @@ class Fetcher:
 
     def remove(self, key: Key) -> FetchState | None:
         """Fetch it no more; where its log is just being changed, the state is busy until that is done."""
+        self._look_at_all_s = None
         return self.states.pop(key, None)
 
     async def run(self) -> None:
@@ -91,18 +98,18 @@ class Fetcher:
 
     async def _run_session(self) -> None:
         failures = 0
+        answers: dict[Key, PartitionData] = {}
         while True:
-            wanted = self._wanted(state for state in self.states.values() if state.is_introduced)
+            wanted = self._wanted_by_session(answers)
             if not wanted:
                 self._taken_over.clear()
                 is_throttled = any(state.is_introduced for state in self.states.values())
                 await _wait(self._taken_over, THROTTLED_PAUSE_S if is_throttled else None)
                 continue
-            for key in wanted:
-                self.states[key].is_followed = True
             try:
                 answers = await self._session.fetch(wanted, self._settings.replica_fetch_wait_max_ms)
             except LINK_ERRORS as error:
+                answers = {}
                 level = logging.WARNING if failures == 0 else logging.DEBUG
                 logger.log(level, "fetching from broker %d fails: %s", self.leader_id, error)
                 await asyncio.sleep(min(FIRST_RETRY_S * 2 ** min(failures, 16), self._longest_pause_s))
@@ -110,6 +117,23 @@ class Fetcher:
                 continue
             failures = 0
             await self._take(wanted, answers, self._session)
+
+    def _wanted_by_session(self, answered: Collection[Key]) -> dict[Key, WantedPartition]:
+        """What to ask for after these answers: of thousands of partitions few have got on."""
+        now_s = self._now_s()
+        due_s = self._look_at_all_s
+        moved = self._wanted(self.states[key] for key in answered if key in self.states)
+        is_due = due_s is None or now_s >= due_s or self._quota.is_exceeded
+        if moved and len(moved) == len(answered) and not is_due:
+            self._session_wants = self._session_wants | moved  # another dict: the last one is what the leader knows
+            return self._session_wants
+        introduced = [state for state in self.states.values() if state.is_introduced]
+        self._session_wants = self._wanted(introduced)
+        for key in self._session_wants:
+            self.states[key].is_followed = True
+        is_complete = len(self._session_wants) == len(introduced)  # none is busy or throttled
+        self._look_at_all_s = now_s + LOOK_AGAIN_S if is_complete else None
+        return self._session_wants
 
     def _wanted(self, states: Iterable[FetchState]) -> dict[Key, WantedPartition]:
         compare = self._truncates_on_fetch
@@ -198,6 +222,8 @@ class Fetcher:
         self, wanted: dict[Key, WantedPartition], answers: dict[Key, PartitionData], endpoint: LeaderEndpoint
     ) -> None:
         """Carry out the answers to what was asked for."""
+        if endpoint is not self._session:
+            self._look_at_all_s = None
         for key, data in answers.items():
             state, asked = self.states.get(key), wanted.get(key)
             if state is None or asked is None or state.is_busy or state.is_truncating:
@@ -218,15 +244,18 @@ class Fetcher:
             state.failures = 0
             if not state.is_introduced and not state.is_truncating:
                 state.is_introduced = True
+                self._look_at_all_s = None
                 self._taken_over.set()
         elif outcome is Outcome.RETRY:
             self._delay(state)
         else:
             del self.states[state.key]
+            self._look_at_all_s = None
             self._on_failed(state.key)
 
     def _delay(self, state: FetchState) -> None:
         if self._is_current(state):
+            self._look_at_all_s = None
             state.delay(self._now_s(), self._longest_pause_s)
             self._introduce_again(state)
 

@@ -54,12 +54,14 @@ class FollowerSession:
         if not self.is_incremental:
             self.known = wanted
             return wanted, []
-        known = self.known
-        named = {key: one for key, one in wanted.items() if known.get(key) is not one and known.get(key) != one}
-        forgotten = [
-            (key, one)
-            for key, one in known.items()
-            if key not in wanted or wanted[key].topic_id != one.topic_id  # the topic was made anew
+        known = self.known  # of thousands most are the same objects
+        others = [(key, one) for key, one in wanted.items() if known.get(key) is not one]
+        named = {key: one for key, one in others if known.get(key) != one}
+        forgotten = [(key, known[key]) for key in known if key not in wanted]
+        forgotten += [
+            (key, known[key])
+            for key, one in named.items()
+            if key in known and known[key].topic_id != one.topic_id  # the topic was made anew
         ]
         self.known = wanted
         return named, forgotten

@@ -71,6 +71,8 @@ class LeaderEndpoint:
         self._broker_epoch = broker_epoch
         has_sessions = versions.fetch_version >= FIRST_VERSION_WITH_SESSIONS
         self.session = FollowerSession() if keeps_session and has_sessions else None
+        self._names: dict[bytes, str] = {}
+        """Of topics asked for, by id."""
 
     def close(self) -> None:
         """Drop the connection."""
@@ -98,10 +100,9 @@ class LeaderEndpoint:
             return {}
         if response.error_code:
             raise error_for(response.error_code, context="a follower's Fetch")
-        names = {one.topic_id: topic for (topic, _), one in wanted.items()} if by_id else {}
         answers: dict[Key, PartitionData] = {}
         for topic in response.responses:
-            name = names.get(topic.topic_id, "") if by_id else topic.topic
+            name = self._names.get(topic.topic_id, "") if by_id else topic.topic
             for data in topic.partitions:
                 answers[name, data.partition_index] = data
         return answers
@@ -135,6 +136,7 @@ class LeaderEndpoint:
             asked = topics.get(topic)
             if asked is None:
                 asked = topics[topic] = FetchTopic(topic=topic, topic_id=one.topic_id)
+                self._names[one.topic_id] = topic
             data = FetchPartition(
                 partition=partition,
                 current_leader_epoch=one.leader_epoch,

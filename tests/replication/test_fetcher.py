@@ -7,6 +7,7 @@ import pytest
 from client.errors import ConnectionLostError
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import PartitionData
+from replication.fetcher import LOOK_AGAIN_S, Fetcher
 from replication.fetcher_manager import fetcher_number
 from support.replica_group import KEY, ReplicaGroup
 
@@ -167,3 +168,103 @@ def test_which_fetcher_by_kafkas_hash(topic, partition, count):
     for character in topic:
         value = (31 * value + ord(character) + 2**31) % 2**32 - 2**31
     assert fetcher_number(topic, partition, count) == abs((31 * value + partition + 2**31) % 2**32 - 2**31) % count
+
+
+# -- what the session asks for -----------------------------------------------------------------------------------------
+
+
+class Following:
+    """Stands for a `FetchState`; `asks` for what it is set to."""
+
+    def __init__(self, name):
+        self.key = (name, 0)
+        self.is_introduced = True
+        self.is_busy = self.is_followed = False
+        self.lag = 1
+        self.partition = None
+        self.asks = 1
+
+    def wanted(self, *, compare):
+        return self.asks
+
+
+class Quota:
+    is_exceeded = False
+
+    def applies_to(self, partition):
+        return True
+
+
+class Sessions:
+    """A fetcher with the partitions a and b, which its session asks for already."""
+
+    def __init__(self):
+        self.now_s = 100.0
+        self.quota = Quota()
+        self.fetcher = Fetcher(
+            1, Scripted(), Scripted(), None, settings=None, quota=self.quota, truncates_on_fetch=True,
+            now_s=lambda: self.now_s, on_failed=lambda key: None,
+        )  # fmt: skip
+        self.a, self.b = Following("a"), Following("b")
+        self.fetcher.states = {state.key: state for state in (self.a, self.b)}
+        assert self.wants() == {"a": 1, "b": 1}
+        assert self.a.is_followed
+
+    def wants(self, *answered):
+        return {
+            name: asks for (name, _), asks in self.fetcher._wanted_by_session([(one, 0) for one in answered]).items()
+        }
+
+
+async def test_only_what_was_answered_is_looked_at_again():
+    session = Sessions()
+    before = session.fetcher._session_wants
+    session.a.asks = session.b.asks = 2
+    assert session.wants("a") == {"a": 2, "b": 1}
+    assert before == {("a", 0): 1, ("b", 0): 1}  # what the leader knows is another dict
+    session.now_s += LOOK_AGAIN_S
+    session.a.asks = 3
+    assert session.wants("a") == {"a": 3, "b": 2}
+
+
+async def test_all_are_looked_at_when_a_poll_has_brought_nothing():
+    session = Sessions()
+    session.b.asks = 2
+    assert session.wants() == {"a": 1, "b": 2}
+
+
+async def test_who_is_taken_away_or_in_trouble_is_not_asked_for():
+    session = Sessions()
+    session.fetcher.remove(session.b.key)
+    assert session.wants("a") == {"a": 1}
+    session.a.is_busy = True
+    assert session.wants("a") == {}
+    session.a.is_busy = False
+    assert session.wants() == {"a": 1}
+    session = Sessions()
+    session.b.is_busy = True
+    assert session.wants("a", "b") == {"a": 1}
+
+
+async def test_who_was_busy_is_asked_for_as_soon_as_it_is_not():
+    session = Sessions()
+    session.b.is_busy = True
+    assert session.wants() == {"a": 1}
+    session.b.is_busy = False
+    assert session.wants("a") == {"a": 1, "b": 1}
+
+
+async def test_who_is_throttled_is_not_asked_for():
+    session = Sessions()
+    session.quota.is_exceeded = True
+    session.a.lag = 0
+    assert session.wants("a") == {"a": 1}
+    session.quota.is_exceeded = False
+    assert session.wants("a") == {"a": 1, "b": 1}
+
+
+async def test_what_an_introduction_has_changed_is_looked_at():
+    session = Sessions()
+    await session.fetcher._take({}, {}, session.fetcher._introduction)
+    session.b.asks = 2
+    assert session.wants("a") == {"a": 1, "b": 2}
