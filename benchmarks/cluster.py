@@ -240,7 +240,7 @@ def gap_s(cluster: Cluster) -> float:
 
 
 def many_partitions(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    """Two brokers with replicas of all; the one that follows is restarted, is idle, and the leader of all is killed."""
+    """Two brokers with replicas of all; one is restarted, they idle, one partition is busy, the leader is killed."""
     for _ in range(options.rounds):
         with Cluster(base, BROKERS[:2]) as cluster:
             yield "many partitions", with_many_partitions(cluster, options.partitions, options.idle_s)
@@ -260,6 +260,8 @@ def with_many_partitions(cluster: Cluster, count: int, idle_s: float) -> Figures
     before = cluster.cpu_seconds()
     time.sleep(idle_s)
     figures |= {"idle_cpu_per_s": (cluster.cpu_seconds() - before) / idle_s / 2, "rss_bytes": leader.rss_bytes()}
+    busy = Load(cluster, "latency", topic="t", acks="all", size=1024, rate=100, count=10 * int(idle_s)).run()
+    figures |= {"busy_p50_ms": busy["p50_ms"], "busy_cpu_s": busy["cpu_s"] / busy["records"]}
     before = follower.cpu_seconds()
     leader.kill()
     killed = time.monotonic()

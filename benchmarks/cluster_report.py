@@ -80,6 +80,9 @@ def _many(cases: Results) -> list[str]:
         ),
         "memory of the broker that leads all": f"{one['rss_bytes'] / 1e6:.0f} MB",
         "idle, one broker": f"{one['idle_cpu_per_s'] * 1000:.1f} ms CPU a second",
+        "one busy partition among them, 100 records a second": (
+            f"{one['busy_p50_ms']:.2f} ms (p50), {one['busy_cpu_s'] * 1000:.2f} ms CPU a record (both brokers)"
+        ),
         f"SIGKILL of the broker that leads all, until all are led ({timeout})": (
             f"{one['failover_s']:.2f} s, {one['failover_cpu_s']:.2f} s CPU"
         ),
