@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from broker.errors import RequestError
+from protocol.error_codes import ErrorCode
 from registry.controller_znodes import ProducerIdBlockZnode
-from registry.errors import BadVersionError
+from registry.errors import BadVersionError, ConnectionLossError, SessionExpiredError
 from registry.interface import Registry
 
 BLOCK_SIZE = 1000
@@ -22,9 +24,16 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     async def next(self) -> int:
-        """A producer id that nobody has had. Raises RegistryError while no new block can be had."""
+        """A producer id that nobody has had.
+
+        Raises RequestError while no new block can be had, with the code that producers of any age ask again after (as
+        Kafka's do), and RegistryError.
+        """
         if self._next >= self._end:
-            await self.take_block()
+            try:
+                await self.take_block()
+            except (ConnectionLossError, SessionExpiredError) as error:
+                raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {error}") from error
         self._next += 1
         return self._next - 1
 

@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
+from broker.errors import RequestError
+from broker.producer_ids import ProducerIds
 from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from registry.embedded import EmbeddedStore
 from support.broker import running_broker
 from support.wire import wire_client
 
@@ -33,6 +36,18 @@ async def test_ids_are_unique_over_clients_and_restarts(tmp_path):
                 seen += some
     assert len(set(seen)) == len(seen) == 3 * 3 * 350
     assert min(seen) >= 0
+
+
+async def test_no_ids_while_the_registry_is_away(tmp_path):
+    """A session that has just expired is none of the producer's business: NOT_CONTROLLER would end it."""
+    store = await EmbeddedStore.open()
+    registry = store.session()
+    await registry.start()
+    await registry.expire()
+    with pytest.raises(RequestError) as raised:
+        await ProducerIds(0, registry).next()
+    assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await store.close()
 
 
 async def test_what_is_refused(client):
