@@ -17,7 +17,7 @@ import logging
 import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from client.admin_types import OffsetAndMetadata
 from client.assignors import make_assignors
@@ -137,7 +137,8 @@ class Consumer(Reader):
             network=network,
             random=random,
         )
-        self._max_poll_records = max_poll_records
+        self.max_poll_records: Final = max_poll_records
+        self.enable_auto_commit: Final = enable_auto_commit
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
         self._calls = 0
@@ -253,6 +254,15 @@ class Consumer(Reader):
         self._subscription.clear()
         self._drop(list(self._states))
 
+    @property
+    def rebalance_listener(self) -> RebalanceListener:
+        """Who hears of partitions that come and go. Raises IllegalStateError without a group."""
+        return self._joined().partitions.listener
+
+    @rebalance_listener.setter
+    def rebalance_listener(self, listener: RebalanceListener) -> None:
+        self._joined().partitions.listener = listener
+
     def subscription(self) -> list[str]:
         """The topics that are subscribed to; with a pattern those that match it now."""
         return self._subscription.topics(self._cluster.metadata)
@@ -363,7 +373,7 @@ class Consumer(Reader):
         says that these are handled. Raises the broker's error, CorruptRecordError, ClosedError.
         """
         self._calls += 1
-        most = self._max_poll_records if max_records is None else max_records
+        most = self.max_poll_records if max_records is None else max_records
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.config import BrokerConfig
     from client.accumulator import RecordMetadata
+    from client.ack_mode import AckMode, Acknowledgment
     from client.admin import Admin
     from client.admin_types import (
         ActiveProducer,
@@ -39,13 +40,16 @@ if TYPE_CHECKING:
         RoundRobinAssignor,
     )
     from client.consumer import Consumer
+    from client.error_handlers import DeadLetter, ErrorHandler, HandlerFailedError, Retry, Skip, Stop
     from client.errors import KafkaError
     from client.fetched import ConsumerRecord
     from client.group_metadata import ConsumerGroupMetadata
+    from client.listener_container import ListenerContainer
     from client.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
     from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
     from client.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner, StickyPartitioner
     from client.producer import Producer
+    from client.rate_limit import RateLimit
     from client.reader import Reader
     from client.reader_state import Timestamp
     from client.rebalance_listener import RebalanceListener
@@ -62,6 +66,7 @@ _EXPORTS: Final = {
     "broker.broker": ("Broker",),
     "broker.config": ("BrokerConfig",),
     "client.accumulator": ("RecordMetadata",),
+    "client.ack_mode": ("AckMode", "Acknowledgment"),
     "client.admin": ("Admin",),
     "client.admin_types": (
         "ActiveProducer",
@@ -85,13 +90,16 @@ _EXPORTS: Final = {
     ),
     "client.assignors": ("RangeAssignor", "RoundRobinAssignor"),
     "client.consumer": ("Consumer",),
+    "client.error_handlers": ("DeadLetter", "ErrorHandler", "HandlerFailedError", "Retry", "Skip", "Stop"),
     "client.errors": ("KafkaError",),
     "client.fetched": ("ConsumerRecord",),
     "client.group_metadata": ("ConsumerGroupMetadata",),
+    "client.listener_container": ("ListenerContainer",),
     "client.metadata": ("BrokerMetadata", "PartitionMetadata", "TopicMetadata"),
     "client.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp"),
     "client.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner", "StickyPartitioner"),
     "client.producer": ("Producer",),
+    "client.rate_limit": ("RateLimit",),
     "client.reader": ("Reader",),
     "client.reader_state": ("Timestamp",),
     "client.rebalance_listener": ("RebalanceListener",),
@@ -107,6 +115,8 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "AckMode",
+    "Acknowledgment",
     "ActiveProducer",
     "Admin",
     "Broker",
@@ -122,11 +132,15 @@ __all__ = [
     "ConsumerRecord",
     "CooperativeStickyAssignor",
     "CreatedTopic",
+    "DeadLetter",
     "DefaultPartitioner",
+    "ErrorHandler",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "HandlerFailedError",
     "KafkaError",
+    "ListenerContainer",
     "LogDirDescription",
     "NewTopic",
     "OffsetAndMetadata",
@@ -135,16 +149,20 @@ __all__ = [
     "Partitioner",
     "Producer",
     "RangeAssignor",
+    "RateLimit",
     "Reader",
     "RebalanceListener",
     "RecordMetadata",
     "Replica",
     "ReplicaSize",
     "ResourceType",
+    "Retry",
     "RoundRobinAssignor",
     "RoundRobinPartitioner",
+    "Skip",
     "StickyAssignor",
     "StickyPartitioner",
+    "Stop",
     "Timestamp",
     "TopicFilter",
     "TopicMetadata",
