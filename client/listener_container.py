@@ -251,7 +251,7 @@ class ListenerContainer:
     async def _end(self) -> None:
         """Drain everything, and stay a member meanwhile."""
         self._consumer.pause(self._consumer.assignment())
-        ending = asyncio.create_task(self._drain(list(self._runners.values())), name="end of a listener container")
+        ending = asyncio.create_task(self._drain_and_commit(), name="end of a listener container")
         try:
             while not ending.done():
                 await self._consumer.getmany(timeout_ms=self._poll_timeout_ms)
@@ -260,13 +260,16 @@ class ListenerContainer:
                 self._fail(error)
         finally:
             await ending
-        await self._committer.try_to_commit(list(self._work))
         read = set(self._consumer.assignment())
         for partition in read & self._work.keys():
             first = self._work[partition].first_unfinished
             if first is not None:
                 self._consumer.seek(partition, first)
         self._consumer.resume(read)
+
+    async def _drain_and_commit(self) -> None:
+        await self._drain(list(self._runners.values()))
+        await self._committer.commit_the_rest()
 
     # ---- handling
 

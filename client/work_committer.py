@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 
 # While the group rebalances; it soon says who owns what.
 AGAIN_S = 0.05
+LAST_COMMIT_S = 15.0
 
 
 class WorkCommitter:
@@ -102,6 +103,15 @@ class WorkCommitter:
                 return False
             self._committed.update(offsets)
             return True
+
+    async def commit_the_rest(self) -> None:
+        """At the end: a rebalance that is under way is waited for. What goes wrong is only logged."""
+        try:
+            async with asyncio.timeout(LAST_COMMIT_S):
+                while not await self._commit(list(self._work)):  # noqa: ASYNC110 - it does not tell when it is over
+                    await asyncio.sleep(AGAIN_S)
+        except (KafkaError, TimeoutError) as error:
+            logger.warning("the last offsets were not committed: %r", error)
 
     async def try_to_commit(self, partitions: Collection[TopicPartition]) -> None:
         """The last commit for these. What goes wrong is only logged: their records come again to whoever comes next."""

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
         RangeAssignor,
         RoundRobinAssignor,
     )
+    from client.chunk_assembler import ChunkAssembler, GivenUp
+    from client.chunking_consumer import ChunkingConsumer
+    from client.chunking_producer import ChunkingProducer
+    from client.claim import BlobMissingError, ClaimError
+    from client.claim_check_consumer import ClaimCheckConsumer
+    from client.claim_check_producer import ClaimCheckProducer
     from client.consumer import Consumer
     from client.error_handlers import DeadLetter, ErrorHandler, HandlerFailedError, Retry, Skip, Stop
     from client.errors import KafkaError
@@ -89,6 +95,12 @@ _EXPORTS: Final = {
         "TransactionListing",
     ),
     "client.assignors": ("RangeAssignor", "RoundRobinAssignor"),
+    "client.chunk_assembler": ("ChunkAssembler", "GivenUp"),
+    "client.chunking_consumer": ("ChunkingConsumer",),
+    "client.chunking_producer": ("ChunkingProducer",),
+    "client.claim": ("BlobMissingError", "ClaimError"),
+    "client.claim_check_consumer": ("ClaimCheckConsumer",),
+    "client.claim_check_producer": ("ClaimCheckProducer",),
     "client.consumer": ("Consumer",),
     "client.error_handlers": ("DeadLetter", "ErrorHandler", "HandlerFailedError", "Retry", "Skip", "Stop"),
     "client.errors": ("KafkaError",),
@@ -119,9 +131,16 @@ __all__ = [
     "Acknowledgment",
     "ActiveProducer",
     "Admin",
+    "BlobMissingError",
     "Broker",
     "BrokerConfig",
     "BrokerMetadata",
+    "ChunkAssembler",
+    "ChunkingConsumer",
+    "ChunkingProducer",
+    "ClaimCheckConsumer",
+    "ClaimCheckProducer",
+    "ClaimError",
     "ClusterDescription",
     "ConfigChange",
     "ConfigEntry",
@@ -135,6 +154,7 @@ __all__ = [
     "DeadLetter",
     "DefaultPartitioner",
     "ErrorHandler",
+    "GivenUp",
     "GroupDescription",
     "GroupListing",
     "GroupMember",

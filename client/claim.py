@@ -1,0 +1,58 @@
+"""What stands for a value that lies in a store: a record with the header `ottla-claim-check` and this small JSON value.
+
+{"store": "s3://bucket/large", "name": "orders/2026-11-21/6f…", "size": 31457280, "sha256": "9f86d0…"}
+"""
+
+import hashlib
+import json
+import re
+from typing import Final, NamedTuple, Self
+
+from client.errors import KafkaError
+
+HEADER: Final = "ottla-claim-check"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+
+
+class ClaimError(KafkaError):
+    """A value cannot be had from the store, or is not what was put there; the message names both."""
+
+
+class BlobMissingError(ClaimError):
+    """The store does not have it (any more)."""
+
+
+class Claim(NamedTuple):
+    """`name` is within the store; `size` in bytes; `sha256` in hexadecimal digits."""
+
+    store: str
+    name: str
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, store: str, name: str, value: bytes) -> Self:
+        """The claim of a value that lies there."""
+        return cls(store, name, len(value), hashlib.sha256(value).hexdigest())
+
+    def encode(self) -> bytes:
+        """The value of its record."""
+        return json.dumps(self._asdict()).encode()
+
+    @classmethod
+    def decode(cls, value: object) -> Self:
+        """Raises ClaimError for what is no claim, or names something outside the store."""
+        try:
+            assert isinstance(value, (bytes, str))
+            found = json.loads(value)
+            claim = cls(str(found["store"]), str(found["name"]), int(found["size"]), str(found["sha256"]))
+        except (AssertionError, ValueError, KeyError, TypeError) as error:
+            raise ClaimError(f"no claim: {value!r:.100}: {error}") from error
+        if not _NAME.fullmatch(claim.name):
+            raise ClaimError(f"name={claim.name!r}: must be names with / between, none of which begins with a dot")
+        return claim
+
+    def check(self, value: bytes) -> None:
+        """Raises ClaimError unless this is what was put there."""
+        if len(value) != self.size or hashlib.sha256(value).hexdigest() != self.sha256:
+            raise ClaimError(f"{self.store}/{self.name}: its {len(value)} bytes are not the {self.size} put there")
