@@ -601,9 +601,3 @@ async def test_refused(of_consumer, options, message):
 async def test_a_consumer_without_a_group_is_refused():
     with pytest.raises(IllegalStateError, match="group_id"):
         ListenerContainer(consumer("localhost", "t", group_id=None), print)
-
-
-@pytest.mark.parametrize("options", [{}, {"records": 1, "bytes": 1}, {"records": 0}, {"bytes": 5, "burst": 0}])
-def test_refused_limits(options):
-    with pytest.raises(InvalidOptionError):
-        RateLimit(**options)

@@ -1,0 +1,1 @@
+"""Programs built on the client. They are not installed: run them from a clone."""
