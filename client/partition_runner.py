@@ -71,7 +71,7 @@ class PartitionRunner:
                 self.is_over = True
                 self._failed(IllegalStateError(f"a handler of {self.partition} was cancelled"))
         elif (error := task.exception()) is not None:
-            self.is_over = True  # the next of its lane must not go before it
+            self.is_over = True  # the container is about to stop
             self._failed(error)
         else:
             self.work.release(item)

@@ -1,5 +1,6 @@
 """At most so many records, or bytes, a second: a token bucket. Needs the extra `rate-limit` (aiolimiter)."""
 
+import asyncio
 from collections.abc import Sequence
 
 from client.fetched import ConsumerRecord
@@ -39,6 +40,8 @@ class RateLimit:
             ) from error
         # Its bucket runs out instead of filling up, which comes to the same.
         self._bucket = AsyncLimiter(self._size, self._size / rate)
+        # The bucket lets small amounts go before large ones, which could wait for ever.
+        self._turn = asyncio.Lock()
         self._counts_bytes = bytes is not None
 
     async def wait(self, records: Sequence[ConsumerRecord]) -> None:
@@ -46,11 +49,12 @@ class RateLimit:
         await self.take(sum(map(_size_of, records)) if self._counts_bytes else len(records))
 
     async def take(self, amount: float) -> None:
-        """Take so many tokens, as they come. More than the bucket holds are waited for in parts."""
-        while amount > 0:
-            part = min(amount, self._size)
-            await self._bucket.acquire(part)
-            amount -= part
+        """Take so many tokens, first come first served. More than the bucket holds are waited for in parts."""
+        async with self._turn:
+            while amount > 0:
+                part = min(amount, self._size)
+                await self._bucket.acquire(part)
+                amount -= part
 
 
 def _size_of(record: ConsumerRecord) -> int:

@@ -449,6 +449,28 @@ async def test_stopping_at_an_error(servers, name):
     assert handler.handled == [0, 1, 2, 3, 4]
 
 
+async def test_nothing_more_begins_after_an_error(servers, name):
+    await write(servers, name, range(10))
+    gate = Gate()
+
+    async def handler(record):
+        await gate(record)
+        if record.offset == 0:
+            raise ZeroDivisionError
+
+    async with consumer(servers, name) as source:
+        container = ListenerContainer(source, handler, concurrency=2, error_handler=Stop(), poll_timeout_ms=1_000)
+        await container.start()
+        await until(lambda: gate.begun == [0, 1], "two have begun")
+        gate.let_go(0)
+        await until(lambda: container._failure is not None, "one has failed")
+        gate.let_go()
+        with pytest.raises(HandlerFailedError):
+            await container.stop()
+        assert gate.done == [0, 1]
+    assert await committed(servers, name) == {}
+
+
 async def test_other_errors_are_not_tried_again(servers, name):
     await write(servers, name, range(5))
     handler = Fails(1)

@@ -30,13 +30,15 @@ def record(size):
     return ConsumerRecord("t", 0, 0, 0, 0, None, b"x" * size, ())
 
 
-def times(loop, limit, sizes):
-    """When each of so many tasks that wait at once may go."""
+def times(loop, limit, sizes, order=None):
+    """When each of so many tasks that wait at once may go; `order` gets their sizes."""
     gone = []
 
     async def go(size):
         await limit.wait([record(size)])
         gone.append(loop.time())
+        if order is not None:
+            order.append(size)
 
     async def all_go():
         await asyncio.gather(*map(go, sizes))
@@ -58,6 +60,12 @@ def test_bytes(loop):
     gone = times(loop, RateLimit(bytes=1_000), [500, 500, 500, 3_000, 0])
     assert gone[:2] == pytest.approx([0, 0], abs=0.01)
     assert gone[-1] == pytest.approx(3.5, abs=0.01)
+
+
+def test_large_ones_do_not_wait_for_small_ones_that_come_later(loop):
+    sizes, order = [900, 1_500, 700, 20, 10, 300], []
+    times(loop, RateLimit(bytes=1_000), sizes, order)
+    assert order == sizes
 
 
 @pytest.mark.parametrize("options", [{}, {"records": 1, "bytes": 1}, {"records": 0}, {"bytes": 5, "burst": 0}])
