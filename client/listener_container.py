@@ -256,7 +256,7 @@ class ListenerContainer:
             while not ending.done():
                 await self._consumer.getmany(timeout_ms=self._poll_timeout_ms)
         except Exception as error:
-            if not isinstance(error, ClosedError):
+            if not (isinstance(error, KafkaError) and (error.retriable or isinstance(error, ClosedError))):
                 self._fail(error)
         finally:
             await ending

@@ -15,11 +15,13 @@ from client.consumer import Consumer
 from client.error_handlers import DeadLetter, HandlerFailedError, Retry, Skip, Stop
 from client.errors import CommitFailedError, IllegalStateError, InvalidOptionError
 from client.listener_container import ListenerContainer
+from client.network import AsyncioNetwork
 from client.producer import Producer
 from client.rate_limit import RateLimit
 from client.rebalance_listener import RebalanceListener
 from client.topic_partition import TopicPartition
 from support.broker import broker_process, until
+from support.tcp_proxy import TcpProxy
 
 _NUMBERS = itertools.count(1)
 GROUPS = {
@@ -32,6 +34,8 @@ QUICK = {
     "group.initial.rebalance.delay.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "50",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "5000",
 }
 
 
@@ -385,6 +389,52 @@ async def test_what_is_done_is_committed_when_the_partition_goes(servers, name, 
             assert [offset for _, offset in others] == [2, 2]
             gate.let_go()
     assert await committed(servers, name) == dict.fromkeys(range(4), 3)
+
+
+class Link(AsyncioNetwork):
+    """All connections go through a proxy, whatever the broker says where it is."""
+
+    def __init__(self, proxy):
+        self._proxy = proxy
+
+    async def connect(self, protocol_factory, host, port):
+        return await super().connect(protocol_factory, "127.0.0.1", self._proxy.port)
+
+
+async def test_a_member_that_is_cut_off_stops_and_commits_nothing(servers, name, group):
+    for partition in range(4):
+        await write(servers, name, range(3), partition)
+    gate, others, lost = Gate(), [], []
+    gate.let_go(0)
+
+    class Notes(RebalanceListener):
+        def on_partitions_lost(self, partitions):
+            lost.extend(number for _, number in partitions)
+
+    async def handler(record):
+        others.append((record.partition, record.offset))
+
+    host, port = servers.split(":")
+    proxy = await TcpProxy(host, int(port)).start()
+    options = {"network": Link(proxy), "session_timeout_ms": 2_000, "request_timeout_ms": 1_000, **group}
+    async with consumer(servers, name, fetch_max_wait_ms=100, **options) as source:
+        source.rebalance_listener = Notes()
+        async with ListenerContainer(
+            source, gate, ack_mode=AckMode.RECORD, poll_timeout_ms=20, drain_timeout_s=0.1
+        ) as container:
+            await container.start()
+            await until(lambda: gate.begun.count(1) == 4, "one of each partition is done, and committed")
+            proxy.stall()
+            async with running(servers, name, handler, group):
+                await until(lambda: len(others) == 8, "the other one has all the rest")
+                assert all(offset > 0 for _, offset in others)
+                proxy.drop()
+                await until(lambda: sorted(lost) == [0, 1, 2, 3], "it has learnt that")
+                assert gate.cancelled == [1, 1, 1, 1]
+                assert await committed(servers, name) == dict.fromkeys(range(4), 3)
+                assert gate.done == [0, 0, 0, 0]
+    assert await committed(servers, name) == dict.fromkeys(range(4), 3)
+    await proxy.close()
 
 
 async def test_lost_partitions_are_not_committed(servers, name):
