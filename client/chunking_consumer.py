@@ -8,6 +8,7 @@ from client.chunk_assembler import ChunkAssembler, GivenUp, log_given_up
 from client.consumer_wrapper import ConsumerWrapper
 from client.errors import IllegalStateError
 from client.fetched import ConsumerRecord
+from client.options import refuse_unknown
 from client.reader_state import Position
 from client.rebalance_listener import RebalanceListener, call
 from client.record_source import RecordSource
@@ -30,7 +31,9 @@ class ChunkingConsumer(ConsumerWrapper):
         max_buffered_bytes: int = 64 * 1024 * 1024,
         max_gap: int = 10_000,
         on_given_up: Callable[[GivenUp], None] = log_given_up,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, ChunkingConsumer)
         super().__init__(consumer)
         self._assembler = ChunkAssembler(
             max_buffered_bytes=max_buffered_bytes, max_gap=max_gap, on_given_up=on_given_up

@@ -17,7 +17,7 @@ from crc32c import crc32c
 from client.accumulator import RecordMetadata
 from client.chunk_headers import ChunkHeaders
 from client.errors import BufferFullError
-from client.options import check_range, refuse
+from client.options import check_range, refuse, refuse_unknown
 from client.producer import Headers, Producer
 
 
@@ -37,7 +37,9 @@ class ChunkingProducer:
         *,
         chunk_size: int = 768 * 1024,
         new_id: Callable[[], bytes] = lambda: os.urandom(16),
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, ChunkingProducer)
         check_range("chunk_size", chunk_size, 1)
         if producer._value_serializer is not None:
             raise refuse("value_serializer", producer._value_serializer, "must be None: chunks are cut from bytes")

@@ -6,7 +6,7 @@ from client.blob_store import BlobStore
 from client.claim import HEADER, Claim, ClaimError
 from client.consumer_wrapper import ConsumerWrapper
 from client.fetched import ConsumerRecord
-from client.options import check_range
+from client.options import check_range, refuse_unknown
 from client.record_source import RecordSource
 from client.topic_partition import TopicPartition
 
@@ -20,7 +20,15 @@ class ClaimCheckConsumer(ConsumerWrapper):
     The inner consumer must have no `value_deserializer`.
     """
 
-    def __init__(self, consumer: RecordSource, *, store: str, max_loaded_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        consumer: RecordSource,
+        *,
+        store: str,
+        max_loaded_bytes: int = 64 * 1024 * 1024,
+        **unknown: object,
+    ) -> None:
+        refuse_unknown(unknown, ClaimCheckConsumer)
         super().__init__(consumer)
         check_range("max_loaded_bytes", max_loaded_bytes, 1)
         self._store = BlobStore(store)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from client.accumulator import RecordMetadata
 from client.blob_store import BlobStore
 from client.claim import HEADER
-from client.options import check_range, refuse
+from client.options import check_range, refuse, refuse_unknown
 from client.producer import Headers, Producer
 
 
@@ -35,7 +35,9 @@ class ClaimCheckProducer:
         store: str,
         threshold: int = 512 * 1024,
         new_name: Callable[[], str] = _new_name,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, ClaimCheckProducer)
         check_range("threshold", threshold, 0)
         if producer._value_serializer is not None:
             raise refuse("value_serializer", producer._value_serializer, "must be None: values are stored as bytes")

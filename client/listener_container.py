@@ -28,7 +28,7 @@ from client.background import Background
 from client.error_handlers import ErrorHandler, Retry
 from client.errors import ClosedError, IllegalStateError, KafkaError
 from client.fetched import ConsumerRecord
-from client.options import check_range, refuse
+from client.options import check_range, refuse, refuse_unknown
 from client.partition_runner import PartitionRunner
 from client.partition_work import PartitionWork, WorkItem
 from client.rate_limit import RateLimit
@@ -88,7 +88,9 @@ class ListenerContainer:
         rate_limit: RateLimit | None = None,
         drain_timeout_s: float = 30.0,
         poll_timeout_ms: int = 100,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, ListenerContainer)
         check_range("ack_count", ack_count, 1)
         check_range("ack_time_ms", ack_time_ms, 1)
         check_range("concurrency", concurrency, 1)

@@ -175,6 +175,12 @@ async def test_a_container_of_whole_messages(broker, name, producer):
 async def test_refused(broker, producer):
     with pytest.raises(InvalidOptionError, match="chunk_size=0"):
         ChunkingProducer(producer, chunk_size=0)
+    for wrapper in (ChunkingProducer, ChunkingConsumer):
+        with pytest.raises(InvalidOptionError, match="no option colour"):
+            wrapper(producer, colour="blue")
+    for wrapper in (ClaimCheckProducer, ClaimCheckConsumer):
+        with pytest.raises(InvalidOptionError, match="no option colour"):
+            wrapper(producer, store="memory://x", colour="blue")
     with pytest.raises(InvalidOptionError, match="enable_auto_commit=True"):
         ChunkingConsumer(Consumer("t", group_id="g"))
     for wrapper in (ChunkingProducer, lambda one: ClaimCheckProducer(one, store="memory://x")):

@@ -657,6 +657,7 @@ async def test_a_rate_limit_holds_records_back(servers, name):
         ({"enable_auto_commit": True}, {}, "enable_auto_commit=True: must be False"),
         ({}, {"queue_size": 0}, "queue_size=0"),
         ({}, {"concurrency": 0}, "concurrency=0"),
+        ({}, {"concurency": 2}, "no option concurency.*did you mean concurrency"),
         ({}, {"batch": True, "ack_mode": AckMode.RECORD}, "ack_mode=.*batch=True"),
         ({}, {"batch": True, "concurrency": 2}, "concurrency=2: must be 1"),
         ({}, {"handler": print, "ack_mode": AckMode.MANUAL}, "ack_mode=.*needs an async handler"),
