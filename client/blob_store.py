@@ -7,7 +7,8 @@ let the store do that, some time after the topic's retention.
 import asyncio
 from typing import Any
 
-from client.claim import BlobMissingError, Claim
+from client.claim import Claim
+from client.errors import BlobMissingError
 from client.options import refuse
 
 

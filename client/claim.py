@@ -8,18 +8,10 @@ import json
 import re
 from typing import Final, NamedTuple, Self
 
-from client.errors import KafkaError
+from client.errors import ClaimError
 
 HEADER: Final = "ottla-claim-check"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
-
-
-class ClaimError(KafkaError):
-    """A value cannot be had from the store, or is not what was put there; the message names both."""
-
-
-class BlobMissingError(ClaimError):
-    """The store does not have it (any more)."""
 
 
 class Claim(NamedTuple):

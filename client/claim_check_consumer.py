@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from client.blob_store import BlobStore
-from client.claim import HEADER, Claim, ClaimError
+from client.claim import HEADER, Claim
 from client.consumer_wrapper import ConsumerWrapper
+from client.errors import ClaimError
 from client.fetched import ConsumerRecord
 from client.options import check_range, refuse_unknown
 from client.record_source import RecordSource

@@ -16,24 +16,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from client.backoff import Backoff
-from client.errors import KafkaError
+from client.errors import HandlerFailedError
 from client.fetched import ConsumerRecord
 from client.options import check_range
 from client.producer import Producer
 
 logger = logging.getLogger(__name__)
-
-
-class HandlerFailedError(KafkaError):
-    """A handler raised, and its error handler stopped the container: the cause is the handler's own exception.
-
-    `records` were being handled; they are not committed.
-    """
-
-    def __init__(self, records: Sequence[ConsumerRecord], error: BaseException) -> None:
-        super().__init__(f"the handler failed on {name_of(records)}: {type(error).__name__}: {error}")
-        self.records = records
-        self.__cause__ = error
 
 
 class ErrorHandler(Protocol):
@@ -53,7 +41,8 @@ class Stop:
 
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
         """Raises HandlerFailedError."""
-        raise HandlerFailedError(records, error)
+        what = f"the handler failed on {name_of(records)}: {type(error).__name__}: {error}"
+        raise HandlerFailedError(what, records) from error
 
 
 class Skip:

@@ -11,6 +11,9 @@ family, does not pay for 127 classes.
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from client.fetched import ConsumerRecord
     from protocol.error_codes import ErrorCode
 
 # Kafka's exception is not always called as its error code; only the differences stand here.
@@ -153,6 +156,24 @@ class ZooKeeperSessionError(KafkaError):
     """There is no session with ZooKeeper, or none that is alive for certain: nothing may be committed now."""
 
     retriable = True
+
+
+class HandlerFailedError(KafkaError):
+    """A listener container's handler raised, and its error handler stopped the container: the cause is the handler's
+    own exception. `records` were being handled; they are not committed.
+    """
+
+    def __init__(self, message: str, records: "Sequence[ConsumerRecord]") -> None:
+        super().__init__(message)
+        self.records = records
+
+
+class ClaimError(KafkaError):
+    """A value cannot be had from the store of a claim check, or is not what was put there; the message names both."""
+
+
+class BlobMissingError(ClaimError):
+    """The store of a claim check does not have a value (any more)."""
 
 
 _classes: "dict[int, type[KafkaError]]" = {}

@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     from client.chunk_assembler import ChunkAssembler, GivenUp
     from client.chunking_consumer import ChunkingConsumer
     from client.chunking_producer import ChunkingProducer
-    from client.claim import BlobMissingError, ClaimError
     from client.claim_check_consumer import ClaimCheckConsumer
     from client.claim_check_producer import ClaimCheckProducer
     from client.consumer import Consumer
-    from client.error_handlers import DeadLetter, ErrorHandler, HandlerFailedError, Retry, Skip, Stop
+    from client.error_handlers import DeadLetter, ErrorHandler, Retry, Skip, Stop
     from client.errors import KafkaError
     from client.fetched import ConsumerRecord
     from client.group_metadata import ConsumerGroupMetadata
@@ -98,11 +97,10 @@ _EXPORTS: Final = {
     "client.chunk_assembler": ("ChunkAssembler", "GivenUp"),
     "client.chunking_consumer": ("ChunkingConsumer",),
     "client.chunking_producer": ("ChunkingProducer",),
-    "client.claim": ("BlobMissingError", "ClaimError"),
     "client.claim_check_consumer": ("ClaimCheckConsumer",),
     "client.claim_check_producer": ("ClaimCheckProducer",),
     "client.consumer": ("Consumer",),
-    "client.error_handlers": ("DeadLetter", "ErrorHandler", "HandlerFailedError", "Retry", "Skip", "Stop"),
+    "client.error_handlers": ("DeadLetter", "ErrorHandler", "Retry", "Skip", "Stop"),
     "client.errors": ("KafkaError",),
     "client.fetched": ("ConsumerRecord",),
     "client.group_metadata": ("ConsumerGroupMetadata",),
@@ -131,7 +129,6 @@ __all__ = [
     "Acknowledgment",
     "ActiveProducer",
     "Admin",
-    "BlobMissingError",
     "Broker",
     "BrokerConfig",
     "BrokerMetadata",
@@ -140,7 +137,6 @@ __all__ = [
     "ChunkingProducer",
     "ClaimCheckConsumer",
     "ClaimCheckProducer",
-    "ClaimError",
     "ClusterDescription",
     "ConfigChange",
     "ConfigEntry",
@@ -158,7 +154,6 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
-    "HandlerFailedError",
     "KafkaError",
     "ListenerContainer",
     "LogDirDescription",

@@ -14,11 +14,11 @@ from client.admin import Admin
 from client.chunk_headers import ChunkHeaders
 from client.chunking_consumer import ChunkingConsumer
 from client.chunking_producer import ChunkingProducer
-from client.claim import BlobMissingError, Claim, ClaimError
+from client.claim import Claim
 from client.claim_check_consumer import ClaimCheckConsumer
 from client.claim_check_producer import ClaimCheckProducer
 from client.consumer import Consumer
-from client.errors import InvalidOptionError, RecordTooLargeError
+from client.errors import BlobMissingError, ClaimError, InvalidOptionError, RecordTooLargeError
 from client.listener_container import ListenerContainer
 from client.producer import Producer
 from client.topic_partition import TopicPartition

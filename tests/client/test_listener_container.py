@@ -12,8 +12,8 @@ import pytest
 from client.ack_mode import AckMode
 from client.admin import Admin
 from client.consumer import Consumer
-from client.error_handlers import DeadLetter, HandlerFailedError, Retry, Skip, Stop
-from client.errors import CommitFailedError, IllegalStateError, InvalidOptionError
+from client.error_handlers import DeadLetter, Retry, Skip, Stop
+from client.errors import CommitFailedError, HandlerFailedError, IllegalStateError, InvalidOptionError
 from client.listener_container import ListenerContainer
 from client.network import AsyncioNetwork
 from client.producer import Producer
