@@ -242,7 +242,7 @@ async def test_whatever_happens_each_record_is_there_once_and_in_order(fake, see
         lambda *_: fake.forget() or CLOSE,
         lambda *_: fake.forget() or APPLY_AND_CLOSE,
     ]
-    async with producer(fake, random=rng, delivery_timeout_ms=100_000) as sender:
+    async with producer(fake, random=rng, delivery_timeout_ms=100_000, request_timeout_ms=300) as sender:
         # A broker that has never seen the producer takes any number, and may forget that it ever has.
         for partition in range(3):
             await sender.send("many", b"0", partition=partition)

@@ -294,11 +294,11 @@ async def test_what_was_handled_is_committed_at_the_end(servers, name, mode):
 
 
 @pytest.mark.parametrize("by", ["async for", "getmany", "fetch"])
-async def test_what_was_in_hand_when_it_failed_comes_again(servers, name, by):
-    await topic(servers, name)
-    await write(servers, name, range(10))
+async def test_what_was_in_hand_when_it_failed_comes_again(ours, name, by):
+    await topic(ours, name)
+    await write(ours, name, range(10))
     with contextlib.suppress(ZeroDivisionError):
-        async with consumer(servers, name, group_id=name) as source:
+        async with consumer(ours, name, group_id=name) as source:
             assert await take(source, 2) == [0, 1]
             if by == "async for":
                 assert await take(source, 1) == [2]
@@ -308,7 +308,7 @@ async def test_what_was_in_hand_when_it_failed_comes_again(servers, name, by):
             else:
                 assert [record.offset for record in await source.fetch()] == list(range(2, 10))
             raise ZeroDivisionError
-    async with consumer(servers, name, group_id=name) as source:
+    async with consumer(ours, name, group_id=name) as source:
         assert await take(source, 8) == list(range(2, 10))
 
 
