@@ -1,7 +1,7 @@
 """The admin client: topics, partitions, records, what a cluster is made of.
 
-Its other parts: settings in admin_configs, groups in admin_groups, log directories in admin_log_dirs, elections and
-reassignments in admin_replicas, transactions in admin_transactions.
+Its other parts: settings in admin_configs, features in admin_features, groups in admin_groups, log directories in
+admin_log_dirs, elections and reassignments in admin_replicas, transactions in admin_transactions.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
@@ -14,6 +14,7 @@ import random as random_module
 from collections.abc import Iterable, Mapping, Sequence
 
 from client.admin_configs import ConfigAdmin
+from client.admin_features import FeatureAdmin
 from client.admin_groups import GroupAdmin
 from client.admin_log_dirs import LogDirAdmin
 from client.admin_replicas import ReplicaAdmin
@@ -34,7 +35,7 @@ from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 
 
-class Admin(ConfigAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin):
+class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin):
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from client.accumulator import RecordMetadata
     from client.ack_mode import AckMode, Acknowledgment
     from client.admin import Admin
+    from client.admin_features import Features, FeatureVersions
     from client.admin_types import (
         ActiveProducer,
         ClusterDescription,
@@ -73,6 +74,7 @@ _EXPORTS: Final = {
     "client.accumulator": ("RecordMetadata",),
     "client.ack_mode": ("AckMode", "Acknowledgment"),
     "client.admin": ("Admin",),
+    "client.admin_features": ("FeatureVersions", "Features"),
     "client.admin_types": (
         "ActiveProducer",
         "ClusterDescription",
@@ -150,6 +152,8 @@ __all__ = [
     "DeadLetter",
     "DefaultPartitioner",
     "ErrorHandler",
+    "FeatureVersions",
+    "Features",
     "GivenUp",
     "GroupDescription",
     "GroupListing",

@@ -169,3 +169,13 @@ async def test_round_trip_through_our_broker(admin, broker, topic):
             for record in await source.fetch():
                 read[record.partition].append(record.value)
     assert read == written
+
+
+async def test_there_are_no_features(admin):
+    features = await admin.describe_features()
+    assert (features.supported, features.finalized) == ({}, {})
+    for options in ({}, {"allow_downgrade": True}, {"validate_only": True}):
+        refused = await admin.update_features({"metadata.version": 3}, **options)
+        assert list(refused) == ["metadata.version"]
+        assert refused["metadata.version"].code == ErrorCode.INVALID_REQUEST
+        assert "not supported" in str(refused["metadata.version"])
