@@ -31,11 +31,11 @@ run: setup-run
 
 # The whole suite with reduced counts.
 test: setup
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup
-	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 2 --maxschedchunk 1 $(PYTEST_ARGS)
+	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --maxschedchunk 1 $(PYTEST_ARGS)
 
 # Histories of a log against its model, as many as you like; a failure prints how to go through it again.
 fuzz-log: setup

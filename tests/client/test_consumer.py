@@ -489,9 +489,9 @@ async def test_a_topic_grows(ours, name, mode):
             await until(lambda: got == [(2, 0), (2, 1)], "read")
 
 
-async def test_a_listener_that_seeks_and_one_that_fails(servers, name, mode):
-    await topic(servers, name)
-    await write(servers, name, range(10))
+async def test_a_listener_that_seeks_and_one_that_fails(ours, name, mode):
+    await topic(ours, name)
+    await write(ours, name, range(10))
 
     class Seeks(RebalanceListener):
         def on_partitions_assigned(self, partitions):
@@ -501,7 +501,7 @@ async def test_a_listener_that_seeks_and_one_that_fails(servers, name, mode):
         def on_partitions_revoked(self, partitions):
             raise ZeroDivisionError
 
-    async with consumer(servers, group_id=name, **mode) as source:
+    async with consumer(ours, group_id=name, **mode) as source:
         await source.subscribe([name], listener=Seeks())
         assert await take(source, 2) == [8, 9]
         await source.unsubscribe()
