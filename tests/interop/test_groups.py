@@ -231,7 +231,7 @@ def test_a_storm(broker, tmp_path, topic, client, size):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("library", "assignor"), MIXED if FULL else MIXED[2::5])
+@pytest.mark.parametrize(("library", "assignor"), MIXED if FULL else MIXED[2:7:4])
 def test_ours_and_theirs_in_one_group(broker, tmp_path, topic, library, assignor):
     with Storm(broker, tmp_path, topic, 7, library, assignor) as storm:
         ours = storm.add(library="ottla")
