@@ -1,0 +1,178 @@
+"""Options with the prefix `kafka.`: settings of the Java client, turned into options of ours.
+
+Every name is one of three: translated; accepted, as it has no meaning here (the settings of a consumer group's
+session, for instance, where the driver assigns partitions); or refused, with the reason or the nearest known name.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from client.errors import InvalidOptionError
+from client.options import refuse
+
+PREFIX: Final = "kafka."
+
+
+class Setting(NamedTuple):
+    """How a setting of the Java client is called here, and how its text is read."""
+
+    option: str
+    parse: Callable[[str], Any]
+
+
+class Settings(NamedTuple):
+    """The settings of one kind of Java client, without the prefix."""
+
+    translated: Mapping[str, Setting]
+    ignored: frozenset[str]
+    refused: Mapping[str, str]
+    """Name → what to do instead."""
+
+
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.strip().lower() == "true"
+
+
+def _acks(text: str) -> int | str:
+    return {"all": "all", "-1": "all"}.get(text.strip().lower()) or int(text)
+
+
+def _compression(text: str) -> str | None:
+    return None if text.strip().lower() == "none" else text.strip().lower()
+
+
+def _named(parse: Callable[[str], Any], *names: str) -> dict[str, Setting]:
+    return {name: Setting(name.replace(".", "_"), parse) for name in names}
+
+
+_NO_SECURITY: Final = "TLS and SASL are not there yet"
+_COMMON: Final = {
+    **_named(str, "bootstrap.servers", "client.id"),
+    **_named(
+        int,
+        "connections.max.idle.ms",
+        "metadata.max.age.ms",
+        "request.timeout.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+    ),
+}
+_COMMON_IGNORED: Final = frozenset(
+    {
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "default.api.timeout.ms",
+        "enable.metrics.push",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+CONSUMER: Final = Settings(
+    translated=_COMMON
+    | {
+        **_named(str, "client.rack", "group.id", "isolation.level"),
+        **_named(int, "fetch.max.bytes", "max.partition.fetch.bytes"),
+        **_named(_boolean, "allow.auto.create.topics", "check.crcs"),
+        "fetch.max.wait.ms": Setting("fetch_max_wait_ms", int),
+        "fetch.min.bytes": Setting("fetch_min_bytes", int),
+    },
+    ignored=_COMMON_IGNORED
+    | {
+        "auto.commit.interval.ms",
+        "exclude.internal.topics",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+    },
+    refused={
+        "auto.offset.reset": "set startingOffsets, which says where a query begins",
+        "enable.auto.commit": "offsets are in the checkpoint; see commitGroupId to have them in a group, too",
+        "interceptor.classes": "there are no interceptors: a Python source runs no Java classes",
+        "key.deserializer": "keys are bytes: cast or decode the column",
+        "value.deserializer": "values are bytes: cast or decode the column",
+    },
+)
+PRODUCER: Final = Settings(
+    translated=_COMMON
+    | {
+        **_named(
+            int,
+            "batch.size",
+            "buffer.memory",
+            "delivery.timeout.ms",
+            "linger.ms",
+            "max.block.ms",
+            "max.in.flight.requests.per.connection",
+            "max.request.size",
+            "transaction.timeout.ms",
+        ),
+        "acks": Setting("acks", _acks),
+        "compression.type": Setting("compression_type", _compression),
+        "enable.idempotence": Setting("enable_idempotence", _boolean),
+        **{f"compression.{codec}.level": Setting("compression_level", int) for codec in ("gzip", "lz4", "zstd")},
+    },
+    ignored=_COMMON_IGNORED
+    | {"partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "retries"},
+    refused={
+        "interceptor.classes": "there are no interceptors: a Python sink runs no Java classes",
+        "key.serializer": "keys are bytes or strings: cast the column",
+        "partitioner.class": "set the column partition: a Python sink runs no Java classes",
+        "partitioner.ignore.keys": "set the column partition",
+        "transactional.id": "set transactionalIdPrefix, of which every writer makes its own",
+        "value.serializer": "values are bytes or strings: cast the column",
+    },
+)
+
+
+def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a query's options that begin with `kafka.` (in any case), without it, in lower case."""
+    return {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
+
+
+def client_options(options: Mapping[str, str], settings: Settings) -> dict[str, Any]:
+    """Options of our client for the `kafka.` options of a query, as `settings` says.
+
+    Raises InvalidOptionError for one that is unknown or refused, for a value that does not parse, and without
+    kafka.bootstrap.servers.
+    """
+    found: dict[str, Any] = {}
+    for name, text in kafka_settings(options).items():
+        if name in settings.ignored:
+            continue
+        setting = settings.translated.get(name)
+        if setting is None:
+            raise refuse(PREFIX + name, text, _reason(name, settings))
+        try:
+            found[setting.option] = setting.parse(text)
+        except ValueError as error:
+            rule = str(error) if str(error).startswith("must") else "must be a whole number"
+            raise refuse(PREFIX + name, text, rule) from None
+    if "bootstrap_servers" not in found:
+        option = "kafka.bootstrap.servers"
+        raise InvalidOptionError(option, f"option {option} must be set: host:port of one or more brokers")
+    return found
+
+
+def _reason(name: str, settings: Settings) -> str:
+    if name in settings.refused:
+        return settings.refused[name]
+    if name.startswith(("sasl.", "security.", "ssl.")):
+        return _NO_SECURITY
+    near = difflib.get_close_matches(name, [*settings.translated, *settings.ignored], 1, 0.7)
+    return f"unknown; did you mean {PREFIX}{near[0]}?" if near else "no client setting of this name is known"
