@@ -165,6 +165,10 @@ class OutOfOrderSequenceError(StorageError):
     """A sequence number that does not follow the producer's last one."""
 
 
+class DuplicateSequenceError(StorageError):
+    """A batch that was written so long ago that its offsets are forgotten."""
+
+
 class InvalidProducerEpochError(StorageError):
     """A batch of an older epoch than the last one seen from this producer id: it has been fenced."""
 

@@ -332,13 +332,14 @@ class Log:
         if entry is None:
             return None
         offset = self.log_end_offset
+        last_sequence = (sequence + delta) & _SEQUENCE_MASK
         if client:
-            duplicate = entry.find_duplicate(producer_epoch, sequence, (sequence + delta) & _SEQUENCE_MASK)
+            duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
         entry.check_epoch(producer_epoch, offset)
         if client:
-            entry.check_sequence(producer_epoch, sequence, offset)
+            entry.check_sequence(producer_epoch, sequence, last_sequence, offset)
         entry.check_transactional(transactional, offset)
         return None
 

@@ -2,9 +2,11 @@
 
 Rules (KIP-98, KIP-360, as Kafka 3.9 has them), for batches that a client sends:
 
-- one of the last five batches again (same epoch, first and last sequence) is a duplicate: it is answered with
-  the
+- one of the last five batches again (same epoch, first and last sequence) is a duplicate: it is answered with the
   offsets that it got the first time;
+- a snapshot holds the last batch only. What lies before it was written, too, but at offsets that are forgotten:
+  DuplicateSequenceError, which clients take for success, until five batches are known again. (Kafka calls it out of
+  order, whereupon a client that had several batches under way when the broker stopped gives up.)
 - an epoch below the last one seen is fenced;
 - a new epoch begins with sequence 0;
 - within an epoch the sequence goes on where the last batch ended, from 2^31-1 to 0;
@@ -17,6 +19,7 @@ from typing import NamedTuple
 
 from protocol.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
 from storage.errors import (
+    DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
@@ -25,6 +28,7 @@ from storage.producer_snapshot import SnapshotEntry
 
 BATCHES_TO_RETAIN = 5
 _SEQUENCE_MASK = 0x7FFFFFFF
+_HALF_OF_SEQUENCES = 1 << 30
 
 
 class BatchMetadata(NamedTuple):
@@ -53,6 +57,7 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "current_txn_first_offset",
+        "has_forgotten",
         "last_timestamp",
         "producer_epoch",
         "producer_id",
@@ -65,6 +70,7 @@ class ProducerEntry:
         self.last_timestamp = -1
         self.current_txn_first_offset = -1  # -1: no transaction is open
         self.batches: list[BatchMetadata] = []  # oldest first, at most BATCHES_TO_RETAIN
+        self.has_forgotten = False  # there may be batches of this epoch that should be among these
 
     @property
     def last_sequence(self) -> int:
@@ -90,8 +96,10 @@ class ProducerEntry:
                 f"which is below the last one seen, {self.producer_epoch}"
             )
 
-    def check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
-        """Raise OutOfOrderSequenceError unless a client's batch may begin with `first_sequence`."""
+    def check_sequence(self, producer_epoch: int, first_sequence: int, last_sequence: int, offset: int) -> None:
+        """Raise OutOfOrderSequenceError unless a client's batch may have these sequences, DuplicateSequenceError where
+        it was written and is forgotten.
+        """
         known = self.producer_epoch
         if producer_epoch != known:
             if first_sequence != 0 and known != NO_PRODUCER_EPOCH:
@@ -103,10 +111,22 @@ class ProducerEntry:
             batches = self.batches
             last = batches[-1].last_sequence if batches else NO_SEQUENCE
             if first_sequence != last + 1 and not (first_sequence == 0 and last == _SEQUENCE_MASK):
+                if self._is_forgotten(last_sequence):
+                    raise DuplicateSequenceError(
+                        f"sequence number {first_sequence} of producer {self.producer_id} was written long ago, "
+                        f"the last one was {last}"
+                    )
                 raise OutOfOrderSequenceError(
                     f"sequence number {first_sequence} of producer {self.producer_id} at offset {offset}, "
                     f"the last one was {last}"
                 )
+
+    def _is_forgotten(self, last_sequence: int) -> bool:
+        """Whether a batch that ends with this sequence came before those that are known."""
+        if not self.has_forgotten or not self.batches:
+            return False
+        distance = (self.batches[0].first_sequence - last_sequence) & _SEQUENCE_MASK
+        return 0 < distance < _HALF_OF_SEQUENCES
 
     def check_transactional(self, transactional: bool, offset: int) -> None:
         """Raise InvalidTxnStateError for a plain batch inside an open transaction."""
@@ -120,8 +140,10 @@ class ProducerEntry:
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
+            self.has_forgotten = False
             batches.clear()
         elif len(batches) == BATCHES_TO_RETAIN:
+            self.has_forgotten = False
             del batches[0]
         batches.append(batch)
         self.last_timestamp = batch.timestamp
@@ -156,6 +178,7 @@ class ProducerEntry:
         state.last_timestamp = entry.timestamp
         state.current_txn_first_offset = max(entry.current_txn_first_offset, -1)
         if entry.last_offset >= 0:
+            state.has_forgotten = True
             state.batches.append(
                 BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
             )

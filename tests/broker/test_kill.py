@@ -38,9 +38,6 @@ CONFIGS = {
     },
     "short": {"retention.bytes": "60000", "file.delete.delay.ms": "200"},
 }
-ONE_AT_A_TIME = {"max.in.flight.requests.per.connection": 1}
-"""Of what is repeated after a kill a broker knows one batch for each producer for sure: a snapshot of producers, which
-every roll takes, has no more (Kafka's format). Here segments roll all the time."""
 BROKER = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "100",

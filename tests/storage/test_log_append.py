@@ -11,6 +11,7 @@ from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedC
 from protocol.message_set import MessageSetBuilder
 from protocol.record_batch import TimestampType, read_batch, set_max_timestamp, update_crc
 from storage.errors import (
+    DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTimestampError,
     InvalidTxnStateError,
@@ -316,6 +317,36 @@ class TestIdempotence:
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
         info = log.append_as_leader(batch("a", "b", producer=(7, 0, 0)), 0)
         assert (info.duplicate, info.first_offset, info.last_offset) == (True, 0, 1)
+
+    def test_what_a_snapshot_has_forgotten_was_written_all_the_same(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        for number in range(10, 15):
+            log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0)
+        log.close()
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+
+        def again(number: int) -> bool:
+            return log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0).duplicate
+
+        assert again(14)
+        for number in (10, 13, 4):
+            with pytest.raises(DuplicateSequenceError, match=f"sequence number {2 * number} of producer 7"):
+                again(number)
+        with pytest.raises(OutOfOrderSequenceError):
+            again(16)
+        with pytest.raises(OutOfOrderSequenceError):  # part of what is known: no client does that
+            log.append_as_leader(batch("b", producer=(7, 0, 29)), 0)
+        assert log.log_end_offset == 10
+        for number in range(15, 19):
+            assert not again(number)
+        with pytest.raises(DuplicateSequenceError):
+            again(13)
+        assert not again(19)
+        with pytest.raises(OutOfOrderSequenceError):  # five are known again
+            again(13)
+        log.append_as_leader(batch("a", producer=(7, 1, 0)), 0)
+        with pytest.raises(InvalidProducerEpochError):
+            again(13)
 
     def test_producers_expire(self, tmp_path):
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)

@@ -48,8 +48,10 @@ class Load:
         self.name = name
         self.acknowledged: dict[Partition, dict[int, int]] = defaultdict(dict)  # offset → number of the record
         self.implied: dict[Partition, set[int]] = defaultdict(set)
-        """Records whose answer was lost, and that are there since a later one of the same producer is: librdkafka
-        acknowledges them without an offset."""
+        """Records whose answer was lost, and that are there since a later one of the same producer is, or that the
+        broker calls duplicates: librdkafka acknowledges them without an offset."""
+        self._made_up: dict[Partition, int] = {}
+        """To a batch of duplicates, whose first record has offset -1, librdkafka gives offsets from -1 up."""
         self.sent: dict[Partition, dict[int, bytes]] = defaultdict(dict)  # number of the record → key
         self.count = 0
         self.errors: list[str] = []
@@ -100,9 +102,11 @@ class Load:
                 self.count += 1
                 offsets = self.acknowledged[where]
                 offset = message.offset()  # type: ignore[attr-defined]
-                if offset is None:
+                if offset is None or offset == self._made_up.get(where):
+                    self._made_up[where] = 0 if offset is None else offset + 1
                     self.implied[where].add(number)
                     return
+                self._made_up.pop(where, None)
                 if offset in offsets:
                     self.errors.append(f"{topic}-{partition}@{offset} was given to {offsets[offset]} and {number}")
                 offsets[offset] = number

@@ -105,7 +105,7 @@ class Appends:
         if verdict is None and len(data) > self.config.segment_bytes:
             verdict = RecordBatchTooLargeError
         origin = AppendOrigin.CLIENT if client else AppendOrigin.COORDINATOR
-        if isinstance(verdict, type):
+        if isinstance(verdict, (type, tuple)):
             with pytest.raises(verdict):
                 self.log.append_as_leader(data, batch.epoch, origin=origin)
             return

@@ -15,6 +15,7 @@ from typing import Any
 
 from protocol.control_records import EndTransactionMarker
 from storage.errors import (
+    DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
@@ -125,8 +126,10 @@ class Model:
         first = min([*unstable, *self.unreplicated], default=self.high_watermark)
         return min(self.high_watermark, max(first, self.start))
 
-    def verdict(self, batch: Batch, *, client: bool = True) -> Batch | type[Exception] | None:
-        """What a leader makes of a producer's batch: the one that it repeats, the error, or None: append it."""
+    def verdict(
+        self, batch: Batch, *, client: bool = True
+    ) -> Batch | type[Exception] | tuple[type[Exception], ...] | None:
+        """What a leader makes of a producer's batch: the one that it repeats, the errors, or None: append it."""
         known = self.producers().get(batch.producer)
         if known is None:
             return None
@@ -143,8 +146,17 @@ class Model:
             return InvalidProducerEpochError
         expected = (known.last_sequence + 1) % SEQUENCE_LIMIT if batch.producer_epoch == known.epoch else 0
         if client and batch.sequence != expected:
+            if len(known.batches) < 5 and self._is_behind(batch, known):
+                return DuplicateSequenceError, OutOfOrderSequenceError
             return OutOfOrderSequenceError
         return InvalidTxnStateError if known.open_from >= 0 and not batch.transactional else None
+
+    @staticmethod
+    def _is_behind(batch: Batch, known: Producer) -> bool:
+        """Whether it comes before what is known, and so may have been written and forgotten."""
+        if batch.producer_epoch != known.epoch or not known.batches:
+            return False
+        return 0 < (known.batches[0].sequence - batch.last_sequence) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: (largest known epoch not above, where it ended)."""
