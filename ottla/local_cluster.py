@@ -21,8 +21,9 @@ from pathlib import Path
 from broker.properties import format_properties
 from ottla.broker_child import BrokerChild
 from ottla.failure import CommandError
+from ottla.ports import HOST
 from ottla.process_output import ProcessOutput
-from ottla.zookeeper_server import HOST, ZooKeeperEnsemble, require_free
+from ottla.zookeeper_server import ZooKeeperEnsemble, require_free
 
 STOP_TIMEOUT_S = 120.0  # of one broker; without ZooKeeper it asks for a successor for some 100 s
 _LOOK_S = 0.25  # how soon the end of a ZooKeeper is noticed

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import IO
 
 from ottla.failure import CommandError
+from ottla.ports import HOST
 from ottla.zookeeper_files import EVERY_INTERFACE, Peer, write_configuration
-from ottla.zookeeper_server import HOST, STOP_TIMEOUT_S, ZooKeeperServer, take_directory, wait_until_serving
+from ottla.zookeeper_server import STOP_TIMEOUT_S, ZooKeeperServer, take_directory, wait_until_serving
 
 
 class ZooKeeperMember:

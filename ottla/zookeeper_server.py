@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import IO, Self
 
 from ottla.failure import CommandError
+from ottla.ports import HOST, free_ports
 from ottla.zookeeper_files import Peer, server_command, write_configuration
 from registry.errors import ConnectionLossError
 from registry.zookeeper_address import ZooKeeperAddress
 
-HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 _ATTEMPTS = 3  # at finding ports that nobody takes meanwhile
@@ -268,12 +268,3 @@ def require_free(port: int) -> None:
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise CommandError(f"cannot listen on {HOST}:{port}: {reason}") from None
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all are asked for before any is given back."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports: list[int] = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -15,7 +15,7 @@ import time
 import pytest
 from ruamel.yaml import YAML
 
-from ottla.zookeeper_server import free_ports
+from ottla.ports import free_ports
 from support.broker import ROOT
 
 FILE = ROOT / "docker-compose.yml"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
+from ottla.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 30.0
@@ -44,7 +45,7 @@ class BrokerProcess:
 
     def __init__(self, log_dir: Path, overrides: Mapping[str, str] | None = None, *, port: int = 0) -> None:
         self.log_dir = log_dir
-        self.port = port
+        self.port = port or free_ports(1)[0]
         self.process: subprocess.Popen[str] | None = None
         self._lives = 0
         self._overrides = dict(overrides or {})

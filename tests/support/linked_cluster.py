@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from ottla.zookeeper_server import ZooKeeperEnsemble, free_ports
+from ottla.ports import free_ports
+from ottla.zookeeper_server import ZooKeeperEnsemble
 from registry.zookeeper_address import ZooKeeperAddress
 from support.cluster import BrokerCluster
 from support.tcp_proxy import TcpProxy

@@ -1,0 +1,43 @@
+"""Ports for servers on this machine that are started again where they were."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from pathlib import Path
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+_LOWEST: Final = 10_000
+_HANDED_OUT_FROM: Final = 32_768
+_SETTING: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now; all are asked for before any is given back.
+
+    They lie below those that the system hands out by itself: there a connection of anybody's may take the port of a
+    server that is just being started again. Raises OSError where there are not as many.
+    """
+    candidates = list(range(_LOWEST, _first_handed_out()))
+    random.SystemRandom().shuffle(candidates)
+    found: list[int] = []
+    with contextlib.ExitStack() as sockets:
+        for port in candidates:
+            if len(found) == count:
+                break
+            with contextlib.suppress(OSError):
+                sockets.enter_context(socket.create_server((HOST, port)))
+                found.append(port)
+    if len(found) < count:
+        raise OSError(f"no {count} ports are free on {HOST}")
+    return found
+
+
+def _first_handed_out() -> int:
+    try:
+        first = int(_SETTING.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        first = _HANDED_OUT_FROM
+    return first if first > 2 * _LOWEST else _HANDED_OUT_FROM
