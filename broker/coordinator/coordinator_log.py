@@ -10,6 +10,8 @@ One `CoordinatorLog` for `__consumer_offsets` and one for `__transaction_state`.
 - **`load`** gives everything in a partition's log from its start to its end, batch by batch, control batches included,
   and ends as soon as the term does. Its end is the log end offset, not the high watermark: a leader's log is what will
   be committed. Reads leave the event loop, and it yields to the loop after each.
+- **`until_committed`**, after that, waits until it is, where Kafka goes on at once: what this broker would tell of it
+  meanwhile could be lost with it. Where too few replicas are in sync to commit anything, it does not wait.
 - **`append`** writes one batch at once, so that the order of calls is the order in the log, and returns a future of an
   `Appended`, which is done when the batch is committed (its high watermark passed, acks=all) or failed: nothing is to
   be answered OK before. The future never raises and is often done already. After a failure other than by the term's
@@ -52,6 +54,9 @@ NO_OFFSET = -1
 LEARNING_BACKOFF_S = 0.5
 CREATION_WAIT_S = 5.0
 """How long `ensure_exists` waits for the leaders of a topic that it has made; usually half a second."""
+
+COMMIT_LOOK_S = 1.0
+"""How often `until_committed` looks whether there are still replicas enough to wait for."""
 
 COMMON_CODES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -205,6 +210,17 @@ class CoordinatorLog:
             if offset == before:
                 return
             await asyncio.sleep(0)
+
+    async def until_committed(self, partition: int, term: int) -> None:
+        """Wait until everything in a partition's log is committed, or the term ends; see the module's text."""
+        key = (self.topic, partition)
+        while self._terms.get(partition) == term:
+            found = self._replicas.partitions[key]
+            if found.log is None or found.log.high_watermark >= found.log.log_end_offset or found.is_under_min_isr:
+                return
+            committed = self._replicas.wait_for_commit({key: found.log.log_end_offset}, COMMIT_LOOK_S)
+            if committed is not None:
+                await committed
 
     def append(
         self, partition: int, term: int, batch: bytearray, timeout_ms: int, required_acks: int = ACKS_ALL

@@ -110,6 +110,7 @@ class GroupPartitions:
                 # To go on with what there is would be to forget offsets: nothing is served until somebody mends it.
                 logger.error("%s cannot be loaded, its groups are not served: %s", name, error)
                 return
+        await self._log.until_committed(partition.partition, partition.term)
         if self._partitions.get(partition.partition) is not partition:
             return
         partition.groups = replay.groups()

@@ -345,6 +345,7 @@ class TransactionCoordinator:
                 logger.error("%s-%d cannot be loaded: %s", self._log.topic, term.partition, error)
                 await asyncio.sleep(LOAD_RETRY_BACKOFF_S)
                 continue
+            await self._log.until_committed(term.partition, term.epoch)
             if not self._is_current(term):
                 return
             term.transactions = transactions

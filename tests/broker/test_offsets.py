@@ -263,8 +263,10 @@ async def test_a_coordinator_that_resigns_before_the_commit_never_says_ok(broker
     assert await commit(client.call, group_id, topic, 6) == ErrorCode.NOT_COORDINATOR
     partition.sync = sync
     broker.services.replicas.role_changed((partition.topic, partition.partition))
-    await find_group(client.call, group_id)
+    for _ in range(10):  # what is not committed is not told either
+        assert await fetch_offsets(client.call, group_id, topic, 0) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
     let_go(broker, partition)
+    await find_group(client.call, group_id)
     # It is in the log of the leader, and so committed in the end: "not known" was the truth.
     assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 5
 

@@ -6,9 +6,12 @@ import contextlib
 import pytest
 
 from client.admin import Admin
+from client.admin_types import OffsetAndMetadata
 from client.consumer import Consumer
 from client.producer import Producer
 from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from support.broker import until
 from support.cluster import BrokerCluster, broker_cluster, eventually
 
@@ -98,3 +101,55 @@ async def test_the_coordinator_is_killed(tmp_path, protocol):
             await eventually(all_committed, "they are committed, at the new coordinator")
             assert consumer.group_metadata().generation_id > 0
         assert sorted(set(values)) == list(range(100))
+
+
+OFFSETS = TopicPartition("__consumer_offsets", 0)
+ANSWERS = 50  # as many as a coordinator has to give while it waits; it would be done after a few
+
+
+async def test_a_new_coordinator_tells_nothing_that_is_not_committed(tmp_path):
+    async with broker_cluster(
+        tmp_path,
+        offsets_topic_num_partitions="1",
+        auto_leader_rebalance_enable="false",
+        zookeeper_session_timeout_ms="20000",
+    ) as cluster:
+        old = await cluster.controller()
+        new, slow = {0, 1, 2} - {old}
+        await cluster.create_topic("t", {0: [old]})
+        await cluster.create_topic(OFFSETS.topic, {0: [old, new, slow]}, {"min.insync.replicas": "1"})
+        async with Admin(bootstrap_servers=cluster.bootstrap(old, new)) as admin:
+            assert await admin.alter_partition_reassignments({OFFSETS: [new, old, slow]}) == {OFFSETS: None}
+            partition = TopicPartition("t", 0)
+            await admin.alter_group_offsets("g", {partition: OffsetAndMetadata(1)})
+
+            async def ask_new():
+                connection = await admin._cluster.connection(new)
+                request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+                return (await connection.call(request, OffsetFetchResponse, 8)).groups[0]
+
+            def log_of(broker_id):
+                return (tmp_path / f"broker-{broker_id}/{OFFSETS.topic}-0/{0:020}.log").read_bytes()
+
+            cluster.pause(slow)
+            try:
+                before = len(log_of(old))
+                committing = asyncio.create_task(admin.alter_group_offsets("g", {partition: OffsetAndMetadata(2)}))
+                await until(lambda: len(log_of(old)) > before and log_of(new) == log_of(old), "two of three have it")
+                electing = asyncio.create_task(admin.elect_leaders([OFFSETS]))  # told when all brokers know
+                await until_error(ask_new, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                for _ in range(ANSWERS):
+                    assert (await ask_new()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            finally:
+                cluster.resume(slow)
+            await until_error(ask_new, ErrorCode.NONE)
+            assert (await ask_new()).topics[0].partitions[0].committed_offset == 2
+            assert await electing == {OFFSETS: None}
+            await asyncio.gather(committing, return_exceptions=True)
+
+
+async def until_error(ask, code):
+    async def is_so():
+        return (await ask()).error_code == code
+
+    await eventually(is_so, f"the answer is {code.name}")
