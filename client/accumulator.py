@@ -15,6 +15,8 @@ what lets a broker recognise it as a duplicate. The order within a partition hol
   writes none without its predecessor. So those behind are sent as well: if one of them is there, all before it are;
   if all are refused, none was written, and they are numbered anew under another epoch.
 
+A batch that a broker finds too large is sent again in two halves, and so on until a record is too large alone.
+
 Without idempotence there are no numbers, and one batch of a partition is under way at a time.
 """
 
@@ -29,7 +31,7 @@ from client.errors import KafkaError
 from client.producer_identity import NONE
 from client.topic_partition import TopicPartition
 from protocol.record import Header
-from protocol.record_batch import BATCH_HEADER_SIZE, PRODUCER_ID_OFFSET, update_crc
+from protocol.record_batch import BATCH_HEADER_SIZE, PRODUCER_ID_OFFSET, read_batch, update_crc
 from protocol.record_batch_builder import RecordBatchBuilder
 
 # What a record is charged to the buffer memory above its bytes, and what of that it does not take in a batch: length,
@@ -39,6 +41,7 @@ _SLACK = 20
 # As many as a broker remembers of one producer in one partition.
 MAX_IN_FLIGHT_PER_PARTITION = 5
 
+_SEQUENCE_MASK = 0x7FFFFFFF
 _PRODUCER = struct.Struct(">qhi")
 
 
@@ -278,6 +281,45 @@ class PartitionQueue:
             return batch.build()
         return batch.data
 
+    def can_split(self, batch: Batch) -> bool:
+        """Whether a batch that was sent can be sent in parts."""
+        return len(batch.futures) > 1 and batch in self.batches  # else close() has taken it
+
+    def split(self, batch: Batch) -> None:
+        """Put two batches of half as many records in the place of one that is too large and so was not written.
+
+        They keep its numbers, so that those behind it follow on, and what it takes of the buffer memory.
+        """
+        assert batch.data is not None
+        sent = read_batch(batch.data)
+        pending: list[PendingRecord] = [
+            (record.timestamp, record.key, record.value, record.headers, future, 0)
+            for record, future in zip(sent.records(), batch.futures, strict=True)
+        ]
+        middle = len(pending) // 2
+        size = batch.size * middle // len(pending)
+        first = self._part(batch, pending[:middle], sent.base_sequence, size)
+        sequence = (sent.base_sequence + middle) & _SEQUENCE_MASK
+        rest = self._part(batch, pending[middle:], sequence, batch.size - size)
+        rest.completion = batch.completion
+        at = self.batches.index(batch)
+        self.batches[at] = rest
+        self.batches.insert(at, first)
+        self.retrying = self.in_flight > 0
+        self.refused = 0
+
+    def _part(self, batch: Batch, records: list[PendingRecord], sequence: int, size: int) -> Batch:
+        part = Batch(self._new_builder(), batch.created_at)
+        part.attempts = batch.attempts
+        part.producer = batch.producer
+        if batch.producer != NONE:
+            part.builder.base_sequence = sequence
+            part.builder.producer_id, part.builder.producer_epoch = batch.producer
+        part.records = records
+        part.size = size
+        part.build()
+        return part
+
     def _number(self, batch: Batch, producer: tuple[int, int], count: int) -> int:
         """The next sequence number, which the batch of `count` records takes."""
         if self.producer != producer:
@@ -285,7 +327,7 @@ class PartitionQueue:
             self._sequence = 0
         batch.producer = producer
         sequence = self._sequence
-        self._sequence = (sequence + count) & 0x7FFFFFFF
+        self._sequence = (sequence + count) & _SEQUENCE_MASK
         return sequence
 
     def number_anew(self, producer: tuple[int, int]) -> None:

@@ -319,6 +319,9 @@ class Sender:
             error = error_for(code, message, context=str(queue.partition))
             if code in _OUT_OF_ORDER:
                 self._refused(queue, batch, error)
+            elif code == ErrorCode.MESSAGE_TOO_LARGE and queue.can_split(batch):
+                queue.split(batch)
+                self._waiting.setdefault(queue.partition, queue)
             elif error.retriable:
                 self._retry(queue, batch, error)
             else:
