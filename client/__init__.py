@@ -1,1 +1,1 @@
-"""The asyncio client: connection, metadata, producer, reader, admin."""
+"""The asyncio client: connection, metadata, producer, reader, consumer, admin."""

@@ -1,9 +1,9 @@
 """A client's view of a cluster: one connection a broker, and metadata that follows leader changes.
 
-`Cluster` is shared ground of producer, reader and admin. It knows the bootstrap servers, opens a connection
-to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`: asked for anew when it
-is old. Refreshes asked for by several callers at once are one request; failed ones are tried again with backoff and
-jitter.
+`Cluster` is shared ground of producer, reader, consumer and admin. It knows the bootstrap servers, opens a
+connection to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`: asked for
+anew when it is old. Refreshes asked for by several callers at once are one request; failed ones are tried again with
+backoff and jitter.
 """
 
 import asyncio
