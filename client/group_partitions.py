@@ -14,7 +14,7 @@ from client.admin_types import OffsetAndMetadata
 from client.committer import Committer
 from client.errors import NoOffsetError
 from client.reader_state import PartitionState, Position
-from client.rebalance_listener import RebalanceListener, call
+from client.rebalance_listener import PartitionsCallback, RebalanceListener, call
 from client.topic_partition import TopicPartition
 from client.turn import Turn
 
@@ -119,8 +119,8 @@ class GroupPartitions:
             self._drop(lost)
             await self._tell(self.listener.on_partitions_lost, lost)
 
-    async def _tell(self, callback: Callable[[list[TopicPartition]], object], partitions: list[TopicPartition]) -> None:
+    async def _tell(self, callback: PartitionsCallback, partitions: list[TopicPartition]) -> None:
         try:
-            await call(callback, partitions)  # type: ignore[arg-type]
+            await call(callback, partitions)
         except Exception as error:  # the application's own: it hears of it when it next asks for records
             self.failed(error)
