@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +44,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Server:
+class Server(ABC):
     """Context manager: a started process on a free port, with a directory that goes when it goes."""
 
     name = "server"
@@ -55,11 +56,13 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0
 
+    @abstractmethod
     def command(self) -> list[str]:
-        raise NotImplementedError
+        """What is run."""
 
+    @abstractmethod
     def create_topic(self, topic: str, partitions: int) -> None:
-        raise NotImplementedError
+        """A topic with one replica."""
 
     def __enter__(self) -> Server:
         self.start()

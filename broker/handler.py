@@ -13,6 +13,7 @@ for it: the dispatcher uses it for errors that no handler expected.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
@@ -57,19 +58,19 @@ class Needs(NamedTuple):
     operation: Operation
 
 
-class Handler(Generic[RequestT, ResponseT]):
+class Handler(ABC, Generic[RequestT, ResponseT]):
     """One API."""
 
     __slots__ = ()
     needs: Needs
 
+    @abstractmethod
     def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Awaitable[ResponseT | None] | None:
         """Answer `request`; see the module's text for what may be returned."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failed(self, request: RequestT, code: ErrorCode) -> ResponseT:
         """The answer that carries `code` wherever this API reports errors."""
-        raise NotImplementedError
 
 
 A = TypeVar("A")

@@ -8,6 +8,7 @@ application does.
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,7 +35,7 @@ class MemberOptions(NamedTuple):
     request_timeout_s: float
 
 
-class GroupMember:
+class GroupMember(ABC):
     """The base of `ClassicMember` and `ConsumerMember`. `topics()` are those subscribed to that exist."""
 
     def __init__(
@@ -79,22 +80,22 @@ class GroupMember:
                 await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
                 attempt += 1
 
+    @abstractmethod
     async def _take_part(self) -> None:
         """Join, and be a member as long as that lasts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def metadata_changed(self) -> None:
         """The topics may have changed, or how many partitions they have."""
-        raise NotImplementedError
 
     def _look_for_topics(self) -> None:
         """Ask again for topics that do not exist yet. To be called now and then."""
         if not self._cluster.metadata.topics.keys() >= set(self._topics()):
             self._cluster.request_refresh()
 
+    @abstractmethod
     async def leave(self) -> None:
         """Tell the group that we go; a static member stays one until its session times out (KIP-345)."""
-        raise NotImplementedError
 
     async def try_to_leave(self) -> None:
         """As `leave`; what goes wrong is only logged: the session times out then."""

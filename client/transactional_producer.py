@@ -4,6 +4,7 @@ What is asked of the coordinators is in `client.transaction_manager`.
 """
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 
 from client.admin_types import OffsetAndMetadata
@@ -15,19 +16,19 @@ from client.transaction_status import TransactionState
 from protocol.error_codes import ErrorCode
 
 
-class TransactionalProducer:
+class TransactionalProducer(ABC):
     """The base of `client.producer.Producer`."""
 
     _transactions: TransactionManager | None
     _closing: bool
 
+    @abstractmethod
     async def flush(self) -> None:
         """Return when every record sent so far is acknowledged or has failed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _abandon(self, error: KafkaError) -> None:
         """Fail every record that is not on its way to a broker."""
-        raise NotImplementedError
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -10,6 +10,7 @@ A value is `bool | int | float | str | tuple[str, ...] | None`; None means "not 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -53,7 +54,7 @@ CLASS, PASSWORD = SettingType.CLASS, SettingType.PASSWORD
 _BITS = {SHORT: 16, INT: 32, LONG: 64}
 
 
-class Validator:
+class Validator(ABC):
     """The rule a parsed value has to obey; `text` is how Kafka writes the valid values in its tables."""
 
     __slots__ = ("text",)
@@ -61,9 +62,9 @@ class Validator:
     def __init__(self, text: str) -> None:
         self.text = text
 
+    @abstractmethod
     def broken_rule(self, value: SettingValue) -> str | None:
         """The rule that the value breaks, as the end of a sentence, or None where it breaks none."""
-        raise NotImplementedError
 
 
 class Range(Validator):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,19 +35,19 @@ class Sent(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-class Client:
+class Client(ABC):
     """One client library or tool."""
 
     name: str
     codecs: Sequence[str]
 
+    @abstractmethod
     def produce(self, servers: str, topic: str, records: Iterable[Sent], codec: str, *, idempotent: bool) -> None:
         """Send the records, each to its partition, and wait for every acknowledgement."""
-        raise NotImplementedError
 
+    @abstractmethod
     def consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
         """Read that many records of each partition from its beginning, in order of partitions."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.name

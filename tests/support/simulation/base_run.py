@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ BROKERS = 3
 HEALED_WITHIN_S = 60.0
 
 
-class BaseRun:
+class BaseRun(ABC):
     """One run of a seed: a kind says what is done, in `go`."""
 
     faults: Faults
@@ -35,9 +36,9 @@ class BaseRun:
         self.suspicion = Suspicion(partitions, cluster.state)
         self.inspection = Inspection(cluster, self.ledger, partitions, self.suspicion.has_lost_some)
 
+    @abstractmethod
     async def go(self) -> None:
         """Do all of it. Raises what went wrong."""
-        raise NotImplementedError
 
     async def create_topic(self, partitions: int, configs: Mapping[str, str] | None = None) -> None:
         """Create the topic with a replica on every broker."""
