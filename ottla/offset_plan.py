@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from client.admin import Admin
     from client.admin_types import OffsetAndMetadata
     from client.errors import KafkaError
+    from client.metadata import TopicMetadata
 
 EMPTY = "Empty"
 
@@ -94,6 +95,25 @@ class OffsetPlan:
             if new[partition] != offset:
                 edge = "before the start of the log" if offset < new[partition] else "after the end of the log"
                 self.notes.append(f"{partition}: {offset} is {edge}, which is {new[partition]}")
+        return new
+
+    def only_in_cluster(
+        self,
+        group: str,
+        wanted: Mapping[TopicPartition, int],
+        known: "Mapping[str, TopicMetadata]",
+        keep: "Mapping[TopicPartition, OffsetAndMetadata]",
+    ) -> dict[TopicPartition, int]:
+        """Offsets of partitions that there are, but for those where what the group has committed is to be kept."""
+        new = {}
+        for partition, offset in wanted.items():
+            if not has_partition(known, partition):
+                self.notes.append(f"{group}: {partition} is not in the cluster, left out")
+            elif partition in keep:
+                current = keep[partition].offset
+                self.notes.append(f"{group}: {partition} has {current} committed already, left as it is")
+            else:
+                new[partition] = offset
         return new
 
     async def only_in_log(

@@ -73,34 +73,44 @@ def consume(
         run(_consume_in_group(topic, group, policy, isolation_level, bootstrap_server, count, write))
         return
 
-    async def main() -> None:
-        from client.reader import Reader
-        from client.topic_partition import TopicPartition
+    run(_consume_partitions(topic, partition, start, follow, isolation_level, bootstrap_server, count, write))
 
-        async with Reader(
-            bootstrap_servers=bootstrap_server,
-            client_id="ottla-consume",
-            isolation_level=isolation_level,
-            auto_offset_reset="earliest",
-        ) as reader:
-            numbers = await find_partitions(reader, topic, partition, bootstrap_server)
-            names = [TopicPartition(topic, number) for number in numbers]
-            ends = {} if follow else await reader.end_offsets(names)
-            reader.assign(await _positions(reader, names, start))
-            left = count
-            while left is None or left > 0:
-                if not follow and all(reader.is_known(name) and reader.position(name) >= ends[name] for name in names):
-                    break
-                records = await reader.fetch(timeout_ms=None if follow else 100)
-                if not follow:
-                    # What came after the start is left to --follow.
-                    records = [one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]]
-                if left is not None:
-                    records = records[:left]
-                    left -= len(records)
-                _put_out(records, write)
 
-    run(main())
+async def _consume_partitions(
+    topic: str,
+    partitions: list[int] | None,
+    start: "Position",
+    follow: bool,
+    isolation_level: str,
+    bootstrap_server: str,
+    count: int | None,
+    write: "Callable[[ConsumerRecord], bytes]",
+) -> None:
+    from client.reader import Reader
+    from client.topic_partition import TopicPartition
+
+    async with Reader(
+        bootstrap_servers=bootstrap_server,
+        client_id="ottla-consume",
+        isolation_level=isolation_level,
+        auto_offset_reset="earliest",
+    ) as reader:
+        numbers = await find_partitions(reader, topic, partitions, bootstrap_server)
+        names = [TopicPartition(topic, number) for number in numbers]
+        ends = {} if follow else await reader.end_offsets(names)
+        reader.assign(await _positions(reader, names, start))
+        left = count
+        while left is None or left > 0:
+            if not follow and all(reader.is_known(name) and reader.position(name) >= ends[name] for name in names):
+                break
+            records = await reader.fetch(timeout_ms=None if follow else 100)
+            if not follow:
+                # What came after the start is left to --follow.
+                records = [one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]]
+            if left is not None:
+                records = records[:left]
+                left -= len(records)
+            _put_out(records, write)
 
 
 async def _consume_in_group(

@@ -12,7 +12,7 @@ from ottla.failure import CommandError
 from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics
 from ottla.output import print_json, print_table
 from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
-from ottla.session import has_partition, run, say, unknown_group
+from ottla.session import run, say, unknown_group
 
 if TYPE_CHECKING:
     from ottla.legacy07_import import LegacyImport
@@ -211,8 +211,7 @@ def import_zookeeper(
     They are taken as they are. What the group has committed to the cluster since stays, unless --overwrite is said.
 
     Offsets of Kafka 0.7 are positions in bytes: they mean something only where the log was migrated, and it is known
-    where
-    its records are now.
+    where its records are now.
     """
     if export and as_json:
         raise CommandError("--export and --json are two ways to print the plan: give one")
@@ -236,15 +235,7 @@ def import_zookeeper(
                 legacy.note_counts(known, plan.notes)
             for group, offsets in found.items():
                 committed = await admin.list_group_offsets(group)
-                wanted = {}
-                for partition, offset in offsets.items():
-                    if not has_partition(known, partition):
-                        plan.notes.append(f"{group}: {partition} is not in the cluster, left out")
-                    elif partition in committed and not overwrite:
-                        current = committed[partition].offset
-                        plan.notes.append(f"{group}: {partition} has {current} committed already, left as it is")
-                    else:
-                        wanted[partition] = offset
+                wanted = plan.only_in_cluster(group, offsets, known, {} if overwrite else committed)
                 plan.add(group, committed, wanted if legacy is None else await plan.only_in_log(admin, group, wanted))
             if execute:
                 await plan.carry_out(admin)
