@@ -7,16 +7,13 @@ gives up everything first (the eager protocol). Heartbeats go on beside all that
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 from client.assignors import Assignor, Member
-from client.cluster import Cluster
 from client.connection import Connection
-from client.coordinator import Coordinator
 from client.errors import KafkaError, error_for
-from client.group_partitions import GroupPartitions
-from client.member import GroupMember, MemberOptions, first_of
+from client.member import GroupMember, MemberParts, first_of
 from client.subscription import Subscription, decode_assignment, encode_assignment
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
@@ -48,16 +45,8 @@ Outcome = Literal["rejoin", "lost", "stuck"]
 class ClassicMember(GroupMember):
     """See the module."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        coordinator: Coordinator,
-        partitions: GroupPartitions,
-        options: MemberOptions,
-        topics: Callable[[], Collection[str]],
-        assignors: Sequence[Assignor],
-    ) -> None:
-        super().__init__(cluster, coordinator, partitions, options, topics)
+    def __init__(self, parts: MemberParts, assignors: Sequence[Assignor]) -> None:
+        super().__init__(parts)
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._is_cooperative = all(assignor.is_cooperative for assignor in assignors)
         self._rejoin_wanted = asyncio.Event()
@@ -223,10 +212,7 @@ class ClassicMember(GroupMember):
             try:
                 code = await self._heartbeat()
             except KafkaError as error:
-                self._coordinator.heed(error)
-                if not error.retriable:
-                    raise
-                logger.info("heartbeat of group %s: %s", options.group_id, error)
+                self._heartbeat_failed(error)
                 continue
             if code == ErrorCode.REBALANCE_IN_PROGRESS:
                 self._want_rejoin("the group rebalances")

@@ -13,7 +13,7 @@ from client.consumer_member import ConsumerMember
 from client.coordinator import Coordinator, CoordinatorType
 from client.group_metadata import ConsumerGroupMetadata
 from client.group_partitions import GroupPartitions, Reading
-from client.member import GroupMember, MemberOptions
+from client.member import GroupMember, MemberOptions, MemberParts
 from client.topic_partition import TopicPartition
 
 
@@ -72,11 +72,11 @@ class ConsumerGroup:
 
     def join(self, topics: Callable[[], Collection[str]]) -> None:
         """Become a member that wants the topics that `topics` gives at the time."""
-        what = (self._cluster, self._coordinator, self.partitions, self._options, topics)
+        parts = MemberParts(self._cluster, self._coordinator, self.partitions, self._options, topics)
         if self._protocol == "consumer":
-            self._member = ConsumerMember(*what, self._remote_assignor)
+            self._member = ConsumerMember(parts, self._remote_assignor)
         else:
-            self._member = ClassicMember(*what, self._assignors)
+            self._member = ClassicMember(parts, self._assignors)
         self._membership = asyncio.create_task(self._member.run(), name=f"member of {self._options.group_id}")
         self._membership.add_done_callback(self._ended)
 

@@ -5,16 +5,12 @@ give up what is not among them, say so in the next heartbeat, and take over what
 """
 
 import asyncio
-import logging
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Final, Literal
 
-from client.cluster import Cluster
-from client.coordinator import Coordinator
 from client.errors import KafkaError, error_for
-from client.group_partitions import GroupPartitions
-from client.member import GroupMember, MemberOptions, first_of
+from client.member import GroupMember, MemberParts, first_of
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
@@ -22,8 +18,6 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-
-logger = logging.getLogger(__name__)
 
 _JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
@@ -39,18 +33,10 @@ Outcome = Literal["lost", "stuck"]
 class ConsumerMember(GroupMember):
     """See the module. `remote_assignor`: the assignor that the coordinator shall use, None for its own choice."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        coordinator: Coordinator,
-        partitions: GroupPartitions,
-        options: MemberOptions,
-        topics: Callable[[], Collection[str]],
-        remote_assignor: str | None,
-    ) -> None:
-        super().__init__(cluster, coordinator, partitions, options, topics)
+    def __init__(self, parts: MemberParts, remote_assignor: str | None) -> None:
+        super().__init__(parts)
         self._remote_assignor = remote_assignor
-        self._interval_s = options.heartbeat_interval_s
+        self._interval_s = parts.options.heartbeat_interval_s
         # Set when there is something to tell, or to do, before the interval is over.
         self._news = asyncio.Event()
         self._target_changed = asyncio.Event()
@@ -112,10 +98,7 @@ class ConsumerMember(GroupMember):
             try:
                 given_up = await self._heartbeat()
             except KafkaError as error:
-                self._coordinator.heed(error)
-                if not error.retriable:
-                    raise
-                logger.info("heartbeat of group %s: %s", self._options.group_id, error)
+                self._heartbeat_failed(error)
                 self._told_topics = self._told_owned = None  # say everything again: who knows what has arrived
                 await asyncio.sleep(self._cluster.backoff.delay_s(3))
                 continue

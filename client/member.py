@@ -35,22 +35,22 @@ class MemberOptions(NamedTuple):
     request_timeout_s: float
 
 
-class GroupMember(ABC):
-    """The base of `ClassicMember` and `ConsumerMember`. `topics()` are those subscribed to that exist."""
+class MemberParts(NamedTuple):
+    """What a member works with."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        coordinator: Coordinator,
-        partitions: GroupPartitions,
-        options: MemberOptions,
-        topics: Callable[[], Collection[str]],
-    ) -> None:
-        self._cluster = cluster
-        self._coordinator = coordinator
-        self._partitions = partitions
-        self._options = options
-        self._topics = topics
+    cluster: Cluster
+    coordinator: Coordinator
+    partitions: GroupPartitions
+    options: MemberOptions
+    topics: Callable[[], Collection[str]]
+    """Those subscribed to that exist."""
+
+
+class GroupMember(ABC):
+    """The base of `ClassicMember` and `ConsumerMember`."""
+
+    def __init__(self, parts: MemberParts) -> None:
+        self._cluster, self._coordinator, self._partitions, self._options, self._topics = parts
         self._member_id = ""
         self._generation_id = -1
         self._progress: object = None
@@ -92,6 +92,13 @@ class GroupMember(ABC):
         """Ask again for topics that do not exist yet. To be called now and then."""
         if not self._cluster.metadata.topics.keys() >= set(self._topics()):
             self._cluster.request_refresh()
+
+    def _heartbeat_failed(self, error: KafkaError) -> None:
+        """Raise what does not go away; anything else the next heartbeat may do better."""
+        self._coordinator.heed(error)
+        if not error.retriable:
+            raise error
+        logger.info("heartbeat of group %s: %s", self._options.group_id, error)
 
     @abstractmethod
     async def leave(self) -> None:
