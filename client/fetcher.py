@@ -12,6 +12,7 @@ from collections.abc import Callable
 from client.cluster import Cluster
 from client.connection import Connection
 from client.errors import KafkaError, error_for
+from client.fetch_options import FetchOptions
 from client.fetched import FetchedBatches
 from client.offsets import list_offsets
 from client.reader_state import PartitionState
@@ -36,16 +37,8 @@ class Fetcher:
         self,
         cluster: Cluster,
         states: dict[TopicPartition, PartitionState],
+        options: FetchOptions,
         *,
-        read_committed: bool,
-        policy: int | None,
-        min_bytes: int,
-        max_wait_ms: int,
-        max_bytes: int,
-        partition_max_bytes: int,
-        max_buffered_bytes: int,
-        check_crcs: bool,
-        rack: str,
         read_replica_max_age_s: float,
         lookup_timeout_s: float,
         on_fetched: Callable[[PartitionState, FetchedBatches], None],
@@ -53,15 +46,8 @@ class Fetcher:
     ) -> None:
         self._cluster = cluster
         self._states = states
-        self._read_committed = read_committed
-        self._policy = policy
-        self._min_bytes = min_bytes
-        self._max_wait_ms = max_wait_ms
-        self._max_bytes = max_bytes
-        self._partition_max_bytes = partition_max_bytes
-        self._max_buffered_bytes = max_buffered_bytes
-        self._check_crcs = check_crcs
-        self._rack = rack
+        self._options = options
+        self._read_committed = options.read_committed
         self._read_replica_max_age_s = read_replica_max_age_s
         self._lookup_timeout_s = lookup_timeout_s
         self._on_fetched = on_fetched
@@ -92,7 +78,7 @@ class Fetcher:
         retry_at = float("inf")
         leader_missing = False
         for state in self._states.values():
-            rests = state.fetch_offset is None or state.paused or state.buffered >= self._max_buffered_bytes
+            rests = state.fetch_offset is None or state.paused or state.buffered >= self._options.max_buffered_bytes
             if rests and state.lookup is None:
                 continue
             if state.retry_at > now:
@@ -202,7 +188,7 @@ class Fetcher:
             for state in self._states.values()
             if state.fetch_offset is not None
             and not state.paused
-            and state.buffered < self._max_buffered_bytes
+            and state.buffered < self._options.max_buffered_bytes
             and state.retry_at <= now
             and self._source(state) == leader
         ]
@@ -215,7 +201,7 @@ class Fetcher:
 
     def _wait_ms(self, leader: int, chosen: int) -> int:
         led = sum(1 for state in self._states.values() if not state.paused and self._source(state) == leader)
-        return self._max_wait_ms if led == chosen else min(self._max_wait_ms, SHORT_WAIT_MS)
+        return self._options.fetch_max_wait_ms if led == chosen else min(self._options.fetch_max_wait_ms, SHORT_WAIT_MS)
 
     async def _fetch(
         self, connection: Connection, leader: int, states: list[PartitionState]
@@ -236,7 +222,7 @@ class Fetcher:
                     partition=number,
                     current_leader_epoch=-1 if partition is None else partition.leader_epoch,
                     fetch_offset=state.fetch_offset,
-                    partition_max_bytes=self._partition_max_bytes,
+                    partition_max_bytes=self._options.max_partition_fetch_bytes,
                 )
             )
         newest = None if metadata.topic_ids_known(topics) else LAST_VERSION_WITH_NAMES
@@ -247,12 +233,12 @@ class Fetcher:
         request = FetchRequest(
             replica_id=-1,
             max_wait_ms=wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
+            min_bytes=self._options.fetch_min_bytes,
+            max_bytes=self._options.fetch_max_bytes,
             isolation_level=int(self._read_committed),
             session_epoch=SESSIONLESS_EPOCH,
             topics=list(topics.values()),
-            rack_id=self._rack,
+            rack_id=self._options.client_rack,
         )
         response = await connection.call(request, FetchResponse, version)
         if response.error_code:
@@ -273,7 +259,7 @@ class Fetcher:
             state.read_replica = None  # a follower may be behind: the leader's word counts
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            state.reset(self._policy)
+            state.reset(self._options.policy)
             return
         if code != ErrorCode.NONE:
             error = error_for(code, context=str(state.partition))
@@ -301,7 +287,7 @@ class Fetcher:
             records,
             high_watermark=data.high_watermark,
             aborted=[(entry.producer_id, entry.first_offset) for entry in aborted or ()],
-            check_crcs=self._check_crcs,
+            check_crcs=self._options.check_crcs,
         )
         if not batches.batches:
             raise error_for(

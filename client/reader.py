@@ -17,16 +17,15 @@ from typing import Self
 
 from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError
+from client.fetch_options import FetchOptions
 from client.fetched import ConsumerRecord, FetchedBatches
 from client.fetcher import Fetcher
 from client.network import Network
 from client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
-from client.options import check_choice, check_range, refuse_unknown
-from client.reader_state import POLICIES, Chunk, PartitionState, Position, Timestamp, known_position
+from client.options import refuse_unknown
+from client.reader_state import Chunk, PartitionState, Position, Timestamp, known_position
 from client.topic_partition import TopicPartition
 from client.turn import Turn
-
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 
 class Reader:
@@ -73,14 +72,19 @@ class Reader:
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, Reader)
-        check_choice("auto_offset_reset", auto_offset_reset, tuple(POLICIES))
-        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        check_range("fetch_min_bytes", fetch_min_bytes, 0)
-        check_range("fetch_max_wait_ms", fetch_max_wait_ms, 0, request_timeout_ms - 1)
-        check_range("fetch_max_bytes", fetch_max_bytes, 1)
-        check_range("max_partition_fetch_bytes", max_partition_fetch_bytes, 1)
-        check_range("max_buffered_bytes", max_buffered_bytes, 1)
-        self._read_committed = isolation_level == "read_committed"
+        options = FetchOptions(
+            auto_offset_reset,
+            isolation_level,
+            fetch_min_bytes,
+            fetch_max_wait_ms,
+            fetch_max_bytes,
+            max_partition_fetch_bytes,
+            max_buffered_bytes,
+            check_crcs,
+            client_rack,
+        )
+        options.check(request_timeout_ms)
+        self._read_committed = options.read_committed
         self._timeout_s = request_timeout_ms / 1000
         self._cluster = Cluster(
             bootstrap_servers,
@@ -99,15 +103,7 @@ class Reader:
         self._fetcher = Fetcher(
             self._cluster,
             self._states,
-            read_committed=self._read_committed,
-            policy=POLICIES[auto_offset_reset],
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            partition_max_bytes=max_partition_fetch_bytes,
-            max_buffered_bytes=max_buffered_bytes,
-            check_crcs=check_crcs,
-            rack=client_rack,
+            options,
             read_replica_max_age_s=metadata_max_age_ms / 1000,
             lookup_timeout_s=self._timeout_s,
             on_fetched=self._fetched,

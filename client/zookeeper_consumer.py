@@ -20,11 +20,12 @@ from typing import Final
 from client.background import Background
 from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError, ZooKeeperSessionError
+from client.fetch_options import FetchOptions
 from client.fetched import ConsumerRecord
 from client.fetcher import Fetcher
 from client.network import Network
 from client.options import check_choice, check_range, refuse
-from client.reader_state import POLICIES, PartitionState, Position
+from client.reader_state import PartitionState, Position
 from client.session_lease import RENEWALS_PER_TIMEOUT, SessionLease
 from client.topic_filter import TopicFilter
 from client.topic_partition import TopicPartition
@@ -45,7 +46,6 @@ logger = logging.getLogger(__name__)
 
 RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earliest", "latest": "latest"}
 _PLACES: Final[dict[str, Position]] = {"earliest": "beginning", "latest": "end"}
-ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 _LEASE_RETRY_S: Final = 0.1
 # After a lost connection: time enough to connect again.
 _HOLD_S: Final = 1.0
@@ -110,17 +110,21 @@ class ZooKeeperConsumer:
         self.consumer_id = consumer_id_string(group_id, consumer_id, random)
         check_choice("auto_offset_reset", auto_offset_reset, tuple(RESETS))
         check_choice("offsets_storage", offsets_storage, STORAGES)
-        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         if dual_commit_enabled and offsets_storage != KAFKA:
             raise refuse("dual_commit_enabled", dual_commit_enabled, 'needs offsets_storage="kafka"')
         check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
         check_range("rebalance_max_retries", rebalance_max_retries, 0)
         check_range("rebalance_backoff_ms", rebalance_backoff_ms, 1)
-        check_range("fetch_min_bytes", fetch_min_bytes, 0)
-        check_range("fetch_max_wait_ms", fetch_max_wait_ms, 0, request_timeout_ms - 1)
-        check_range("fetch_max_bytes", fetch_max_bytes, 1)
-        check_range("max_partition_fetch_bytes", max_partition_fetch_bytes, 1)
-        check_range("max_buffered_bytes", max_buffered_bytes, 1)
+        options = FetchOptions(
+            RESETS[auto_offset_reset],
+            isolation_level,
+            fetch_min_bytes,
+            fetch_max_wait_ms,
+            fetch_max_bytes,
+            max_partition_fetch_bytes,
+            max_buffered_bytes,
+        )
+        options.check(request_timeout_ms)
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000 if auto_commit_enable else None
         self._timeout_s = request_timeout_ms / 1000
         self._zookeeper_connect = zookeeper_connect
@@ -137,21 +141,12 @@ class ZooKeeperConsumer:
             on_error=self._failed,
         )
         self._cluster.bootstrap_servers = []  # the brokers that ZooKeeper tells of take their place
-        reset = RESETS[auto_offset_reset]
         states: dict[TopicPartition, PartitionState] = {}
-        self._partitions = OwnedPartitions(self._cluster, self._gate, states, _PLACES[reset])
+        self._partitions = OwnedPartitions(self._cluster, self._gate, states, _PLACES[options.auto_offset_reset])
         self._partitions.fetcher = self._fetcher = Fetcher(
             self._cluster,
             states,
-            read_committed=isolation_level == "read_committed",
-            policy=POLICIES[reset],
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            partition_max_bytes=max_partition_fetch_bytes,
-            max_buffered_bytes=max_buffered_bytes,
-            check_crcs=True,
-            rack="",
+            options,
             read_replica_max_age_s=0,
             lookup_timeout_s=self._timeout_s,
             on_fetched=self._partitions.fetched,
