@@ -14,7 +14,6 @@ import logging
 import random as random_module
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final
 
 from client.background import Background
@@ -29,13 +28,14 @@ from client.reader_state import PartitionState, Position
 from client.session_lease import RENEWALS_PER_TIMEOUT, SessionLease
 from client.topic_filter import TopicFilter
 from client.topic_partition import TopicPartition
-from client.zookeeper_assignment import ConsumerThread, GroupView
+from client.zookeeper_assignment import GroupView
 from client.zookeeper_committer import ZooKeeperCommitter
 from client.zookeeper_group import ZooKeeperGroup
 from client.zookeeper_offsets import KAFKA, STORAGES, GroupOffsets
 from client.zookeeper_partitions import OwnedPartitions
 from client.zookeeper_rebalance import Rebalancer, ZooKeeperRebalanceListener
 from client.zookeeper_stream import ConsumerStream, StreamGate
+from client.zookeeper_streams import ConsumerStreams
 from client.zookeeper_subscription import Subscription, consumer_id_string
 from registry.errors import BadArgumentsError, ConnectionLossError, RegistryError, SessionExpiredError
 from registry.interface import ConnectionState
@@ -182,16 +182,9 @@ class ZooKeeperConsumer:
     ) -> None:
         """The parts that the group needs; nothing is done yet."""
         self._listener = listener
-        self._is_static = subscription.is_static
-        self.streams: Mapping[str, tuple[ConsumerStream, ...]] = MappingProxyType(
-            {
-                topic: tuple(ConsumerStream(self._gate, self._fetcher.wake) for _ in range(count))
-                for topic, count in subscription.threads.items()
-            }
-        )
+        self._records = ConsumerStreams(subscription, self._gate, self._fetcher.wake)
+        self.streams: Mapping[str, tuple[ConsumerStream, ...]] = self._records.by_topic
         """The streams of each topic, one for each thread; of a pattern under its text, shared by all topics."""
-        self._all_streams = [stream for streams in self.streams.values() for stream in streams]
-        self._turn = 0
         self._started: asyncio.Future[None] | None = None
         self._closing = False
         self._closed = False
@@ -212,7 +205,7 @@ class ZooKeeperConsumer:
             max_retries=max_retries,
             backoff_s=backoff_s,
             listener=listener,
-            stream_of=self._stream_of,
+            stream_of=self._records.of,
             commit=self._commit_before_release,
             on_brokers=self._brokers_known,
             on_session=self._renew_lease,
@@ -313,30 +306,7 @@ class ZooKeeperConsumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record of any stream; waits as long as it takes, and ends when the consumer is closed."""
-        while (record := self._take()) is None:
-            try:
-                self._gate.check()
-            except ClosedError:
-                raise StopAsyncIteration from None
-            await self._gate.wait()
-        return record
-
-    def _take(self) -> ConsumerRecord | None:
-        """The next record of the streams, one after the other."""
-        count = len(self._all_streams)
-        self._all_streams[self._turn].finish()
-        for step in range(1, count + 1):
-            turn = (self._turn + step) % count
-            record = self._all_streams[turn].take()
-            if record is not None:
-                self._turn = turn
-                return record
-        return None
-
-    def _stream_of(self, topic: str, thread: ConsumerThread) -> ConsumerStream:
-        if self._is_static:
-            return self.streams[topic][thread.number]
-        return self._all_streams[thread.number]
+        return await self._gate.next_of(self._records.take)
 
     # ---- offsets
 

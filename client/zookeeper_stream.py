@@ -88,6 +88,16 @@ class StreamGate:
         finally:
             self._waiting.discard(waiting)
 
+    async def next_of(self, take: Callable[[], ConsumerRecord | None]) -> ConsumerRecord:
+        """What `take` gives, once that is a record. Raises what is to be told, StopAsyncIteration at the end."""
+        while (record := take()) is None:
+            try:
+                self.check()
+            except ClosedError:
+                raise StopAsyncIteration from None
+            await self.wait()
+        return record
+
 
 class ConsumerStream:
     """The records of one thread, in order within each partition: an asynchronous iterator for one task.
@@ -113,13 +123,7 @@ class ConsumerStream:
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record; waits as long as it takes."""
-        while (record := self.take()) is None:
-            try:
-                self._gate.check()
-            except ClosedError:
-                raise StopAsyncIteration from None
-            await self._gate.wait()
-        return record
+        return await self._gate.next_of(self.take)
 
     def take(self) -> ConsumerRecord | None:
         """The next record if there is one that may be handed out now. The one before is in hand no longer."""

@@ -262,7 +262,7 @@ async def test_streams_take_turns(cluster):
     await cluster.produce("orders", 0, *range(200))
     await cluster.produce("orders", 1, *range(200))
     async with cluster.consumer({"orders": 2}) as consumer:
-        await until(lambda: all(stream._ready for stream in consumer._all_streams), "both have been fetched")
+        await until(lambda: all(stream._ready for stream in consumer.streams["orders"]), "both have been fetched")
         assert {partition for partition, _ in await take(consumer, 2)} == {0, 1}
 
 
@@ -440,7 +440,7 @@ async def test_cut_off_from_zookeeper_it_stops_before_its_session_can_have_ended
             read_on.clear()
             proxy.stall()
             await until(lambda: not consumer.is_reading, "the lease ends")
-            assert consumer._all_streams[0].take() is None
+            assert consumer.streams["orders"][0].take() is None
             if storage == "kafka":
                 with pytest.raises(ZooKeeperSessionError, match="cut off"):
                     await consumer.commit()
