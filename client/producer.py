@@ -111,7 +111,7 @@ class Producer(TransactionalProducer):
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, Producer)
-        check_choice("acks", acks, tuple(ACKS))
+        required, idempotent = _acks(acks, enable_idempotence, transactional_id)
         check_choice("compression_type", compression_type, tuple(COMPRESSION_TYPES))
         check_range("batch_size", batch_size, 0)
         check_range("linger_ms", linger_ms, 0)
@@ -120,14 +120,6 @@ class Producer(TransactionalProducer):
         check_range("max_block_ms", max_block_ms, 0)
         check_range("max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, 1)
         check_range("delivery_timeout_ms", delivery_timeout_ms, linger_ms)
-        required = ACKS[acks]
-        idempotent = required == -1 if enable_idempotence is None else enable_idempotence
-        if idempotent and required != -1:
-            raise refuse("acks", acks, 'must be "all" with enable_idempotence=True')
-        if transactional_id is not None and not idempotent:
-            raise refuse("transactional_id", transactional_id, 'needs acks="all" and enable_idempotence')
-        if transactional_id == "":
-            raise refuse("transactional_id", transactional_id, "must not be empty")
         check_range("transaction_timeout_ms", transaction_timeout_ms, 1)
         self._cluster = Cluster(
             bootstrap_servers,
@@ -380,6 +372,20 @@ class Producer(TransactionalProducer):
         asyncio.get_running_loop().call_exception_handler(
             {"message": "a background task of the producer failed", "exception": error}
         )
+
+
+def _acks(acks: object, enable_idempotence: bool | None, transactional_id: str | None) -> tuple[int, bool]:
+    """Who has to have a record, in Kafka's number, and whether the producer is idempotent."""
+    check_choice("acks", acks, tuple(ACKS))
+    required = ACKS[acks]
+    idempotent = required == -1 if enable_idempotence is None else enable_idempotence
+    if idempotent and required != -1:
+        raise refuse("acks", acks, 'must be "all" with enable_idempotence=True')
+    if transactional_id is not None and not idempotent:
+        raise refuse("transactional_id", transactional_id, 'needs acks="all" and enable_idempotence')
+    if transactional_id == "":
+        raise refuse("transactional_id", transactional_id, "must not be empty")
+    return required, idempotent
 
 
 def _as_bytes(name: str, part: Any) -> bytes:
