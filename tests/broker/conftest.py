@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from broker.broker import Broker
+from registry.embedded import EmbeddedStore
 from support.broker import running_broker
+from support.disks import Disks
 from support.wire import WireClient, wire_client
 
 _NUMBERS = itertools.count(1)
@@ -34,3 +37,11 @@ async def client(broker: Broker) -> AsyncIterator[WireClient]:
 def name() -> Callable[[], str]:
     """Makes topic names that no other test has."""
     return lambda: f"topic-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+async def disks(tmp_path: Path) -> AsyncIterator[Disks]:
+    """A broker with several log directories, to be started by the test, maybe more than once."""
+    store = await EmbeddedStore.open()
+    yield Disks(tmp_path, store)
+    await store.close()

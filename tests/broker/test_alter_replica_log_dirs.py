@@ -18,9 +18,7 @@ from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from registry.embedded import EmbeddedStore
 from support.broker import until
-from support.disks import Disks
 from support.log_dir_moves import (
     INVALID_TOPIC,
     NONE,
@@ -41,13 +39,6 @@ from support.log_dir_moves import (
 )
 from support.wire import append, batch, create_topic, wire_client
 from support.wire import fetch as fetch_request
-
-
-@pytest.fixture
-async def disks(tmp_path):
-    store = await EmbeddedStore.open()
-    yield Disks(tmp_path, store)
-    await store.close()
 
 
 async def test_a_replica_is_moved_under_load(disks):

@@ -13,10 +13,8 @@ from client.admin import Admin
 from client.admin_types import ConfigChange, ConfigOperation, ResourceType
 from client.topic_partition import TopicPartition
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from registry.embedded import EmbeddedStore
 from support.broker import until
 from support.cut_log import raw_batches
-from support.disks import Disks
 from support.log_dir_moves import (
     NONE,
     NOT_AVAILABLE,
@@ -35,14 +33,6 @@ from support.log_dir_moves import (
 )
 from support.pair import pair
 from support.wire import append, batch, create_topic, wire_client
-
-
-@pytest.fixture
-async def disks(tmp_path):
-    store = await EmbeddedStore.open()
-    yield Disks(tmp_path, store)
-    await store.close()
-
 
 # -- disks -------------------------------------------------------------------------------------------------------------
 

@@ -27,10 +27,9 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from protocol.record_batch import iter_batches
-from registry.embedded import EmbeddedStore
 from storage.errors import AllLogDirsFailedError
 from support.broker import ROOT, broker_process, settings, until
-from support.disks import STORAGE_ERROR, Disks, three
+from support.disks import STORAGE_ERROR, three
 from support.faulty_disk import FaultyFileSystem
 from support.wire import append, batch, create_topic, wire_client
 from support.wire import fetch as fetch_request
@@ -59,13 +58,6 @@ async def values(client, topic, partition):
 async def describe(client, topic):
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     return (await client.call(request, 9)).topics[0]
-
-
-@pytest.fixture
-async def disks(tmp_path):
-    store = await EmbeddedStore.open()
-    yield Disks(tmp_path, store)
-    await store.close()
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOENT])

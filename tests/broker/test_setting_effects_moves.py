@@ -8,22 +8,13 @@ from broker.config import BrokerConfig
 from broker.metadata_cache import MetadataCache
 from broker.replicas import ReplicaParts
 from client.network import AsyncioNetwork
-from registry.embedded import EmbeddedStore
 from replication.log_dir_moves import LogDirMoves
 from storage.log_config import LogConfig
 from support.broker import until
-from support.disks import Disks
 from support.effects import shows
 from support.log_dir_moves import NONE, THROTTLE, alter, moved, other_than, throttle
 from support.log_move import manager
 from support.wire import append, batch, create_topic
-
-
-@pytest.fixture
-async def disks(tmp_path):
-    store = await EmbeddedStore.open()
-    yield Disks(tmp_path, store)
-    await store.close()
 
 
 @pytest.mark.parametrize(("threads", "busy"), [("1", 1), ("2", 2), (None, 3)])
