@@ -1,8 +1,10 @@
 """A producer that leaves large values in a store, and sends where they are.
 
-async with Producer(bootstrap_servers=...) as producer:
-large = ClaimCheckProducer(producer, store="s3://bucket/large", threshold=100_000)
-await large.send("files", content, key=b"a name")
+    async with Producer(bootstrap_servers=...) as producer:
+        large = ClaimCheckProducer(producer, store="s3://bucket/large", threshold=100_000)
+        await large.send("files", content, key=b"a name")
+
+`ClaimCheckConsumer` puts the values back.
 """
 
 import datetime
