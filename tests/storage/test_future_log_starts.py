@@ -14,24 +14,10 @@ from storage.replica_places import ReplicaPlaces
 from support.counts import count
 from support.cut_log import raw_batches
 from support.log_dirs import UnsyncedFileSystem, batch
-from support.log_move import KEY, STEP, Move, files, manager
+from support.log_move import KEY, STEP, Move, files, let_go, manager
 from support.power_cut import Disk, PowerCutFileSystem
 
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.getLogger("storage").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("storage").setLevel(logging.NOTSET)
-
-
-@pytest.fixture
-async def move(tmp_path):
-    made = await Move(tmp_path).start()
-    yield made
-    for log in made.logs.all_logs():
-        log.release()
-    made.logs.dirs.unlock()
+pytestmark = pytest.mark.usefixtures("quiet_storage")
 
 
 # -- starts ------------------------------------------------------------------------------------------------------------
@@ -44,26 +30,13 @@ async def started(root, fs=None):
     return logs
 
 
-def stop(logs):
-    for log in logs.all_logs():
-        log.release()
-    logs.dirs.unlock()
-
-
-async def abandoned(move):
-    """The process is gone: locks are let go of, nothing is written."""
-    for log in move.logs.all_logs():
-        log.release()
-    move.logs.dirs.unlock()
-
-
 async def test_a_copy_is_recovered_and_gone_on_with(move):
     move.append(30)
     await move.begin()
     for _ in range(5):
         await move.copy.copy(STEP)
     copied = move.future.log_end_offset
-    await abandoned(move)
+    let_go(move.logs)
     last = max(files(move.future.directory))
     with (move.future.directory / last).open("ab") as file:
         file.write(b"half a batch")
@@ -75,7 +48,7 @@ async def test_a_copy_is_recovered_and_gone_on_with(move):
         pass
     assert await copy.take_its_place(lambda log: None, STEP)
     assert len(raw_batches(logs.get(*KEY))) == 30
-    stop(logs)
+    let_go(logs)
 
 
 async def test_both_have_the_name(move):
@@ -87,7 +60,7 @@ async def test_both_have_the_name(move):
     move.logs.futures.swap(KEY)
     move.current = move.future
     move.append(2)
-    await abandoned(move)
+    let_go(move.logs)
     assert (move.root / "a" / "t-0").exists()
     assert (move.root / "b" / "t-0" / MOVED_FROM).read_text() == str(move.root / "a")
     logs = await started(move.root)
@@ -97,29 +70,29 @@ async def test_both_have_the_name(move):
     assert not (move.root / "b" / "t-0" / MOVED_FROM).exists()
     await logs.removals.run_due()
     assert list((move.root / "a").glob("t-0*")) == []
-    stop(logs)
+    let_go(logs)
 
 
 async def test_both_have_the_name_and_nobody_says_why(move, caplog):
     logging.getLogger("storage").setLevel(logging.NOTSET)
     move.append(10)
-    await abandoned(move)
+    let_go(move.logs)
     shutil.copytree(move.root / "a" / "t-0", move.root / "b" / "t-0")
     logs = await started(move.root)
     assert logs.get(*KEY).directory == move.root / "a" / "t-0"
     assert (move.root / "b" / "t-0").exists()
     assert "is in two log directories" in caplog.text
-    stop(logs)
+    let_go(logs)
 
 
 async def test_a_note_about_another_directory_decides_nothing(move):
     move.append(10)
-    await abandoned(move)
+    let_go(move.logs)
     shutil.copytree(move.root / "a" / "t-0", move.root / "b" / "t-0")
     (move.root / "b" / "t-0" / MOVED_FROM).write_text(str(move.root / "c"))
     logs = await started(move.root)
     assert logs.get(*KEY).directory == move.root / "a" / "t-0"
-    stop(logs)
+    let_go(logs)
 
 
 async def test_a_copy_without_its_log_is_left_alone(move, caplog):
@@ -127,26 +100,26 @@ async def test_a_copy_without_its_log_is_left_alone(move, caplog):
     move.append(10)
     await move.begin()
     await move.copy_all()
-    await abandoned(move)
+    let_go(move.logs)
     shutil.rmtree(move.root / "a" / "t-0")
     logs = await started(move.root)
     assert (logs.logs, logs.futures.logs) == ({}, {})
     assert move.future.directory.exists()
     assert "a copy of a log that is nowhere" in caplog.text
-    stop(logs)
+    let_go(logs)
 
 
 async def test_two_copies(move):
     move.append(10)
     await move.begin()
     await move.copy_all()
-    await abandoned(move)
+    let_go(move.logs)
     shutil.copytree(move.future.directory, move.root / "b" / f"t-0.{'0' * 32}-future")
     shutil.copytree(move.future.directory, move.root / "a" / f"t-0.{'1' * 32}-future")
     logs = await started(move.root)
     assert list(logs.futures.logs) == [KEY]
     assert len(list(move.root.glob("*/t-0.*-future"))) == 1
-    stop(logs)
+    let_go(logs)
 
 
 async def test_a_note_that_was_left_behind_goes_with_the_next_move(move):
@@ -225,7 +198,7 @@ async def moved_with_a_journal(root):
     await step(move.logs.flush(move.current))
     await move.logs.removals.run_due()
     note()
-    stop(move.logs)
+    let_go(move.logs)
     written = raw_batches(move.current)
     assert len(written) == move.number
     return fs, story, written
@@ -239,7 +212,7 @@ def check_start(root, written, least, most):
         log = logs.get(*KEY)
         if log is None:
             assert least == 0
-            stop(logs)
+            let_go(logs)
             return
         found = raw_batches(log)
         assert least <= len(found) <= most, f"{least} <= {len(found)} <= {most}"
@@ -259,7 +232,7 @@ def check_start(root, written, least, most):
         again = await started(root)
         assert again.get(*KEY).log_end_offset == len(found) + 1
         assert not list(root.glob("*/*-future"))
-        stop(again)
+        let_go(again)
 
     asyncio.run(main())
 
@@ -365,7 +338,7 @@ async def move_until_killed(root, at):
     finally:
         fs.at = 1 << 60
         with contextlib.suppress(Exception):
-            await abandoned(move)
+            let_go(move.logs)
 
 
 @pytest.mark.counted

@@ -1,7 +1,6 @@
 """Copies of logs in other log directories: what is copied, how a copy follows its log and takes its place."""
 
 import asyncio
-import logging
 
 import pytest
 
@@ -19,21 +18,7 @@ from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, batch, read_recor
 from support.log_move import KEY, STEP, Move, files
 from support.power_cut import PowerCutFileSystem
 
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.getLogger("storage").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("storage").setLevel(logging.NOTSET)
-
-
-@pytest.fixture
-async def move(tmp_path):
-    made = await Move(tmp_path).start()
-    yield made
-    for log in made.logs.all_logs():
-        log.release()
-    made.logs.dirs.unlock()
+pytestmark = pytest.mark.usefixtures("quiet_storage")
 
 
 # -- what is copied ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The power goes behind every single operation on the disk: nothing that was synced is lost, every start succeeds."""
 
 import asyncio
-import logging
 import os
 import random
 import shutil
@@ -32,6 +31,8 @@ from support.cut_log import (
 from support.log_dirs import BASE_TIME_MS, batch
 from support.power_cut import Disk, PowerCutFileSystem
 
+pytestmark = pytest.mark.usefixtures("quiet_storage")
+
 WORKLOADS = int(os.environ.get("OTTLA_WORKLOADS") or count(1, 2))
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 150, "file_delete_delay_ms": 1000}
 OF_TOPIC = {
@@ -40,14 +41,6 @@ OF_TOPIC = {
     "keyed": {"cleanup_policy": "compact"},
     "large": {"segment_bytes": 2500, "preallocate": True},
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Thousands of recoveries would write thousands of lines that pytest keeps."""
-    logging.getLogger("storage").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("storage").setLevel(logging.NOTSET)
 
 
 class Workload:

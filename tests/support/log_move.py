@@ -24,6 +24,13 @@ def manager(root, fs=None, **settings):
     )
 
 
+def let_go(logs):
+    """The process is gone: it has no file and no lock any more, and has written nothing."""
+    for log in logs.all_logs():
+        log.release()
+    logs.dirs.unlock()
+
+
 class Move:
     """A log in `a`, and its copy in `b`."""
 
