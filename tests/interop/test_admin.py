@@ -1,13 +1,13 @@
 """Topics and their settings through each client's own admin."""
 
 import asyncio
-import time
 import warnings
 
 import pytest
 
 from support.broker import broker_process
 from support.kafka_clients import CLIENTS, Sent, kafka, kcat
+from support.polling import until
 
 RECORDS = [Sent(0, b"k", b"%d" % number) for number in range(10)]
 
@@ -104,10 +104,7 @@ def test_kafka_python_moves_replicas_between_log_directories(tmp_path):
             target = next(f"{tmp_path}/{name}" for name in "ab" if not source.endswith(name))
             outcomes = admin.alter_replica_log_dirs({("moved", 0, 0): target})
             assert [error.errno for error in outcomes.values()] == [0]
-            deadline = time.monotonic() + 20
-            while places() != {target: False}:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: places() == {target: False}, "it is moved")
             outcomes = admin.alter_replica_log_dirs({("moved", 0, 0): "/nowhere"})
             assert [error.errno for error in outcomes.values()] == [57]
         finally:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from pathlib import Path
 
@@ -16,18 +15,11 @@ import pytest
 from broker.first_commands import TRY
 from ottla.process_output import ProcessOutput
 from support.broker import ROOT
+from support.polling import until
 
 DEADLINE_S = 60
 ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
 SHORT_SESSIONS = ("--set", "zookeeper.session.timeout.ms=2000")
-
-
-def until(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-    return found
 
 
 class Running:

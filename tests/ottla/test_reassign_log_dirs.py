@@ -3,13 +3,13 @@
 import contextlib
 import itertools
 import json
-import time
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from support.broker import DEADLINE_S, BrokerProcess
+from support.polling import until
 from support.zookeeper import new_chroot, shared_zookeeper
 
 numbers = itertools.count(1)
@@ -60,13 +60,6 @@ def topic(on, brokers):
         producer.poll(0)
     assert producer.flush(DEADLINE_S) == 0
     return name
-
-
-def until(condition, what):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def where(folder, topic):
