@@ -3,20 +3,16 @@ options are complete.
 """
 
 import inspect
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import ottla.errors
 from client.consumer import Consumer
 from client.producer import Producer
-from support.broker import BrokerProcess
+from support.broker import ROOT, BrokerProcess
+from support.doc_scripts import dead_links, run_script
 
-ROOT = Path(__file__).resolve().parent.parent
 PATH = ROOT / "docs" / "client.md"
 TEXT = PATH.read_text()
 SCRIPTS = [
@@ -34,12 +30,7 @@ def broker(tmp_path_factory):
 
 @pytest.mark.parametrize(("body", "printed"), SCRIPTS)
 def test_scripts_print_what_stands_there(body, printed, broker, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(body.replace("127.0.0.1:9092", broker.bootstrap))
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == printed
+    assert run_script(body, broker.bootstrap, tmp_path) == printed
 
 
 def test_no_script_is_left_out():
@@ -64,5 +55,4 @@ def test_errors_that_are_named_exist():
 
 
 def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)", TEXT):
-        assert (PATH.parent / target).exists(), target
+    assert dead_links(PATH) == []

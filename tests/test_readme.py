@@ -8,16 +8,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from broker.config import BrokerConfig
 from broker.properties import read_properties
-from support.broker import BrokerProcess
+from support.broker import ROOT, BrokerProcess
+from support.doc_scripts import dead_links, run_script
 from support.kafka_clients import need_kcat
 
-ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text()
 BLOCKS = [
     (TEXT[: found.start()].count("\n") + 1, found[1], found[2])
@@ -54,12 +53,6 @@ def environment(broker, tmp_path_factory):
     }
 
 
-def run(command, environment, cwd):
-    done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("body", blocks("console"))
 def test_commands_print_what_stands_there(body, broker, environment, tmp_path):
     for step in re.split(r"^\$ ", body, flags=re.M)[1:]:
@@ -67,17 +60,18 @@ def test_commands_print_what_stands_there(body, broker, environment, tmp_path):
         if "kcat" in command:
             need_kcat()
         command = command.replace("127.0.0.1:9092", broker.bootstrap)
-        printed = run(["bash", "-ec", command], environment, tmp_path)
+        done = subprocess.run(
+            ["bash", "-ec", command], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
         if expected:
-            assert printed == expected, command
+            assert done.stdout == expected, command
 
 
 @pytest.mark.parametrize("body", blocks("python"))
-def test_scripts_run(body, broker, environment, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(body.replace("127.0.0.1:9092", broker.bootstrap))
+def test_scripts_run(body, broker, tmp_path):
     library = re.search(r"^from (\w+) import", body, re.M)[1]
-    assert run([sys.executable, str(script)], environment, tmp_path) == PRINTED[library]
+    assert run_script(body, broker.bootstrap, tmp_path) == PRINTED[library]
 
 
 @pytest.mark.parametrize("body", blocks("properties"))
@@ -102,7 +96,4 @@ def test_no_block_is_left_out():
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/compatibility.md"])
 def test_links_lead_somewhere(name):
-    here = ROOT / name
-    for target in re.findall(r"\]\(([^)#]+)\)", here.read_text()):
-        if "://" not in target:
-            assert (here.parent / target).exists(), target
+    assert dead_links(ROOT / name) == []

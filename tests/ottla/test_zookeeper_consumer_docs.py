@@ -2,14 +2,12 @@
 
 import asyncio
 import inspect
-import os
 import re
-import subprocess
-import sys
 
 from client.admin import Admin
 from client.zookeeper_consumer import ZooKeeperConsumer
 from support.broker import ROOT, running_broker
+from support.doc_scripts import run_script
 from support.zookeeper import new_chroot, shared_zookeeper
 
 PAGE = (ROOT / "docs" / "zookeeper-consumer.md").read_text()
@@ -22,24 +20,8 @@ async def test_the_example(tmp_path):
     async with running_broker(tmp_path / "data", zookeeper_connect=connect) as broker:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             await admin.create_topic("orders", partitions=1, replication_factor=1)
-        file = tmp_path / "example.py"
-        file.write_text(script.replace("127.0.0.1:9092", broker.bootstrap_servers).replace("127.0.0.1:2181", connect))
-        printed_now = await run(file, tmp_path)
-    assert printed_now == printed
-
-
-async def run(file, cwd):
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, str(file)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+        script = script.replace("127.0.0.1:2181", connect)
+        assert await asyncio.to_thread(run_script, script, broker.bootstrap_servers, tmp_path) == printed
 
 
 def test_every_option_is_told():

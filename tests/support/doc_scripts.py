@@ -1,0 +1,31 @@
+"""What documents say, tried: their Python runs as a script of its own, and their links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.broker import ROOT
+
+
+def run_script(body: str, bootstrap: str, folder: Path) -> str:
+    """What a script prints, run in a folder, against a broker in place of the one on the page."""
+    script = folder / "script.py"
+    script.write_text(body.replace("127.0.0.1:9092", bootstrap))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def dead_links(page: Path) -> list[str]:
+    """The links to files that are not there."""
+    targets = re.findall(r"\]\(([^)#]+)", page.read_text())
+    return [target for target in targets if "://" not in target and not (page.parent / target).exists()]
