@@ -12,7 +12,6 @@ import pytest
 
 from client.admin import Admin
 from client.admin_types import OffsetAndMetadata
-from client.consumer import Consumer
 from client.errors import (
     CommitFailedError,
     IllegalStateError,
@@ -24,27 +23,17 @@ from client.reader_state import Timestamp
 from client.rebalance_listener import RebalanceListener
 from client.topic_partition import TopicPartition
 from support.broker import broker_process, until
+from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
 
 _NUMBERS = itertools.count(1)
 PARTITIONS = 4  # of every topic of the mock cluster
-MODES = {
-    "eager": {"partition_assignment_strategy": "range"},
-    "cooperative": {"partition_assignment_strategy": "cooperative-sticky"},
-    "consumer": {"group_protocol": "consumer"},
-}
-QUICK = {
-    "group.min.session.timeout.ms": "500",
-    "group.initial.rebalance.delay.ms": "100",
-    "group.consumer.min.heartbeat.interval.ms": "50",
-    "group.consumer.heartbeat.interval.ms": "50",
-    "num.partitions": str(PARTITIONS),
-}
+SETTINGS = BROKER_SETTINGS | {"num.partitions": str(PARTITIONS)}
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
     """Our broker, with heartbeats that come quickly."""
-    with broker_process(tmp_path_factory.mktemp("broker") / "data", **QUICK) as process:
+    with broker_process(tmp_path_factory.mktemp("broker") / "data", **SETTINGS) as process:
         yield process.bootstrap
 
 
@@ -63,20 +52,9 @@ def name():
     return f"consumer-{next(_NUMBERS)}"
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=PROTOCOLS)
 def mode(request):
-    return MODES[request.param]
-
-
-def consumer(servers, *topics, **options):
-    options = {
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 50,
-        "session_timeout_ms": 6_000,
-        "metadata_max_age_ms": 500,
-        "retry_backoff_ms": 20,
-    } | options
-    return Consumer(*topics, bootstrap_servers=servers, **options)
+    return PROTOCOLS[request.param]
 
 
 async def topic(servers, name, partitions=PARTITIONS):
@@ -122,7 +100,7 @@ async def test_all_partitions_of_a_topic_without_a_group(servers, name):
     await topic(servers, name)
     for partition in range(4):
         await write(servers, name, [partition] * 5, partition)
-    async with consumer(servers, name) as source:
+    async with quick_consumer(servers, name) as source:
         assert sorted(await take(source, 20)) == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5
         assert sorted(source.assignment()) == [TopicPartition(name, partition) for partition in range(4)]
         assert source.subscription() == [name]
@@ -135,7 +113,7 @@ async def test_all_partitions_of_a_topic_without_a_group(servers, name):
 
 async def test_partitions_that_come_later_are_read_from_their_beginning(ours, name):
     await topic(ours, name, 1)
-    async with consumer(ours, name, auto_offset_reset="latest") as source, Admin(bootstrap_servers=ours) as admin:
+    async with quick_consumer(ours, name, auto_offset_reset="latest") as source, Admin(bootstrap_servers=ours) as admin:
         await until(lambda: source.is_known(TopicPartition(name, 0)), "the end is known")
         await admin.create_partitions(name, 2)
         await write(ours, name, [7], 1)
@@ -147,7 +125,7 @@ async def test_getmany(servers, name):
     for partition in range(2):
         await write(servers, name, range(10), partition)
     found = {}
-    async with consumer(servers, name, max_poll_records=7) as source:
+    async with quick_consumer(servers, name, max_poll_records=7) as source:
         while sum(map(len, found.values())) < 20:
             some = await source.getmany()
             assert 0 < sum(map(len, some.values())) <= 7
@@ -167,7 +145,7 @@ async def test_getmany_and_async_for_in_turn(servers, name):
     await topic(servers, name)
     await write(servers, name, range(20))
     values = []
-    async with consumer(servers, name) as source:
+    async with quick_consumer(servers, name) as source:
         while len(values) < 20:
             values += await take(source, 1)
             if len(values) < 20:
@@ -181,7 +159,7 @@ async def test_getmany_and_async_for_in_turn(servers, name):
 async def test_deserializers(servers, name):
     await topic(servers, name)
     await write(servers, name, [3])
-    async with consumer(servers, name, value_deserializer=int, key_deserializer=bytes.decode) as source:
+    async with quick_consumer(servers, name, value_deserializer=int, key_deserializer=bytes.decode) as source:
         record = await anext(source)
         assert (record.key, record.value) == ("k", 3)
         await write(servers, name, [4])
@@ -193,7 +171,7 @@ async def test_what_cannot_be_deserialized_stays_where_it_is(servers, name):
     await topic(servers, name)
     await write(servers, name, [1, 2, 0, 4])
     partition = TopicPartition(name, 0)
-    async with consumer(servers, name, value_deserializer=lambda value: 4 // int(value)) as source:
+    async with quick_consumer(servers, name, value_deserializer=lambda value: 4 // int(value)) as source:
         assert await take(source, 2) == [4, 2]
         for ask in (source.__anext__, source.getmany, source.__anext__):
             with pytest.raises(ZeroDivisionError):
@@ -207,7 +185,7 @@ async def test_by_hand(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
-    async with consumer(servers) as source:
+    async with quick_consumer(servers) as source:
         source.assign([first, second])
         assert await take(source, 10) == list(range(10))
         source.assign({first: 8})
@@ -228,7 +206,7 @@ async def test_by_hand(servers, name):
 async def test_seek_to_a_time(ours, name):
     await topic(ours, name)
     partition = TopicPartition(name, 0)
-    async with Producer(bootstrap_servers=ours) as producer, consumer(ours) as source:
+    async with Producer(bootstrap_servers=ours) as producer, quick_consumer(ours) as source:
         for value in range(10):
             await producer.send(name, b"%d" % value, partition=0, timestamp_ms=1000 + value)
         source.assign([partition])
@@ -241,7 +219,7 @@ async def test_paused(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
     resting, other = TopicPartition(name, 0), TopicPartition(name, 1)
-    async with consumer(servers, name) as source:
+    async with quick_consumer(servers, name) as source:
         assert await take(source, 3) == [0, 1, 2]
         source.pause([resting])  # in the middle of what was fetched
         assert source.paused() == [resting]
@@ -261,7 +239,7 @@ async def test_by_hand_from_what_a_group_has_committed(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
     partition = TopicPartition(name, 0)
-    async with consumer(servers, group_id=name) as source:
+    async with quick_consumer(servers, group_id=name) as source:
         source.assign([partition])
         assert await take(source, 4) == [0, 1, 2, 3]
         await source.commit({partition: 3})
@@ -269,14 +247,14 @@ async def test_by_hand_from_what_a_group_has_committed(servers, name):
         await source.commit({partition: OffsetAndMetadata(4, metadata="four")})
         assert (await source.committed([partition]))[partition].metadata == "four"
         assert source.group_metadata().generation_id == -1
-    async with consumer(servers, group_id=name, auto_offset_reset="none") as source:
+    async with quick_consumer(servers, group_id=name, auto_offset_reset="none") as source:
         source.assign([partition])
         assert await take(source, 6) == list(range(4, 10))
 
 
 async def test_no_offset_and_no_policy(servers, name):
     await topic(servers, name)
-    async with consumer(servers, name, group_id=name, auto_offset_reset="none") as source:
+    async with quick_consumer(servers, name, group_id=name, auto_offset_reset="none") as source:
         with pytest.raises(NoOffsetError, match=rf"{name}-\d: the group has committed no offset"):
             await anext(source)
 
@@ -287,9 +265,9 @@ async def test_no_offset_and_no_policy(servers, name):
 async def test_what_was_handled_is_committed_at_the_end(servers, name, mode):
     await topic(servers, name)
     await write(servers, name, range(10))
-    async with consumer(servers, name, group_id=name, **mode) as source:
+    async with quick_consumer(servers, name, group_id=name, **mode) as source:
         assert await take(source, 4) == [0, 1, 2, 3]
-    async with consumer(servers, name, group_id=name, **mode) as source:
+    async with quick_consumer(servers, name, group_id=name, **mode) as source:
         assert await take(source, 6) == [4, 5, 6, 7, 8, 9]
 
 
@@ -298,7 +276,7 @@ async def test_what_was_in_hand_when_it_failed_comes_again(ours, name, by):
     await topic(ours, name)
     await write(ours, name, range(10))
     with contextlib.suppress(ZeroDivisionError):
-        async with consumer(ours, name, group_id=name) as source:
+        async with quick_consumer(ours, name, group_id=name) as source:
             assert await take(source, 2) == [0, 1]
             if by == "async for":
                 assert await take(source, 1) == [2]
@@ -308,14 +286,14 @@ async def test_what_was_in_hand_when_it_failed_comes_again(ours, name, by):
             else:
                 assert [record.offset for record in await source.fetch()] == list(range(2, 10))
             raise ZeroDivisionError
-    async with consumer(ours, name, group_id=name) as source:
+    async with quick_consumer(ours, name, group_id=name) as source:
         assert await take(source, 8) == list(range(2, 10))
 
 
 async def test_auto_commit_leaves_out_what_is_in_hand(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
-    async with consumer(servers, name, group_id=name, auto_commit_interval_ms=20) as source:
+    async with quick_consumer(servers, name, group_id=name, auto_commit_interval_ms=20) as source:
         assert await take(source, 4) == [0, 1, 2, 3]
         for _ in range(30):  # commits are due meanwhile
             assert (await committed(source, name) or 0) <= 3
@@ -331,7 +309,7 @@ async def test_auto_commit_leaves_out_what_is_in_hand(servers, name):
 async def test_no_auto_commit(servers, name):
     await topic(servers, name)
     await write(servers, name, range(5))
-    async with consumer(servers, name, group_id=name, enable_auto_commit=False) as source:
+    async with quick_consumer(servers, name, group_id=name, enable_auto_commit=False) as source:
         assert await take(source, 5) == list(range(5))
         assert await committed(source, name) is None
         await source.commit()
@@ -377,11 +355,11 @@ async def handling(source, into):
 async def test_partitions_are_shared_and_taken_over(ours, name, mode):
     await topic(ours, name)
     first, second, notes = [], [], Notes()
-    async with consumer(ours, group_id=name, **mode) as one:
+    async with quick_consumer(ours, group_id=name, **mode) as one:
         await one.subscribe([name], listener=notes)
         async with handling(one, first):
             await until(lambda: len(one.assignment()) == 4, "alone")
-            async with consumer(ours, name, group_id=name, **mode) as other, handling(other, second):
+            async with quick_consumer(ours, name, group_id=name, **mode) as other, handling(other, second):
                 await until(lambda: (len(one.assignment()), len(other.assignment())) == (2, 2), "shared")
                 for partition in range(4):
                     await write(ours, name, range(10), partition)
@@ -406,9 +384,9 @@ async def test_a_partition_does_not_move_while_its_record_is_handled(ours, name,
     for partition in range(4):
         await write(ours, name, range(5), partition)
     got = []
-    async with consumer(ours, name, group_id=name, max_poll_records=1, **mode) as one:
+    async with quick_consumer(ours, name, group_id=name, max_poll_records=1, **mode) as one:
         ((in_hand,),) = (await one.getmany()).values()
-        async with consumer(ours, name, group_id=name, **mode) as other, handling(other, got):
+        async with quick_consumer(ours, name, group_id=name, **mode) as other, handling(other, got):
             generation = one.group_metadata().generation_id
             await until(lambda: one._turn.wanted, "a rebalance waits for the application")
             assert got == []
@@ -427,12 +405,12 @@ async def test_an_application_that_is_stuck_loses_its_partitions(ours, name, mod
     await topic(ours, name, 1)
     await write(ours, name, range(3))
     notes, got = Notes(), []
-    async with consumer(
+    async with quick_consumer(
         ours, group_id=name, max_poll_interval_ms=600, session_timeout_ms=6_000, enable_auto_commit=False, **mode
     ) as one:
         await one.subscribe([name], listener=notes)
         assert await take(one, 1) == [0]
-        async with consumer(ours, name, group_id=name, **mode) as other, handling(other, got):
+        async with quick_consumer(ours, name, group_id=name, **mode) as other, handling(other, got):
             await until(lambda: len(got) == 3, "the other one has it")
             assert notes.heard == [("assigned", [0]), ("lost", [0])]
             assert one.assignment() == []
@@ -448,14 +426,14 @@ async def test_a_static_member_comes_back_unnoticed(ours, name):
     await topic(ours, name, 2)
     options = {"group_id": name, "partition_assignment_strategy": "range"}
     notes, got = Notes(), []
-    async with consumer(ours, **options) as other:
+    async with quick_consumer(ours, **options) as other:
         await other.subscribe([name], listener=notes)
         async with handling(other, got):
-            async with consumer(ours, name, group_instance_id="i", **options) as one, handling(one, []):
+            async with quick_consumer(ours, name, group_instance_id="i", **options) as one, handling(one, []):
                 await until(lambda: len(one.assignment()) == len(other.assignment()) == 1, "shared")
                 mine, generation = one.assignment(), other.group_metadata().generation_id
                 heard = list(notes.heard)
-            async with consumer(ours, name, group_instance_id="i", **options) as one, handling(one, []):
+            async with quick_consumer(ours, name, group_instance_id="i", **options) as one, handling(one, []):
                 await until(lambda: one.assignment() == mine, "it has it again")
                 assert other.group_metadata().generation_id == generation
             assert notes.heard == heard
@@ -466,7 +444,7 @@ async def test_topics_that_match(ours, name, mode):
     await topic(ours, f"x{name}.b")
     await write(ours, f"{name}.a", [1])
     await write(ours, f"x{name}.b", [2])
-    async with consumer(ours, group_id=name, **mode) as source:
+    async with quick_consumer(ours, group_id=name, **mode) as source:
         await source.subscribe(pattern=rf"{name}\..*")
         assert await take(source, 1) == [1]
         await topic(ours, f"{name}.c")
@@ -479,7 +457,7 @@ async def test_topics_that_match(ours, name, mode):
 
 async def test_a_topic_grows(ours, name, mode):
     await topic(ours, name, 1)
-    async with consumer(ours, name, group_id=name, **mode) as source, Admin(bootstrap_servers=ours) as admin:
+    async with quick_consumer(ours, name, group_id=name, **mode) as source, Admin(bootstrap_servers=ours) as admin:
         got = []
         async with handling(source, got):
             await until(lambda: len(source.assignment()) == 1, "joined")
@@ -501,7 +479,7 @@ async def test_a_listener_that_seeks_and_one_that_fails(ours, name, mode):
         def on_partitions_revoked(self, partitions):
             raise ZeroDivisionError
 
-    async with consumer(ours, group_id=name, **mode) as source:
+    async with quick_consumer(ours, group_id=name, **mode) as source:
         await source.subscribe([name], listener=Seeks())
         assert await take(source, 2) == [8, 9]
         await source.unsubscribe()
@@ -510,10 +488,10 @@ async def test_a_listener_that_seeks_and_one_that_fails(ours, name, mode):
 
 
 async def test_the_coordinator_goes_away_for_good(tmp_path, name):
-    with broker_process(tmp_path / "data", **QUICK) as broker:
+    with broker_process(tmp_path / "data", **SETTINGS) as broker:
         await topic(broker.bootstrap, name)
         await write(broker.bootstrap, name, range(3))
-        source = consumer(broker.bootstrap, name, group_id=name)
+        source = quick_consumer(broker.bootstrap, name, group_id=name)
         await source.start()
         assert await take(source, 3) == [0, 1, 2]
         broker.kill()
@@ -534,13 +512,13 @@ async def test_the_coordinator_goes_away_for_good(tmp_path, name):
 )
 async def test_options_are_refused_by_name(options, message):
     with pytest.raises(InvalidOptionError, match=message):
-        consumer("localhost", "t", **options)
+        quick_consumer("localhost", "t", **options)
 
 
 async def test_subscriptions_are_refused(servers):
-    async with consumer(servers) as source:
+    async with quick_consumer(servers) as source:
         for topics, pattern in (((), None), (["t"], "t"), ([""], None), ((), "(")):
             with pytest.raises(InvalidOptionError):
                 await source.subscribe(topics, pattern=pattern)
     with pytest.raises(InvalidOptionError, match="topics='': must be the name of a topic"):
-        consumer("localhost", "")
+        quick_consumer("localhost", "")

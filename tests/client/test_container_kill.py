@@ -13,8 +13,8 @@ import pytest
 from client.admin import Admin
 from client.producer import Producer
 from support.broker import ROOT, broker_process, until
+from support.quick_groups import BROKER_SETTINGS
 
-QUICK = {"group.min.session.timeout.ms": "500", "group.initial.rebalance.delay.ms": "100"}
 COUNT, PARTITIONS = 1_200, 4
 
 
@@ -43,7 +43,7 @@ class Member:
 @pytest.mark.parametrize(("seed", "concurrency"), [(0, 1), (1, 4)])
 async def test_killed_members(tmp_path, seed, concurrency):
     chosen = random.Random(seed)
-    with broker_process(tmp_path / "data", **QUICK) as broker, contextlib.ExitStack() as ends:
+    with broker_process(tmp_path / "data", **BROKER_SETTINGS) as broker, contextlib.ExitStack() as ends:
         async with Admin(bootstrap_servers=broker.bootstrap) as admin:
             await admin.create_topic("t", PARTITIONS)
         async with Producer(bootstrap_servers=broker.bootstrap, linger_ms=1) as producer:

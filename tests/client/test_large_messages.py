@@ -23,6 +23,7 @@ from client.listener_container import ListenerContainer
 from client.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import until
+from support.quick_groups import quick_consumer
 
 _NUMBERS = itertools.count(1)
 
@@ -43,13 +44,7 @@ async def producer(broker):
 
 
 def consumer(broker, name, **options):
-    options = {
-        "group_id": name,
-        "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 50,
-    } | options
-    return Consumer(name, bootstrap_servers=broker.bootstrap, **options)
+    return quick_consumer(broker.bootstrap, name, **{"group_id": name, "enable_auto_commit": False} | options)
 
 
 async def take(source, count):

@@ -21,19 +21,11 @@ from client.rate_limit import RateLimit
 from client.rebalance_listener import RebalanceListener
 from client.topic_partition import TopicPartition
 from support.broker import broker_process, until
+from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
 from support.tcp_proxy import TcpProxy
 
 _NUMBERS = itertools.count(1)
-GROUPS = {
-    "eager": {"partition_assignment_strategy": "range"},
-    "cooperative": {"partition_assignment_strategy": "cooperative-sticky"},
-    "consumer": {"group_protocol": "consumer"},
-}
-QUICK = {
-    "group.min.session.timeout.ms": "500",
-    "group.initial.rebalance.delay.ms": "100",
-    "group.consumer.min.heartbeat.interval.ms": "50",
-    "group.consumer.heartbeat.interval.ms": "50",
+SETTINGS = BROKER_SETTINGS | {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "5000",
 }
@@ -41,7 +33,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
-    with broker_process(tmp_path_factory.mktemp("broker") / "data", **QUICK) as process:
+    with broker_process(tmp_path_factory.mktemp("broker") / "data", **SETTINGS) as process:
         yield process.bootstrap
 
 
@@ -54,22 +46,13 @@ async def name(servers):
     return name
 
 
-@pytest.fixture(params=GROUPS)
+@pytest.fixture(params=PROTOCOLS)
 def group(request):
-    return GROUPS[request.param]
+    return PROTOCOLS[request.param]
 
 
 def consumer(servers, name, **options):
-    options = {
-        "group_id": name,
-        "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 50,
-        "session_timeout_ms": 6_000,
-        "metadata_max_age_ms": 500,
-        "retry_backoff_ms": 20,
-    } | options
-    return Consumer(name, bootstrap_servers=servers, **options)
+    return quick_consumer(servers, name, **{"group_id": name, "enable_auto_commit": False} | options)
 
 
 @contextlib.asynccontextmanager
