@@ -1,14 +1,4 @@
-"""The registry on a real ZooKeeper, over kazoo.
-
-Requests stand in one queue and are handed to kazoo in the order of the calls, at most
-`zookeeper.max.in.flight.requests` at a time. What happens to them when the connection is lost:
-
-* *Not sent yet*: they wait for the connection to come back, or for the session to expire.
-* *Reads under way* are sent again, in their order: a second read does no harm.
-* *Writes under way* raise ConnectionLossError, every one of them. Kafka's client sends them again and then tries to
-  tell from what it finds whether the first attempt had been applied, each kind of write in its own way. Here the
-  caller looks, because only the caller knows what its write meant: a version that has moved on may be its own
-  doing or a rival's.
+"""The registry on a real ZooKeeper, over kazoo; what becomes of its requests is in `zookeeper_requests`.
 
 Watches: ZooKeeper's fire once and carry an event; ours last and carry nothing. So each watched path is armed again with
 a read of its own before the callback runs, and whatever the callback reads is read after that. A lost connection
@@ -21,10 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from contextlib import suppress
-from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kazoo.protocol import serialization as wire
@@ -32,11 +19,9 @@ from kazoo.security import ACL, Id
 
 from registry.errors import (
     BadArgumentsError,
-    ConnectionLossError,
     NodeExistsError,
     NoNodeError,
     RegistryClosedError,
-    RegistryError,
     SessionExpiredError,
 )
 from registry.interface import (
@@ -55,7 +40,9 @@ from registry.paths import parent_of, validate_path
 from registry.request import validate_ops
 from registry.watches import WatchHandle
 from registry.zookeeper_address import ZooKeeperAddress
-from registry.zookeeper_errors import LOST, multi_error, translated
+from registry.zookeeper_chroot import make_chroot
+from registry.zookeeper_errors import multi_error
+from registry.zookeeper_requests import RequestKind, RequestQueue
 from registry.zookeeper_session import ZooKeeperSession, end_session
 from registry.zookeeper_watches import ZooKeeperWatches
 
@@ -70,40 +57,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_SESSION_TIMEOUT_MS = 18_000  # Kafka's zookeeper.session.timeout.ms
 DEFAULT_MAX_IN_FLIGHT = 10  # Kafka's zookeeper.max.in.flight.requests
-
-
-class _Kind(Enum):
-    """What a request is, and so what becomes of it when the connection is lost."""
-
-    READ = 0
-    WRITE = 1
-    CREATE = 2  # a write; what is missing is the parent
-    ARMING = 3  # a read that arms a watch: dropped, all watches are armed anew
-
-
-class _Request:
-    """One call: how it is handed to kazoo, and who waits for the answer."""
-
-    __slots__ = ("future", "kind", "number", "path", "send")
-
-    def __init__(
-        self,
-        number: int,
-        path: str,
-        send: Callable[[KazooClient], Any],
-        future: asyncio.Future[Any],
-        kind: _Kind,
-    ) -> None:
-        self.number = number  # order of the calls
-        self.path = path
-        self.send = send
-        self.future = future
-        self.kind = kind
-
-    def fail(self, error: RegistryError) -> None:
-        """Tell the caller, unless it has stopped waiting."""
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 class ZooKeeperRegistry:
@@ -122,16 +75,13 @@ class ZooKeeperRegistry:
         self._address = address
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
-        self._max_in_flight = max_in_flight
         self._makes_chroot = make_chroot
         self._state = ConnectionState.CLOSED
         self._closed = False  # for good
         self._session: ZooKeeperSession | None = None
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()  # clients of sessions that have expired
-        self._backlog: deque[_Request] = deque()
-        self._in_flight: set[_Request] = set()
-        self._calls = 0
+        self._requests = RequestQueue(max_in_flight, self._suspended)
         self._listeners = StateListeners()
         self._watches = ZooKeeperWatches(address, self._queue_arming)
 
@@ -173,7 +123,8 @@ class ZooKeeperRegistry:
             self._session = session  # from here on it may be lost, expire, and be closed
             try:
                 await session.open(self._connection_timeout_ms)
-                await self._make_chroot(session)
+                if self._makes_chroot:
+                    await make_chroot(session.client, self._address.chroot)
             except BaseException:
                 if self._session is session:
                     self._session = None
@@ -184,7 +135,7 @@ class ZooKeeperRegistry:
             if self._session is not session:
                 raise SessionExpiredError("the session has expired")
             logger.info("session 0x%x on ZooKeeper, at %s", self.session_id, session.server)
-            self._connected()
+            self._connected(session)
 
     async def close(self) -> None:
         """End the session, which removes its ephemeral nodes, and forget the watches. Idempotent.
@@ -198,7 +149,7 @@ class ZooKeeperRegistry:
         session, self._session = self._session, None
         self._watches.clear()
         self._listeners.clear()
-        self._fail_all(RegistryClosedError("the registry has been closed"))
+        self._requests.fail_all(RegistryClosedError("the registry has been closed"))
         if session is not None:
             await session.close(wait=state is ConnectionState.CONNECTED)
         if self._ending:
@@ -224,15 +175,14 @@ class ZooKeeperRegistry:
             self._suspended()
         elif self._state is ConnectionState.SUSPENDED:
             logger.info("connected to ZooKeeper again, at %s", session.server)
-            self._connected()
+            self._connected(session)
 
-    def _connected(self) -> None:
-        waiting = sorted(self._backlog, key=lambda request: request.number)  # reads to be repeated among them
-        self._backlog.clear()
-        self._set_state(ConnectionState.CONNECTED)
-        self._watches.arm_all()
-        self._backlog.extend(waiting)
-        self._send()
+    def _connected(self, session: ZooKeeperSession) -> None:
+        def arm() -> None:  # listeners may watch, too
+            self._set_state(ConnectionState.CONNECTED)
+            self._watches.arm_all()
+
+        self._requests.resume(session.client, arm)
         self._watches.fire_all()
 
     def _suspended(self) -> None:
@@ -241,7 +191,7 @@ class ZooKeeperRegistry:
         assert self._session is not None
         logger.warning("lost the connection to ZooKeeper at %s; trying again", self._session.server)
         self._watches.disarm_all()
-        self._backlog = deque(request for request in self._backlog if request.kind is not _Kind.ARMING)
+        self._requests.suspend()
         self._set_state(ConnectionState.SUSPENDED)
 
     def _expired(self, session: ZooKeeperSession) -> None:
@@ -253,88 +203,18 @@ class ZooKeeperRegistry:
         ending.add_done_callback(self._ending.discard)
         if self._state is not ConnectionState.CLOSED:
             self._set_state(ConnectionState.EXPIRED)
-        self._fail_all(SessionExpiredError("the session has expired"))
+        self._requests.fail_all(SessionExpiredError("the session has expired"))
 
     def _set_state(self, state: ConnectionState) -> None:
         self._state = state
         self._listeners.tell(state)
 
-    async def _make_chroot(self, session: ZooKeeperSession) -> None:
-        """Create our root and its parents, as Kafka does."""
-        chroot = self._address.chroot
-        if not chroot or not self._makes_chroot:
-            return
-        names = chroot[1:].split("/")
-        for depth in range(1, len(names) + 1):
-            path = "/" + "/".join(names[:depth])
-            while True:
-                try:
-                    if await _answer(session.client.exists_async(path), path) is None:
-                        await _answer(session.client.create_async(path, None), path)
-                        logger.info("created %s on ZooKeeper", path)
-                except ConnectionLossError:
-                    continue
-                except NodeExistsError:  # somebody else was faster
-                    pass
-                break
-
-    # -- the queue of requests ---------------------------------------------------------------------------------------
-
-    async def _call(self, path: str, send: Callable[[KazooClient], Any], kind: _Kind = _Kind.WRITE) -> Any:
+    async def _call(self, path: str, send: Callable[[KazooClient], Any], kind: RequestKind = RequestKind.WRITE) -> Any:
         if self._state is ConnectionState.EXPIRED:
             raise SessionExpiredError("the session has expired")
         if self._state is ConnectionState.CLOSED:
             raise RegistryClosedError("the registry is not open")
-        return await self._queue(path, send, kind).future
-
-    def _queue(self, path: str, send: Callable[[KazooClient], Any], kind: _Kind) -> _Request:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._calls += 1
-        request = _Request(self._calls, path, send, future, kind)
-        self._backlog.append(request)
-        self._send()
-        return request
-
-    def _send(self) -> None:
-        """Hand to kazoo what may be under way."""
-        session = self._session
-        while (
-            self._state is ConnectionState.CONNECTED
-            and session is not None
-            and self._backlog
-            and len(self._in_flight) < self._max_in_flight
-        ):
-            request = self._backlog.popleft()
-            if request.future.done():  # its caller has stopped waiting
-                continue
-            self._in_flight.add(request)
-            request.send(session.client).rawlink(partial(self._answered, request))
-
-    def _answered(self, request: _Request, result: Any) -> None:
-        if request not in self._in_flight:
-            return  # its session has ended meanwhile
-        self._in_flight.discard(request)
-        try:
-            value = result.get_nowait()
-        except Exception as problem:
-            error = translated(problem, request.path, creates=request.kind is _Kind.CREATE)
-            if isinstance(problem, LOST):
-                self._suspended()  # the state's change is on its way; nothing more must be sent before it
-            if isinstance(error, ConnectionLossError) and request.kind is _Kind.READ and not request.future.done():
-                self._backlog.append(request)
-            else:
-                request.fail(error)
-        else:
-            if not request.future.done():
-                request.future.set_result(value)
-        self._send()
-
-    def _fail_all(self, error: RegistryError) -> None:
-        requests = sorted([*self._in_flight, *self._backlog], key=lambda request: request.number)
-        self._in_flight.clear()
-        self._backlog.clear()
-        for request in requests:
-            request.fail(type(error)(str(error), request.path))
+        return await self._requests.add(path, send, kind)
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
@@ -369,13 +249,13 @@ class ZooKeeperRegistry:
         def send(client: KazooClient) -> Any:
             return client.create_async(path, op.data, acl=acl, ephemeral=op.ephemeral, sequence=op.sequence)
 
-        created: str = await self._call(op.path, send, _Kind.CREATE)
+        created: str = await self._call(op.path, send, RequestKind.CREATE)
         return self._address.local(created)
 
     async def get(self, path: str) -> tuple[bytes | None, Stat]:
         """Data and stat."""
         full = self._full(path)
-        data, stat = await self._call(path, lambda client: client.get_async(full), _Kind.READ)
+        data, stat = await self._call(path, lambda client: client.get_async(full), RequestKind.READ)
         return data, Stat(*stat)
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
@@ -393,27 +273,27 @@ class ZooKeeperRegistry:
     async def exists(self, path: str) -> Stat | None:
         """Stat of the node, None if there is none."""
         full = self._full(path)
-        stat = await self._call(path, lambda client: client.exists_async(full), _Kind.READ)
+        stat = await self._call(path, lambda client: client.exists_async(full), RequestKind.READ)
         return None if stat is None else Stat(*stat)
 
     async def children(self, path: str) -> list[str]:
         """Names of the children."""
         full = self._full(path)
-        names: list[str] = await self._call(path, lambda client: client.get_children_async(full), _Kind.READ)
+        names: list[str] = await self._call(path, lambda client: client.get_children_async(full), RequestKind.READ)
         return names
 
     async def children_with_stat(self, path: str) -> tuple[list[str], Stat]:
         """Names of the children, and the stat of the node itself."""
         full = self._full(path)
         names, stat = await self._call(
-            path, lambda client: client.get_children_async(full, include_data=True), _Kind.READ
+            path, lambda client: client.get_children_async(full, include_data=True), RequestKind.READ
         )
         return names, Stat(*stat)
 
     async def get_acl(self, path: str) -> tuple[tuple[Acl, ...], Stat]:
         """The node's ACL and stat."""
         full = self._full(path)
-        acl, stat = await self._call(path, lambda client: client.get_acls_async(full), _Kind.READ)
+        acl, stat = await self._call(path, lambda client: client.get_acls_async(full), RequestKind.READ)
         return tuple(Acl(entry.perms, entry.id.scheme, entry.id.id) for entry in acl), Stat(*stat)
 
     async def set_acl(self, path: str, acl: Sequence[Acl], version: int = ANY_VERSION) -> Stat:
@@ -474,7 +354,7 @@ class ZooKeeperRegistry:
         """Queue the read that arms a watch; None without a connection: all are armed when there is one."""
         if self._state is not ConnectionState.CONNECTED:
             return None
-        return self._queue(path, send, _Kind.ARMING).future
+        return self._requests.add(path, send, RequestKind.ARMING)
 
     # -- small parts -------------------------------------------------------------------------------------------------
 
@@ -493,22 +373,6 @@ def _not_root(path: str) -> None:
 
 def _to_kazoo(acl: Sequence[Acl] | None) -> list[ACL]:
     return [ACL(entry.permissions, Id(entry.scheme, entry.id)) for entry in (OPEN_ACL if acl is None else acl)]
-
-
-async def _answer(result: Any, path: str) -> Any:
-    """Wait for one of kazoo's results. Raises the registry's error."""
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def answered(result: Any) -> None:
-        if future.done():
-            return
-        try:
-            future.set_result(result.get_nowait())
-        except Exception as problem:
-            future.set_exception(translated(problem, path))
-
-    result.rawlink(answered)
-    return await future
 
 
 if TYPE_CHECKING:

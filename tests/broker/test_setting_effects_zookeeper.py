@@ -64,7 +64,7 @@ async def test_no_more_requests_under_way_than_allowed(tmp_path, connect, limit)
             calls = [asyncio.create_task(registry.create(f"/x{number}")) for number in range(9)]
             for _ in range(3):
                 await asyncio.sleep(0)
-            assert len(registry._in_flight) == limit
+            assert len(registry._requests._in_flight) == limit
             async with heard(registry, ConnectionState.CONNECTED):
                 proxy.drop()
             results = await asyncio.gather(*calls, return_exceptions=True)

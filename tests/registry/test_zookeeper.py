@@ -210,7 +210,7 @@ async def test_reads_under_way_are_sent_again(backend):
     waiting = [asyncio.create_task(read) for read in [*reads, registry.get_acl("/a")]]
     for _ in range(3):
         await asyncio.sleep(0)
-    assert len(registry._in_flight) == len(waiting)
+    assert len(registry._requests._in_flight) == len(waiting)
     await backend.disconnect(registry)
     assert not any(task.done() for task in waiting)
     await backend.reconnect(registry)
