@@ -13,9 +13,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from broker.api_table import API_TABLE
 from broker.cluster_session import ClusterSession
@@ -24,20 +24,20 @@ from broker.config_store import ConfigStore
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
 from broker.dispatcher import Dispatcher
-from broker.errors import BrokerStartError
 from broker.fetch_sessions import FetchSessions
 from broker.hand_over import HandOver
 from broker.listener import Listener
+from broker.listeners import Listeners
 from broker.log_dir_failures import LogDirFailures
 from broker.metadata_cache import MetadataCache, Snapshot
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
-from broker.network.limits import ConnectionQuota, MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.registration import ClusterMembership
 from broker.registry_access import open_registry
 from broker.registry_offsets import RegistryOffsets
 from broker.replicas import ReplicaParts
+from broker.request_tasks import RequestTasks
 from broker.services import Services
 from broker.topics import Topics
 from client.network import AsyncioNetwork, Network
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from broker.console.server import ConsoleServer
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 def wall_clock_ms() -> int:
@@ -84,11 +82,12 @@ class Broker:
         self.config = config
         self.metrics = BrokerMetrics()
         self.metadata = MetadataCache()
-        self.acceptors: dict[str, Acceptor] = {}
         self.services: Services | None = None
         self.controller: Controller | None = None
         self.console: ConsoleServer | None = None
         self._network = network or AsyncioNetwork()
+        self._request_tasks = RequestTasks()
+        self._listeners = Listeners(config, self._network, self._request_tasks)
         self._fs = fs or FileSystem()
         self._store = store
         self._owns_store = store is None and not config.zookeeper_connect
@@ -98,7 +97,6 @@ class Broker:
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
         self._ready = asyncio.Event()
-        self._request_tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
 
     # -- for those who embed a broker --------------------------------------------------------------------------------
@@ -118,6 +116,11 @@ class Broker:
         self.stop()
         assert self._running is not None
         await self._running
+
+    @property
+    def acceptors(self) -> Mapping[str, Acceptor]:
+        """What accepts connections, by the name of its listener, once it is bound."""
+        return self._listeners.acceptors
 
     @property
     def bootstrap_servers(self) -> str:
@@ -217,8 +220,7 @@ class Broker:
             finally:
                 if self.console is not None:
                     self.console.close()
-                for acceptor in self.acceptors.values():
-                    await acceptor.close()
+                await self._listeners.close()
                 services.replicas.close()
                 await logs.shutdown(services.broker_epoch)
         finally:
@@ -305,35 +307,12 @@ class Broker:
         services.logs.on_offline = failed
 
     async def _bind(self, services: Services) -> None:
-        config = self.config
-        loop = asyncio.get_running_loop()
-        dispatcher = Dispatcher([(api, api.handler(services)) for api in API_TABLE], self.metrics, self._start_task)
-        self._quota = quota = ConnectionQuota(now_s=loop.time, call_later=loop.call_later)
-        self._set_connection_limits()
-        budget = MemoryBudget(config.queued_max_request_bytes)
-        for listener in config.listeners:
-            acceptor = Acceptor(
-                listener.name,
-                handle_frame=dispatcher.handle_frame,
-                quota=quota,
-                budget=budget,
-                run_later=self._start_task,
-                max_request_bytes=config.socket_request_max_bytes,
-                max_idle_s=config.connections_max_idle_ms / 1000,
-                send_buffer_bytes=config.socket_send_buffer_bytes,
-                receive_buffer_bytes=self._receive_buffer_bytes(),
-                backlog=config.socket_listen_backlog_size,
-                is_exempt=len(config.listeners) > 1 and listener.name == config.inter_broker_listener_name,
-            )
-            self.acceptors[listener.name] = acceptor
-            try:
-                await acceptor.bind(self._network, listener.host, listener.port)
-            except OSError as error:
-                raise BrokerStartError(f"cannot listen on {listener}: {error.strerror or error}") from error
-        if config.ottla_console_listener is not None:
+        handlers = [(api, api.handler(services)) for api in API_TABLE]
+        await self._listeners.bind(Dispatcher(handlers, self.metrics, self._request_tasks.start))
+        if self.config.ottla_console_listener is not None:
             from broker.console.server import ConsoleServer
 
-            self.console = ConsoleServer(services, self, config.ottla_console_listener)
+            self.console = ConsoleServer(services, self, self.config.ottla_console_listener)
             await self.console.bind()
 
     async def _serve(
@@ -352,7 +331,7 @@ class Broker:
             services.replicas.run(),
             services.coordination.run(),
             self._log_dir_failures.run(),
-            *(acceptor.run() for acceptor in self.acceptors.values()),
+            *self._listeners.services(),
         ]
         if self.config.log_cleaner_enable:
             assert services.logs.cleaner is not None
@@ -363,7 +342,7 @@ class Broker:
             running.append(self._view_of_07(services.broker_id, registry))
         async with asyncio.TaskGroup() as tasks:
             services_running = [tasks.create_task(one) for one in running]
-            self._tasks = tasks
+            self._request_tasks.group = tasks
             announcing = tasks.create_task(self._announce(services.broker_id, on_ready))
             try:
                 await self._stopping.wait()
@@ -373,10 +352,10 @@ class Broker:
                         services.broker_id, self.config, self.metadata, self._network, lambda: services.broker_epoch
                     ).run()
             finally:  # also where a service has died: no request may come any more
-                for acceptor in self.acceptors.values():
-                    await acceptor.close()
-            for task in [announcing, *services_running, *self._request_tasks]:
+                await self._listeners.close()
+            for task in [announcing, *services_running]:
                 task.cancel()
+            self._request_tasks.cancel()
 
     def _view_of_07(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
         from broker.legacy07_view import Legacy07View
@@ -407,16 +386,7 @@ class Broker:
 
     def advertised(self, listener: Listener) -> Listener:
         """The listener as others shall reach it: with the bound port for 0, and this machine's name for no host."""
-        acceptor = self.acceptors.get(listener.name)
-        port = listener.port
-        if port == 0 and acceptor is not None:
-            port = acceptor.port
-        host = listener.host
-        if not host:
-            import socket
-
-            host = socket.getfqdn()
-        return listener.at(host, port)
+        return self._listeners.advertised(listener)
 
     def _topic_changed(self, topic: str) -> None:
         """Settings of a topic have changed: tell its logs, and the controller, which may find a leader now."""
@@ -435,57 +405,7 @@ class Broker:
         services.logs.cleaner.settings_changed()
         if self.controller is not None:
             self.controller.leaders_may_be_found()
-        self._set_connection_limits()
-
-    def _set_connection_limits(self) -> None:
-        config = self.config
-        self._quota.set_limits(
-            max_connections=config.max_connections,
-            max_per_ip=config.max_connections_per_ip,
-            per_ip_overrides=config.max_connections_per_ip_overrides,
-            creation_rate_per_s=config.max_connection_creation_rate,
-        )
-
-    def _receive_buffer_bytes(self) -> int:
-        """The size that was asked for; -1, the system's own tuning, where none was.
-
-        Kafka's default of 100 KiB switches that tuning off and costs a third more CPU on large requests. For sending it
-        is the other way round: small steps stay in the processor's cache.
-        """
-        is_set = "socket.receive.buffer.bytes" in self.config.static
-        return self.config.socket_receive_buffer_bytes if is_set else -1
+        self._listeners.settings_changed()
 
     def _topic_config(self, topic: str) -> LogConfig:
         return self._configs.topic_config(topic)
-
-    def _start_task(self, work: Awaitable[T]) -> asyncio.Future[T]:
-        """Run work for one connection as a task of its own; what it raises stays in the future."""
-        answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        async def finish() -> None:
-            try:
-                answer = await work
-            except asyncio.CancelledError:
-                answered.cancel()
-                raise
-            except Exception as error:
-                if not answered.done():
-                    answered.set_exception(error)
-            else:
-                if not answered.done():
-                    answered.set_result(answer)
-
-        finishing = finish()
-        try:
-            task = self._tasks.create_task(finishing)
-        except RuntimeError:  # a service has died in this very turn of the loop
-            finishing.close()
-            if asyncio.iscoroutine(work):
-                work.close()
-            answered.cancel()
-            return answered
-        self._request_tasks.add(task)
-        task.add_done_callback(self._request_tasks.discard)
-        if asyncio.iscoroutine(work):
-            task.add_done_callback(lambda _: work.close())  # cancelled before its first step it was never awaited
-        return answered
