@@ -6,51 +6,33 @@ Readers see records from the log start offset on; the high watermark is what eno
 offset is that of the next append. Everything here is synchronous and belongs to one thread: appends are one
 `pwrite` into the page cache. Only `Flush.run` may leave that thread. `segments` is replaced, never changed,
 so that a reader keeps what it saw.
-
-An append is checked by header and checksum; records are looked at only where the topic's settings ask for it
-(see `batch_validation`). Base offset and leader epoch are patched in the caller's buffer, which the checksum
-does not cover.
 """
 
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.buffer import Buffer
-from protocol.checksum import crc32c
-from protocol.control_records import EndTransactionMarker, read_end_marker
-from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
-from storage import log_change, log_flush, log_follower, log_loader, log_lookup
-from storage.batch_validation import BatchRules, refuse
+from storage import log_change, log_flush, log_follower, log_leader, log_loader, log_lookup, log_read
+from storage.batch_validation import BatchRules
 from storage.errors import (
-    LogClosedError,
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
-    RecordTooLargeError,
 )
-from storage.file_records import FileRecords
 from storage.file_system import FileSystem
 from storage.leader_epoch_cache import LeaderEpochCache
 from storage.log_append import AppendOrigin, LogAppendInfo, LogReadInfo
 from storage.log_config import LogConfig
 from storage.log_segment import MAX_RELATIVE_OFFSET, LogSegment
-from storage.producer_entry import BatchMetadata
 from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerState
 from storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from storage.compaction_run import CompactionRun
 
-_unpack_header = HEADER.unpack_from
-_pack_leader_fields = struct.Struct(">qii").pack_into  # base offset, length, leader epoch
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_LOOK_INSIDE = 0x08  # a timestamp type that only a broker may set
-_SEQUENCE_MASK = 0x7FFFFFFF
 _MAX_HINTS = 64
 
 
@@ -155,9 +137,9 @@ class Log:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self._rules = BatchRules(config, full=self.full_validation)
-        self._header_is_enough = self._rules.header_is_enough
-        self._max_message_bytes = config.max_message_bytes
+        self.rules = BatchRules(config, full=self.full_validation)
+        self.header_is_enough = self.rules.header_is_enough
+        self.max_message_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms
         self.flush_messages = config.flush_messages
@@ -230,85 +212,7 @@ class Log:
         InvalidTxnStateError, TransactionCoordinatorFencedError, UnsupportedCompressionError, LogDirIOError;
         the log is then what it was.
         """
-        if type(records) is not memoryview or records.readonly:
-            records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
-        size = len(records)
-        client = origin is AppendOrigin.CLIENT
-        if size < BATCH_HEADER_SIZE or records[16] != 2:
-            records = log_change.up_convert(self, records)
-            size = len(records)
-        (
-            base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
-            producer_id, producer_epoch, sequence, count,
-        ) = _unpack_header(records)  # fmt: skip
-        if length + LOG_OVERHEAD != size:
-            records = log_change.single_batch(records, length)
-            size = len(records)
-        if (
-            size > self._max_message_bytes
-            or crc32c(records[21:]) != crc
-            or (
-                client
-                and (
-                    base_offset
-                    or delta + 1 != count
-                    or count <= 0
-                    or attributes & _CONTROL
-                    or sequence < 0 <= producer_id
-                )
-            )
-        ):
-            refuse(records, self._max_message_bytes, client=client)
-        log_append_time = -1
-        if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
-            records, max_timestamp, log_append_time = self._rules.validate(records, self.now_ms(), client=client)
-            if len(records) != size:
-                size = len(records)
-                length = size - LOG_OVERHEAD
-                if size > self._max_message_bytes:
-                    raise RecordTooLargeError(size, self._max_message_bytes)
-        first_offset = self.log_end_offset
-        last_offset = first_offset + delta
-
-        marker: EndTransactionMarker | None = None
-        if producer_id >= 0:
-            if attributes & _CONTROL:
-                marker = self._check_marker(records, producer_id, producer_epoch, first_offset)
-            else:
-                duplicate = self._check_producer(
-                    producer_id, producer_epoch, sequence, delta, client, attributes & _TRANSACTIONAL != 0
-                )
-                if duplicate is not None:
-                    return LogAppendInfo(
-                        duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
-                        duplicate.timestamp, self.log_start_offset, size, True,
-                    )  # fmt: skip
-        if self.closed:
-            raise LogClosedError(f"{self.topic}-{self.partition} is closed")
-        segment = self.segment_for(size, first_offset, last_offset, max_timestamp)
-        if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
-            self.leader_epochs.assign(leader_epoch, first_offset)
-        _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
-        segment.append(records, size, last_offset, max_timestamp, last_offset)
-        next_offset = last_offset + 1
-        self.log_end_offset = next_offset
-        if producer_id >= 0:
-            if marker is not None:
-                self._end_transaction(producer_id, producer_epoch, marker, first_offset, max_timestamp)
-            elif not attributes & _CONTROL:
-                last_sequence = (sequence + delta) & _SEQUENCE_MASK
-                self.producers.add_batch(
-                    producer_id,
-                    producer_epoch,
-                    BatchMetadata(last_sequence, last_offset, delta, max_timestamp),
-                    attributes & _TRANSACTIONAL != 0,
-                    first_offset,
-                )
-        self.producers.end_offset = next_offset
-        return LogAppendInfo(
-            first_offset, last_offset, max_timestamp, log_append_time, self.log_start_offset, size,
-            False, next_offset - self.recovery_point >= self.flush_messages,
-        )  # fmt: skip
+        return log_leader.append(self, records, leader_epoch, origin)
 
     def append_as_follower(self, records: Buffer) -> LogAppendInfo:
         """Append batches as the leader wrote them, offsets and all; one cut off at the end is left out.
@@ -317,40 +221,6 @@ class Log:
         RecordBatchTooLargeError, LogDirIOError; the log is then what it was.
         """
         return log_follower.append(self, memoryview(records))
-
-    def _check_producer(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        sequence: int,
-        delta: int,
-        client: bool,
-        transactional: bool,
-    ) -> BatchMetadata | None:
-        """The batch that this one repeats, if any; raises where the producer must not write it."""
-        entry = self.producers.producers.get(producer_id)
-        if entry is None:
-            return None
-        offset = self.log_end_offset
-        last_sequence = (sequence + delta) & _SEQUENCE_MASK
-        if client:
-            duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
-            if duplicate is not None:
-                return duplicate
-        entry.check_epoch(producer_epoch, offset)
-        if client:
-            entry.check_sequence(producer_epoch, sequence, last_sequence, offset)
-        entry.check_transactional(transactional, offset)
-        return None
-
-    def _check_marker(
-        self, records: memoryview, producer_id: int, producer_epoch: int, offset: int
-    ) -> EndTransactionMarker | None:
-        """The transaction marker in a control batch; raises for a zombie's."""
-        marker = read_end_marker(RecordBatch(records))
-        if marker is not None:
-            self.producers.check_marker(producer_id, producer_epoch, marker, offset)
-        return marker
 
     def segment_for(self, size: int, first_offset: int, last_offset: int, timestamp: int) -> LogSegment:
         """The segment that an append of `size` bytes goes to; a new one if the active one is full or old."""
@@ -373,15 +243,6 @@ class Log:
         except OSError as error:
             raise self.fs.failed(self.directory, error) from error
         return segment
-
-    def _end_transaction(
-        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
-    ) -> None:
-        completed = self.producers.add_marker(producer_id, producer_epoch, marker, offset, timestamp)
-        if completed is not None:
-            aborted = self.producers.complete(completed)
-            if aborted is not None:
-                self.note_aborted(self.segments[-1], aborted)
 
     def note_aborted(self, segment: LogSegment, transaction: AbortedTransaction) -> None:
         """Add to a segment's transaction index: the first entry makes the file."""
@@ -409,47 +270,9 @@ class Log:
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
         try:
-            return self._read(offset, max_bytes, max_offset, min_one_message, include_aborted)
+            return log_read.read(self, offset, max_bytes, max_offset, min_one_message, include_aborted)
         except OSError as error:
             raise self.fs.failed(self.directory, error) from error
-
-    def _read(
-        self, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool
-    ) -> LogReadInfo:
-        if offset >= max_offset:
-            if offset == self.log_end_offset:
-                active = self.segments[-1]
-                self.remember(offset, active, active.size)
-            return LogReadInfo(None, False, [] if include_aborted else None)
-        segments = self.segments
-        hint = self.hints.get(offset)
-        if hint is not None and hint[1] < hint[0].size:
-            segment, position = hint
-            first_size = -1
-        else:
-            found = log_lookup.find(self, offset, segments)
-            if found is None:
-                return LogReadInfo(None, False, [] if include_aborted else None)
-            segment, position, first_size = found
-        end = log_lookup.end_position(self, segment, position, max_offset, segments)
-        size = end - position
-        incomplete = False
-        if size > max_bytes:
-            if first_size < 0:
-                first_size = log_lookup.batch_size_at(segment, position)
-            if first_size > max_bytes:
-                incomplete = not min_one_message
-                max_bytes = max_bytes if incomplete else first_size
-            size = min(size, max_bytes)
-        if size <= 0:
-            return LogReadInfo(None, incomplete, [] if include_aborted else None)
-        file = segment.file
-        records = FileRecords(self.fs, file.handle or file.open(), position, size)
-        file.used = True
-        aborted: list[AbortedTransaction] | None = None
-        if include_aborted:
-            aborted = log_lookup.aborted_transactions(self, segments, segment, offset, position + size)
-        return LogReadInfo(records, incomplete, aborted)
 
     def remember(self, offset: int, segment: LogSegment, position: int) -> None:
         """Keep a translated position: the end of what was read is where tail readers go on."""
