@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from protocol.errors import ProtocolError
 from replication.errors import OffsetNotAvailableError, ReplicationError
 from replication.follower_progress import UNKNOWN_BROKER_EPOCH
-from replication.partition import NO_EPOCH, Isolation, Partition
+from replication.isolation import Isolation
+from replication.partition import NO_EPOCH, Partition
 from storage.errors import OffsetOutOfRangeError, StorageError
 from storage.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
 from storage.log import Log
@@ -268,7 +269,7 @@ class DelayedFetch:
                 partition = self._get_partition(request.topic, request.partition, request.topic_id)
                 epoch = request.current_leader_epoch
                 log = partition.leader_log(epoch) if params.only_leader else partition.any_log(epoch)
-                if partition.visible_end(log, params.isolation) <= request.offset <= log.log_end_offset:
+                if params.isolation.visible_end(log) <= request.offset <= log.log_end_offset:
                     continue
                 if params.is_throttled is not None and params.is_throttled(partition):
                     continue

@@ -7,7 +7,6 @@ not ours: an older one is fenced, a newer one means that we have not heard yet (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
 from protocol.uuid import ZERO_UUID
@@ -21,6 +20,7 @@ from replication.errors import (
 )
 from replication.follower_progress import UNKNOWN_BROKER_EPOCH
 from replication.in_sync_replicas import InSyncReplicas, LagRules
+from replication.isolation import Isolation
 from replication.transaction_verification import UNVERIFIED, TransactionVerification, VerificationGuard
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
@@ -31,14 +31,6 @@ NO_LEADER = -1
 ACKS_ALL = -1
 HIGH_WATERMARK = -1
 """In DeleteRecords: whatever the high watermark is."""
-
-
-class Isolation(IntEnum):
-    """How far a reader may see."""
-
-    READ_UNCOMMITTED = 0  # to the high watermark
-    READ_COMMITTED = 1  # to the last stable offset
-    LOG_END = 2  # followers
 
 
 class PartitionEvents:
@@ -324,18 +316,10 @@ class Partition:
         return log.read(
             offset,
             max_bytes,
-            max_offset=self.visible_end(log, isolation),
+            max_offset=isolation.visible_end(log),
             min_one_message=min_one_message,
             include_aborted=isolation == Isolation.READ_COMMITTED,
         )
-
-    def visible_end(self, log: Log, isolation: Isolation) -> int:
-        """The first offset that a reader may not see."""
-        if isolation == Isolation.READ_UNCOMMITTED:
-            return log.high_watermark
-        if isolation == Isolation.READ_COMMITTED:
-            return log.last_stable_offset
-        return log.log_end_offset
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up to `offset` (-1: the high watermark) and return it.

@@ -227,7 +227,7 @@ class ReplicaManager(PartitionEvents):
         except ReplicationError:
             return False
         is_told = (fetched.high_watermark, fetched.log_start_offset) == (log.high_watermark, log.log_start_offset)
-        if not is_told or partition.visible_end(log, params.isolation) > request.offset:
+        if not is_told or params.isolation.visible_end(log) > request.offset:
             return False
         sync = partition.sync if params.replica_id != CONSUMER else None
         if sync is not None and params.replica_id not in sync.isr:

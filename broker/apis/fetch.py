@@ -46,7 +46,8 @@ from replication.errors import (
     UnknownTopicOrPartitionError,
 )
 from replication.fetch import CONSUMER, FetchedPartition, FetchParams, FetchPartition
-from replication.partition import Isolation, Partition
+from replication.isolation import Isolation
+from replication.partition import Partition
 from replication.replica_selector import RACK_AWARE, preferred_replica
 
 FIRST_VERSION_WITH_SESSIONS = 7

@@ -21,7 +21,8 @@ from protocol.messages.list_offsets import (
 )
 from replication.errors import OffsetNotAvailableError, ReplicationError
 from replication.fetch import CONSUMER
-from replication.partition import Isolation, Partition
+from replication.isolation import Isolation
+from replication.partition import Partition
 from storage.errors import StorageError
 from storage.log import Log
 
@@ -118,7 +119,7 @@ def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) 
     A new leader that does not know yet how far its log is committed says so (OffsetNotAvailableError, KIP-207) rather
     than that there is nothing.
     """
-    end = partition.visible_end(log, isolation)
+    end = isolation.visible_end(log)
     is_behind = isolation is not Isolation.LOG_END and partition.is_high_watermark_behind
     if timestamp == LATEST:
         if is_behind:
@@ -148,7 +149,7 @@ def _not_available(partition: Partition) -> OffsetNotAvailableError:
 
 def _offsets_before(partition: Partition, log: Log, timestamp: int, limit: int) -> list[int]:
     """Version 0: base offsets of segments last modified before `timestamp`, newest first, at most `limit` of them."""
-    end = partition.visible_end(log, Isolation.READ_UNCOMMITTED)
+    end = Isolation.READ_UNCOMMITTED.visible_end(log)
     if timestamp == LATEST and partition.is_high_watermark_behind:
         raise _not_available(partition)
     if timestamp == EARLIEST:

@@ -42,7 +42,8 @@ from protocol.record_batch import RecordBatch
 from registry.errors import RegistryError
 from registry.java_order import java_hash
 from replication.errors import ReplicationError
-from replication.partition import ACKS_ALL, Isolation
+from replication.isolation import Isolation
+from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
 from storage.errors import StorageError
 from storage.log_append import AppendOrigin, LogAppendInfo

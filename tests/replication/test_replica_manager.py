@@ -23,7 +23,8 @@ from replication.errors import (
     UnknownTopicOrPartitionError,
 )
 from replication.fetch import CONSUMER, FetchParams, FetchPartition
-from replication.partition import ACKS_ALL, Isolation
+from replication.isolation import Isolation
+from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
 from replication.roles import EPOCH_OF_DELETION
 from storage.errors import OffsetOutOfRangeError

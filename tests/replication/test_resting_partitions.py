@@ -11,7 +11,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.record_batch_builder import RecordBatchBuilder
 from replication.fetch import CONSUMER, FetchParams, FetchPartition
 from replication.in_sync_replicas import LagRules
-from replication.partition import Isolation
+from replication.isolation import Isolation
 from replication.replica_manager import ReplicaManager
 from storage.file_system import FileSystem
 from storage.log_config import LogConfig

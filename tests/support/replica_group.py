@@ -26,8 +26,9 @@ from replication.fetch_answers import FetchAnswers
 from replication.fetcher import Fetcher
 from replication.fetcher_manager import FetcherManager
 from replication.in_sync_replicas import LagRules
+from replication.isolation import Isolation
 from replication.isr_changes import IsrChanges
-from replication.partition import ACKS_ALL, Isolation
+from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
 from replication.replication_quota import ReplicationQuota
 from storage.errors import StorageError
