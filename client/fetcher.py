@@ -58,6 +58,8 @@ class Fetcher:
         self._looking_up = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        # Why the last Fetch that failed is tried again; None after one that did not.
+        self.last_error: KafkaError | None = None
         cluster.metadata_listeners.append(self.wake)
 
     def close(self) -> None:
@@ -78,7 +80,8 @@ class Fetcher:
         retry_at = float("inf")
         leader_missing = False
         for state in self._states.values():
-            rests = state.fetch_offset is None or state.paused or state.buffered >= self._options.max_buffered_bytes
+            has_room = state.buffered < self._options.max_buffered_bytes
+            rests = state.fetch_offset is None or state.paused or not has_room or state.is_complete
             if rests and state.lookup is None:
                 continue
             if state.retry_at > now:
@@ -150,6 +153,7 @@ class Fetcher:
                 except KafkaError as error:
                     if not error.retriable:
                         raise
+                    self.last_error = error
                     attempt = self._attempts.get(leader, 0)
                     self._attempts[leader] = attempt + 1
                     for state in states:
@@ -158,6 +162,7 @@ class Fetcher:
                     await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
                     continue
                 self._attempts.pop(leader, None)
+                self.last_error = None
                 for state, asked_for in zip(states, asked, strict=True):
                     data = answered.get(state.partition)
                     if data is not None and self._is_awaited(state, leader, asked_for):
@@ -188,6 +193,7 @@ class Fetcher:
             for state in self._states.values()
             if state.fetch_offset is not None
             and not state.paused
+            and not state.is_complete
             and state.buffered < self._options.max_buffered_bytes
             and state.retry_at <= now
             and self._source(state) == leader

@@ -173,6 +173,13 @@ class Reader:
         """The partitions that are read."""
         return list(self._states)
 
+    def stop_at(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Fetch nothing from these offsets on, of partitions that are read; the batch that holds the last one before
+        comes whole. Raises KeyError for a partition not read.
+        """
+        for partition, offset in offsets.items():
+            self._states[partition].stop_offset = offset
+
     def seek(self, partition: TopicPartition, position: Position) -> None:
         """Go on from another place; what was fetched ahead is dropped. Raises KeyError for a partition
         not read.
@@ -222,6 +229,10 @@ class Reader:
         state = self._states[partition]
         end = state.last_stable_offset if self._read_committed else state.high_watermark
         return None if end < 0 or state.position is None else max(end - state.position, 0)
+
+    def last_fetch_error(self) -> KafkaError | None:
+        """Why fetching does not get on, while it is tried again; None while it does."""
+        return self._fetcher.last_error
 
     # ---- offsets
 

@@ -43,10 +43,13 @@ class PartitionState:
         "read_replica",
         "read_replica_until",
         "retry_at",
+        "stop_offset",
     )
 
     def __init__(self, partition: TopicPartition, position: Position) -> None:
         self.partition = partition
+        # Nothing is fetched from here on.
+        self.stop_offset: int | None = None
         self.position: int | None = None
         self.fetch_offset: int | None = None
         self.lookup: int | None = None
@@ -66,6 +69,11 @@ class PartitionState:
         self.read_replica: int | None = None
         self.read_replica_until = 0.0
         self.seek(position)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is fetched up to `stop_offset`."""
+        return self.stop_offset is not None and self.fetch_offset is not None and self.fetch_offset >= self.stop_offset
 
     def seek(self, position: Position) -> None:
         """Go on from another place. Raises InvalidOptionError."""

@@ -1,9 +1,16 @@
 """What Spark finds under the name `ottla`."""
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from spark_connector.schema import source_schema
+from spark_connector.source_options import refuse_unknown_names, source_options
+
+if TYPE_CHECKING:
+    from spark_connector.batch_reader import OttlaBatchReader
+    from spark_connector.stream_reader import OttlaStreamReader
 
 
 class OttlaDataSource(DataSource):
@@ -15,5 +22,18 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        """The columns of the source."""
+        """The columns of the source. Raises InvalidOptionError for an option that it does not have."""
+        refuse_unknown_names(self.options)
         return source_schema(self.options)
+
+    def reader(self, schema: StructType) -> "OttlaBatchReader":
+        """The batch source. Raises InvalidOptionError."""
+        from spark_connector.batch_reader import OttlaBatchReader
+
+        return OttlaBatchReader(source_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> "OttlaStreamReader":  # noqa: N802
+        """The streaming source. Raises InvalidOptionError."""
+        from spark_connector.stream_reader import OttlaStreamReader
+
+        return OttlaStreamReader(source_options(self.options, streaming=True), schema)

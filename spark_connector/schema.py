@@ -14,6 +14,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from client.options import check_choice, refuse
+
 HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 COLUMNS: Final = (
     StructField("key", BinaryType()),
@@ -27,7 +29,31 @@ COLUMNS: Final = (
 HEADERS: Final = StructField("headers", ArrayType(HEADER))
 
 
+def column_names(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that a query with these options has: all, `headers` with includeHeaders; or those of `columns`.
+
+    Raises InvalidOptionError.
+    """
+    texts = {name.lower(): value for name, value in options.items()}
+    with_headers = texts.get("includeheaders", "false").strip().lower()
+    check_choice("includeHeaders", with_headers, ("true", "false"))
+    known = [field.name for field in COLUMNS] + ([HEADERS.name] if with_headers == "true" else [])
+    text = texts.get("columns")
+    if text is None:
+        return tuple(known)
+    by_lower = {name.lower(): name for name in known}
+    names = [name.strip().lower() for name in text.split(",")]
+    for name in names:
+        if name == HEADERS.name and with_headers != "true":
+            raise refuse("columns", text, "headers is a column with includeHeaders=true only")
+        if name not in by_lower:
+            raise refuse("columns", text, f"there is no column {name!r}; there are {', '.join(known)}")
+    if len(set(names)) < len(names):
+        raise refuse("columns", text, "names a column twice")
+    return tuple(by_lower[name] for name in names)
+
+
 def source_schema(options: Mapping[str, str]) -> StructType:
-    """The columns that a query with these options has: `headers` with includeHeaders."""
-    with_headers = options.get("includeHeaders", "false").strip().lower() == "true"
-    return StructType([*COLUMNS, HEADERS] if with_headers else list(COLUMNS))
+    """The same as Spark's type. Raises InvalidOptionError."""
+    by_name = {field.name: field for field in (*COLUMNS, HEADERS)}
+    return StructType([by_name[name] for name in column_names(options)])

@@ -1,0 +1,17 @@
+"""Errors of the source and the sink; those of the client (client.errors) pass as they are."""
+
+from client.errors import KafkaError
+
+
+class DataLossError(KafkaError):
+    """Offsets that a query was to read are not there any more: the message names partitions and offsets."""
+
+
+class NoProgressError(KafkaError):
+    """A task got no records for kafkaConsumer.pollTimeoutMs: the message says of what, and why as far as is known."""
+
+
+LOSS_ADVICE = (
+    "Some data may have been missed: deleted by retention or DeleteRecords, or with the topic, or lost by the cluster. "
+    "With failOnDataLoss=false the query goes on with what there is."
+)

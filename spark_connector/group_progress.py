@@ -1,0 +1,46 @@
+"""What a stream has done, committed to a consumer group that nobody is a member of: for tools that show a group's lag.
+
+The query never begins there, its checkpoint alone counts; so a commit that fails is a warning.
+"""
+
+import warnings
+
+from client.admin import Admin
+from client.admin_types import OffsetAndMetadata
+from client.errors import KafkaError
+from spark_connector.topic_offsets import Offsets
+
+
+class GroupProgress:
+    """Commits to a group, None for no group at all."""
+
+    def __init__(self, group_id: str | None) -> None:
+        self._group_id = group_id
+        self._committed: Offsets = {}
+
+    def is_new(self, done: Offsets) -> bool:
+        """Whether there is anything to commit."""
+        return self._group_id is not None and done != self._committed
+
+    async def commit(self, admin: Admin, done: Offsets) -> None:
+        """Commit all that is new. Warns where that fails."""
+        assert self._group_id is not None
+        new = {
+            partition: OffsetAndMetadata(offset)
+            for partition, offset in done.items()
+            if self._committed.get(partition) != offset
+        }
+        try:
+            outcomes = await admin.alter_group_offsets(self._group_id, new)
+        except KafkaError as error:
+            self._warn(str(error))
+            return
+        failed = {str(partition): str(error) for partition, error in outcomes.items() if error is not None}
+        if failed:
+            self._warn("; ".join(failed.values()))
+        else:
+            self._committed = dict(done)
+
+    def _warn(self, why: str) -> None:
+        text = f"progress is not committed to group {self._group_id} (commitGroupId); the query goes on: {why}"
+        warnings.warn(text, stacklevel=3)

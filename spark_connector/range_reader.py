@@ -1,0 +1,134 @@
+"""Reads an offset range on an executor: fetches ahead on the client's event loop while Spark takes what is decoded.
+
+All of a range is delivered, or the task fails. Offsets without a record (compacted away, control records, aborted
+transactions) are passed over; where the log begins behind the range, or ends before it, data is lost, and
+failOnDataLoss says what follows.
+"""
+
+import asyncio
+import warnings
+from collections.abc import Iterator
+from typing import Final
+
+from client.errors import KafkaError
+from client.fetched import FetchedBatches
+from client.reader import Reader
+from protocol.error_codes import ErrorCode
+from spark_connector.errors import LOSS_ADVICE, DataLossError, NoProgressError
+from spark_connector.event_loop import run
+from spark_connector.range_planner import OffsetRange
+from spark_connector.source_options import SourceOptions
+from spark_connector.worker_readers import borrow, give_back
+
+_LOOK_MS: Final = 1_000
+"""After so long without records the reader looks what is wrong."""
+_TRUNCATION_PATIENCE_S: Final = 5.0
+"""A log that ends before the range is given so long to grow back: a new leader's high watermark follows."""
+
+
+class RangeReader:
+    """One pass over a range. `fetched()` gives what the fetches brought, in order of offsets."""
+
+    def __init__(self, wanted: OffsetRange, options: SourceOptions) -> None:
+        self._wanted = wanted
+        self._partition = wanted.topic_partition
+        self._options = options
+        self._position = wanted.start
+
+    def fetched(self) -> Iterator[FetchedBatches]:
+        """Raises DataLossError, NoProgressError, NoBrokersAvailableError and what the broker answers."""
+        client = self._options.client
+        reader = run(borrow(client))
+        is_sound = False
+        try:
+            run(self._assign(reader))
+            while self._position < self._wanted.end:
+                batches = run(self._next(reader))
+                if batches is None:
+                    break
+                self._position = batches.next_offset
+                yield batches
+            is_sound = True
+        finally:
+            run(give_back(reader, client, is_sound=is_sound))
+
+    async def _assign(self, reader: Reader) -> None:
+        try:
+            await reader.partitions_for(self._partition.topic)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            self._lost("the topic is gone")
+            self._position = self._wanted.end
+            return
+        self._read_on(reader)
+
+    async def _next(self, reader: Reader) -> FetchedBatches | None:
+        """What comes next; None where there is nothing more, and that may be."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            left_ms = self._options.poll_timeout_ms - (loop.time() - began) * 1000
+            try:
+                batches = await reader.fetch_batches(timeout_ms=min(_LOOK_MS, max(left_ms, 0)))
+            except KafkaError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                if not await self._go_on_from_what_is_there(reader):
+                    return None
+                continue
+            if batches is not None:
+                return batches
+            if await self._is_over(reader, loop.time() - began):
+                return None
+
+    async def _go_on_from_what_is_there(self, reader: Reader) -> bool:
+        begins = (await reader.beginning_offsets([self._partition]))[self._partition]
+        ends = (await reader.end_offsets([self._partition]))[self._partition]
+        self._lost(f"the log holds offsets {begins} to {ends} now")
+        if not self._position < begins < self._wanted.end:
+            return False
+        self._position = begins
+        self._read_on(reader)
+        return True
+
+    def _read_on(self, reader: Reader) -> None:
+        reader.assign({self._partition: self._position})
+        reader.stop_at({self._partition: self._wanted.end})
+
+    async def _is_over(self, reader: Reader, waited_s: float) -> bool:
+        """After some time without records: is there a reason that waiting does not mend? Raises it."""
+        error = reader.last_fetch_error()
+        ends = reader.high_watermark(self._partition)
+        if error is None and 0 <= ends <= self._position and waited_s >= _TRUNCATION_PATIENCE_S:
+            self._lost(f"the log ends at offset {ends} now")
+            return True
+        if waited_s * 1000 >= self._options.poll_timeout_ms:
+            why = f"the last error is: {error}" if error is not None else "the broker answers without records"
+            raise NoProgressError(
+                f"{self._partition}: no records from offset {self._position} of {self._wanted} within "
+                f"{self._options.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs); {why}"
+            )
+        if error is None and ends < 0:
+            return await self._topic_is_gone(reader)
+        return False
+
+    async def _topic_is_gone(self, reader: Reader) -> bool:
+        """Nobody leads it, as it seems: perhaps it was deleted meanwhile."""
+        try:
+            await reader.partitions_for(self._partition.topic)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return False
+            self._lost("the topic is gone")
+            return True
+        return False
+
+    def _lost(self, what: str) -> None:
+        """Fail the task, or go on with a warning. Raises DataLossError."""
+        text = (
+            f"{self._partition}: offsets from {self._position} of {self._wanted} cannot be read: {what}. {LOSS_ADVICE}"
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        warnings.warn(text, stacklevel=2)

@@ -1,0 +1,94 @@
+"""Fetches as the Arrow batches that Spark takes: its schema to the letter, and about 1 MiB in each.
+
+Spark wants ordinary binary columns, so keys and values are copied once; constant columns are made once and cut.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from client.fetched import FetchedBatches
+
+TARGET_BYTES: Final = 1024 * 1024
+_OURS: Final = {"timestampType": "timestamp_type"}
+_SPARKS: Final = {ours: sparks for sparks, ours in _OURS.items()}
+
+
+class RecordBatches:
+    """Turns what was fetched of one partition, up to the offset `end`, into record batches with these columns."""
+
+    def __init__(self, schema: StructType, topic: str, partition: int, end: int) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._end = end
+        self._wanted = [_OURS.get(name, name) for name in schema.names]
+        self._asked = {*self._wanted, "offset"} - {"topic", "partition"}
+        self._constants = {"topic": _Constant(topic, pa.string()), "partition": _Constant(partition, pa.int32())}
+
+    def of(self, fetches: Iterable[FetchedBatches]) -> Iterator[pa.RecordBatch]:
+        """Batches of about `TARGET_BYTES`. Raises CorruptRecordError, InvalidRecordError where one is malformed."""
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for fetched in fetches:
+            batch = self.batch(fetched)
+            if not batch.num_rows:
+                continue
+            waiting.append(batch)
+            size += batch.nbytes
+            if size >= TARGET_BYTES:
+                yield from _cut(_joined(waiting), size)
+                waiting, size = [], 0
+        if waiting:
+            yield from _cut(_joined(waiting), size)
+
+    def batch(self, fetched: FetchedBatches) -> pa.RecordBatch:
+        """The records of one fetch that are before the end."""
+        table = fetched.to_arrow(self._asked)
+        offsets = table["offset"].to_numpy()
+        count = int(np.searchsorted(offsets, self._end))
+        columns = [self._column(table, name, count) for name in self._wanted]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, table: pa.Table, name: str, count: int) -> pa.Array:
+        if name in self._constants:
+            return self._constants[name].times(count)
+        column = table[name].combine_chunks()[:count]
+        if name == "headers":
+            return _headers(column, self._schema.field(name).type)
+        return column.cast(self._schema.field(_SPARKS.get(name, name)).type)
+
+
+def _headers(column: pa.ListArray, kind: pa.ListType) -> pa.Array:
+    pairs = pa.StructArray.from_arrays([column.values.field(0), column.values.field(1)], fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(column.offsets, pairs, type=kind)
+
+
+class _Constant:
+    """A column that holds one value only: made once, for as many rows as were ever wanted."""
+
+    def __init__(self, value: Any, kind: pa.DataType) -> None:
+        self._value = pa.scalar(value, kind)
+        self._array = pa.repeat(self._value, 0)
+
+    def times(self, count: int) -> pa.Array:
+        """So many of it."""
+        if len(self._array) < count:
+            self._array = pa.repeat(self._value, count)
+        return self._array[:count]
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """In pieces of about `TARGET_BYTES`, where one is large as a whole."""
+    pieces = min(batch.num_rows, max(1, round(size / TARGET_BYTES)))
+    rows = -(-batch.num_rows // pieces)
+    for at in range(0, batch.num_rows, rows):
+        yield batch.slice(at, rows)

@@ -1,0 +1,183 @@
+"""The streaming source: on the driver it decides where each batch ends, on executors the ranges are read.
+
+A stream's offset is the offset of the next record for every partition (see topic_offsets). Spark keeps the end of every
+batch in the checkpoint, and asks again only for what it does not have. `latestOffset` is where new partitions come in,
+data loss is noticed, and the limits of a trigger apply.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from spark_connector.batch_reader import read_range
+from spark_connector.errors import LOSS_ADVICE, DataLossError
+from spark_connector.event_loop import run
+from spark_connector.group_progress import GroupProgress
+from spark_connector.offset_lookup import OffsetLookup
+from spark_connector.range_planner import count, divided, limited, losses, ranges_of
+from spark_connector.source_options import SourceOptions
+from spark_connector.topic_offsets import START, Offsets, from_json, start_of, to_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One stream. On the driver it lives as long as the query; pickled, it only reads ranges."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, now_ms: Callable[[], float] | None = None) -> None:
+        """`now_ms` is a monotonic clock."""
+        self._options = options
+        self._schema = schema
+        self._now_ms = now_ms or _monotonic_ms
+        self._lookup: OffsetLookup | None = None
+        self._initial: dict[str, Any] | None = None
+        # The ends that a query with Trigger.AvailableNow goes up to.
+        self._target: Offsets | None = None
+        self._latest: Offsets | None = None
+        self._last_batch_ms = float("-inf")
+        self._progress = GroupProgress(options.commit_group_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (OttlaStreamReader, (self._options, self._schema))
+
+    # ---- where to begin and to end
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query begins. Spark asks twice; the answer is the same."""
+        if self._initial is None:
+            self._initial = to_json(run(self._begin()))
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """That there are limits: which, `latestOffset` knows itself, as Spark hands on a single one."""
+        options = self._options
+        if options.max_offsets is not None:
+            return ReadMaxRows(options.max_offsets)
+        return ReadAllAvailable() if options.min_offsets is None else ReadMinRows(options.min_offsets)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read up to what is there now, and nothing that comes later."""
+        self._target = run(self._ends({}))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends; `start` itself where there is nothing to do.
+
+        Raises DataLossError where partitions are gone or end before `start`.
+        """
+        known = from_json(start)
+        end = run(self._next_end(known, limit))
+        is_first = start == self._initial
+        if end == known and not is_first:
+            return start
+        return to_json(end) | ({START: start} if is_first else {})
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The ends of the logs as of the last look, for StreamingQueryProgress."""
+        return None if self._latest is None else to_json(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges between, of a batch that begins now, or again."""
+        if start == end:
+            return []
+        began = start_of(end)
+        known = from_json(start) if began is None else began
+        ends = from_json(end)
+        self._report(losses(known, ends))
+        known |= run(self._added(known, ends))
+        options = self._options
+        return list(divided(ranges_of(known, ends), minimum=options.min_partitions, max_records=options.max_records))
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """Record batches with the schema's columns."""
+        return read_range(partition, self._options, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """All before `end` is done: told to the group of commitGroupId, if there is one."""
+        run(self._commit(from_json(end)))
+
+    def stop(self) -> None:
+        """Close the connections."""
+        lookup, self._lookup = self._lookup, None
+        if lookup is not None:
+            run(lookup.admin.close())
+
+    # ---- how
+
+    async def _connected(self) -> OffsetLookup:
+        if self._lookup is None:
+            lookup = OffsetLookup(self._options)
+            await lookup.__aenter__()
+            self._lookup = lookup
+        return self._lookup
+
+    async def _begin(self) -> Offsets:
+        lookup = await self._connected()
+        partitions = await lookup.partitions(must_exist=True)
+        if self._options.starting.kind == "latest" and self._target is not None:
+            # What came since the target was set is for the next query.
+            rest = await lookup.latest([partition for partition in partitions if partition not in self._target])
+            return {partition: self._target.get(partition, rest.get(partition, 0)) for partition in partitions}
+        return await lookup.resolve(self._options.starting, partitions)
+
+    async def _ends(self, known: Offsets) -> Offsets:
+        self._latest = await (await self._connected()).latest_after(known)
+        return self._latest
+
+    async def _next_end(self, known: Offsets, limit: ReadLimit) -> Offsets:
+        # Spark itself reports a batch done when it makes the next one: never for the last of a query.
+        if known != (None if self._initial is None else from_json(self._initial)):
+            await self._commit(known)
+        latest = await self._ends(known) if self._target is None else self._target
+        self._report(losses(known, latest))
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        options = self._options
+        start = known | await self._added(known, latest)
+        if options.min_offsets is not None and self._target is None:
+            now_ms = self._now_ms()
+            is_due = now_ms - self._last_batch_ms >= options.max_trigger_delay_ms
+            if not is_due and count(start, latest) < options.min_offsets:
+                return known
+            self._last_batch_ms = now_ms
+        return latest if options.max_offsets is None else limited(start, latest, options.max_offsets)
+
+    async def _added(self, known: Offsets, ends: Mapping[Any, int]) -> Offsets:
+        """Where partitions begin that are new: at their earliest offset."""
+        new = [partition for partition in ends if partition not in known]
+        if not new:
+            return {}
+        found = await (await self._connected()).earliest(new)
+        late = {partition: offset for partition, offset in found.items() if offset > 0}
+        self._report(
+            [f"partition {name} is new and begins at offset {offset}, not at 0" for name, offset in late.items()]
+        )
+        return found
+
+    def _report(self, lost: list[str]) -> None:
+        """Fail, or warn. Raises DataLossError."""
+        if not lost:
+            return
+        text = f"{'; '.join(lost)}. {LOSS_ADVICE}"
+        if self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        warnings.warn(text, stacklevel=2)
+
+    async def _commit(self, done: Offsets) -> None:
+        if self._progress.is_new(done):
+            await self._progress.commit((await self._connected()).admin, done)
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000
