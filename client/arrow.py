@@ -48,39 +48,63 @@ def to_arrow(fetched: FetchedBatches, columns: Collection[str] | None = None) ->
     batches = list(fetched.visible_batches())
     if any(isinstance(batch, LegacyMessage) for batch in batches):
         return _from_records(fetched, schema)
-    columns_of = _Columns(fetched, [batch for batch in batches if isinstance(batch, RecordBatch)])
+    columns_of = ArrowColumns(fetched, [batch for batch in batches if isinstance(batch, RecordBatch)])
     return pa.table([columns_of(name) for name in names], schema=schema)
 
 
-class _Columns:
-    """The columns, each made when it is asked for by its name in SCHEMA."""
+class ArrowColumns:
+    """The columns of batches of a fetch, each made when it is asked for by its name in SCHEMA.
 
-    def __init__(self, fetched: FetchedBatches, batches: Sequence[RecordBatch]) -> None:
+    `count` rows: the records from the fetch's first offset on, and before `end`. Raises as `to_arrow` does.
+    """
+
+    def __init__(self, fetched: FetchedBatches, batches: Sequence[RecordBatch], end: int | None = None) -> None:
         self._topic, self._partition = fetched.partition
         self._columns = RecordColumns(batches, fetched.data)
-        self._chosen: Any = slice(None)
-        if batches and batches[0].base_offset < fetched.first_offset:  # it begins before what was asked for
-            self._chosen = self._columns.offsets >= fetched.first_offset
-        self._count = len(self._columns.offsets[self._chosen])
+        offsets = self._columns.offsets
+        # The first batch may begin before what was asked for, and the last one end behind it.
+        first = int(np.searchsorted(offsets, fetched.first_offset))
+        self._chosen = slice(first, len(offsets) if end is None else max(first, int(np.searchsorted(offsets, end))))
+        self.count = self._chosen.stop - first
 
     def __call__(self, name: str) -> pa.Array:
+        """One column."""
         columns, chosen = self._columns, self._chosen
         if name == "topic":
-            indices = pa.array(np.zeros(self._count, dtype=np.int32))
+            indices = pa.array(np.zeros(self.count, dtype=np.int32))
             return pa.DictionaryArray.from_arrays(indices, pa.array([self._topic]))
         if name == "partition":
-            return pa.array(np.full(self._count, self._partition, dtype=np.int32))
+            return pa.array(np.full(self.count, self._partition, dtype=np.int32))
         if name == "offset":
             return pa.array(columns.offsets[chosen])
         if name == "timestamp":
             return pa.array(columns.timestamps[chosen]).cast(SCHEMA.field(name).type)
         if name == "timestamp_type":
             return pa.array(columns.timestamp_types[chosen].astype(np.int32))
-        if name == "key":
-            return self._views(columns.key_starts[chosen], columns.key_lengths[chosen])
-        if name == "value":
-            return self._views(columns.value_starts[chosen], columns.value_lengths[chosen])
+        if name in ("key", "value"):
+            return self._views(*self._places(name))
         return self._headers(columns.header_starts[chosen], columns.ends[chosen])
+
+    def binary(self, name: str) -> pa.Array:
+        """The keys or the values as ordinary binary: copied, and not through views, which cost more to make."""
+        starts, lengths = self._places(name)
+        is_null = lengths < 0
+        # Every other element is what lies between two contents.
+        bounds = np.empty(2 * len(starts) + 1, dtype=np.int32)
+        bounds[0:-1:2] = starts
+        np.add(starts, np.maximum(lengths, 0), out=bounds[1::2], casting="unsafe")
+        bounds[-1] = bounds[-2] if len(starts) else 0
+        pieces = pa.Array.from_buffers(
+            pa.binary(), 2 * len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(self._columns.data)]
+        )
+        indices = np.arange(0, 2 * len(starts), 2, dtype=np.int32)
+        return pieces.take(pa.array(indices, mask=is_null) if is_null.any() else pa.array(indices))
+
+    def _places(self, name: str) -> tuple[Integers, Integers]:
+        columns, chosen = self._columns, self._chosen
+        if name == "key":
+            return columns.key_starts[chosen], columns.key_lengths[chosen]
+        return columns.value_starts[chosen], columns.value_lengths[chosen]
 
     def _views(self, starts: Integers, lengths: Integers) -> pa.Array:
         """A column of views on the batches' bytes."""

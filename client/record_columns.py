@@ -1,7 +1,8 @@
 """The records of batches as columns: where in their bytes each key and value lies, decoded by numpy all at once.
 
-A record begins where the one before it ends, so its length is read in a loop, one varint each; every other number is
-read for all records at a time. Keys and values are not copied: a column is made of starts and lengths.
+A record begins where the one before it ends, so its length is read in a loop, one varint each, but for records of equal
+size: of these a whole run is found at a time. Every other number is read for all records at a time, two bytes of it by
+one look into a table. Keys and values are not copied: a column is made of starts and lengths.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,20 @@ Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 _MAX_VARINT_BITS: Final = 64
+_SHORTEST_RUN: Final = 16
+"""A batch with a shorter run of records of equal size is read record by record: such runs cost more than they save."""
+
+
+def _two_byte_tables() -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
+    """For any two bytes (little-endian): the zigzag varint that they begin with, and its size; 3 where it goes on."""
+    word = np.arange(1 << 16, dtype=np.uint32)
+    first_goes_on, second_goes_on = word & 0x80 != 0, word & 0x8000 != 0
+    raw = np.where(first_goes_on, word & 0x7F | (word >> 8 & 0x7F) << 7, word & 0x7F).astype(np.int32)
+    size = 1 + first_goes_on + (first_goes_on & second_goes_on)
+    return ((raw >> 1) ^ -(raw & 1)).astype(np.int16), size.astype(np.uint8)
+
+
+_VALUES, _SIZES = _two_byte_tables()
 
 
 class RecordColumns:
@@ -65,16 +80,18 @@ class RecordColumns:
 
     def _read(self, batches: Sequence[RecordBatch], spans: Sequence[tuple[int, int]]) -> None:
         buffer = np.frombuffer(self.data, dtype=np.uint8)
+        words = np.ndarray((max(len(buffer) - 1, 0),), dtype="<u2", buffer=buffer, strides=(1,))
         counts = [batch.record_count for batch in batches]
-        lengths, at = _varints(buffer, _begins(self.data, spans, counts))
+        lengths, at = _short_varints(buffer, words, _begins(self.data, buffer, spans, counts))
         self.ends = ends = at + lengths
         # One step over the attributes, which have no meaning yet.
-        timestamps, at = _varints(buffer, at + 1)
-        offsets, at = _varints(buffer, at)
-        self.key_lengths, self.key_starts = _varints(buffer, at)
+        timestamps, at = _short_varints(buffer, words, at + 1)
+        offsets, at = _short_varints(buffer, words, at)
+        self.key_lengths, self.key_starts = _short_varints(buffer, words, at)
         at = self.key_starts + np.maximum(self.key_lengths, 0)
-        self.value_lengths, self.value_starts = _varints(buffer, at)
+        self.value_lengths, self.value_starts = _short_varints(buffer, words, at)
         self.header_starts = self.value_starts + np.maximum(self.value_lengths, 0)
+        # The last one may be the buffer's last byte.
         self.header_counts, at = _varints(buffer, self.header_starts)
         is_wrong = (lengths < 0) | (at > ends) | ((at != ends) & (self.header_counts == 0)) | (self.header_counts < 0)
         if is_wrong.any():
@@ -90,12 +107,18 @@ class RecordColumns:
         self.timestamps = np.where(self.timestamp_types == TimestampType.LOG_APPEND_TIME, by_broker, by_producer)
 
 
-def _begins(data: Buffer, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Integers:
+def _begins(data: Buffer, buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Integers:
     """Where each record's length stands, of the batches at these spans. Raises IndexError, InvalidRecordError."""
-    begins: list[int] = []
-    note = begins.append
+    parts: list[Integers] = []
     for (position, end), count in zip(spans, counts, strict=True):
-        for _ in range(count):
+        left = count
+        while left and len(run := _run(data, buffer, position, end, left)) >= _SHORTEST_RUN:
+            parts.append(run)
+            left -= len(run)
+            position = int(run[-1]) + int(run[1] - run[0])
+        begins: list[int] = []
+        note = begins.append
+        for _ in range(left):
             note(position)
             number = data[position]
             if number < 0x80:
@@ -105,9 +128,44 @@ def _begins(data: Buffer, spans: Sequence[tuple[int, int]], counts: Sequence[int
             else:
                 number, position = long_varint(data, position + 1, number)
                 position += number >> 1
+        if begins:
+            parts.append(np.array(begins, dtype=np.int64))
         if position != end:
             raise InvalidRecordError(f"{count} records end at byte {position} instead of {end}")
-    return np.array(begins, dtype=np.int64)
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _run(data: Buffer, buffer: Bytes, position: int, end: int, most: int) -> Integers:
+    """Where the records of equal size begin that follow one another from here; empty where their size is not known.
+
+    If the bytes of the first one's length stand also where a second one of that size would have its own, there is a
+    second one of that size; and so on.
+    """
+    first = data[position]
+    if first < 0x80:
+        size = 1 + (first >> 1)
+    elif data[position + 1] < 0x80:
+        size = 2 + ((first & 0x7F | data[position + 1] << 7) >> 1)
+    else:
+        return np.zeros(0, dtype=np.int64)
+    most = min(most, (end - position) // size)
+    at = np.arange(position, position + most * size, size)
+    is_same = buffer[at] == first
+    if first >= 0x80:
+        is_same &= buffer[at + 1] == data[position + 1]
+    return at if is_same.all() else at[: int(is_same.argmin())]
+
+
+def _short_varints(buffer: Bytes, words: NDArray[np.uint16], positions: Integers) -> tuple[Integers, Integers]:
+    """As `_varints`, none of which may be the last byte of the buffer; `words` are the two bytes at every position."""
+    word = words[positions]
+    size = _SIZES[word]
+    number = _VALUES[word].astype(np.int64)
+    behind = positions + size
+    longer = np.flatnonzero(size == 3)
+    if len(longer):
+        number[longer], behind[longer] = _varints(buffer, positions[longer])
+    return number, behind
 
 
 def _varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers]:

@@ -3,7 +3,7 @@
 Spark wants ordinary binary columns, so keys and values are copied once; constant columns are made once and cut.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +11,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from client.arrow import ArrowColumns
 from client.fetched import FetchedBatches
+from protocol.record_batch import RecordBatch as BatchView
 
 TARGET_BYTES: Final = 1024 * 1024
 _OURS: Final = {"timestampType": "timestamp_type"}
@@ -25,7 +27,6 @@ class RecordBatches:
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._end = end
         self._wanted = [_OURS.get(name, name) for name in schema.names]
-        self._asked = {*self._wanted, "offset"} - {"topic", "partition"}
         self._constants = {"topic": _Constant(topic, pa.string()), "partition": _Constant(partition, pa.int32())}
 
     def of(self, fetches: Iterable[FetchedBatches]) -> Iterator[pa.RecordBatch]:
@@ -46,19 +47,25 @@ class RecordBatches:
 
     def batch(self, fetched: FetchedBatches) -> pa.RecordBatch:
         """The records of one fetch that are before the end."""
-        table = fetched.to_arrow(self._asked)
-        offsets = table["offset"].to_numpy()
-        count = int(np.searchsorted(offsets, self._end))
-        columns = [self._column(table, name, count) for name in self._wanted]
+        batches = list(fetched.visible_batches())
+        current = [batch for batch in batches if isinstance(batch, BatchView)]
+        if len(current) == len(batches):
+            made = ArrowColumns(fetched, current, self._end)
+            columns = [self._column(made, name, made.count) for name in self._wanted]
+        else:
+            table = fetched.to_arrow({*self._wanted, "offset"})
+            count = int(np.searchsorted(table["offset"].to_numpy(), self._end))
+            columns = [self._column(lambda name: table[name].combine_chunks(), name, count) for name in self._wanted]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, table: pa.Table, name: str, count: int) -> pa.Array:
+    def _column(self, source: Callable[[str], pa.Array], name: str, count: int) -> pa.Array:
         if name in self._constants:
             return self._constants[name].times(count)
-        column = table[name].combine_chunks()[:count]
-        if name == "headers":
-            return _headers(column, self._schema.field(name).type)
-        return column.cast(self._schema.field(_SPARKS.get(name, name)).type)
+        if name in ("key", "value") and isinstance(source, ArrowColumns):
+            return source.binary(name)
+        column = source(name)[:count]
+        kind = self._schema.field(_SPARKS.get(name, name)).type
+        return _headers(column, kind) if name == "headers" else column.cast(kind)
 
 
 def _headers(column: pa.ListArray, kind: pa.ListType) -> pa.Array:
