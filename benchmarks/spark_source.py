@@ -35,9 +35,8 @@ SIZES = {  # full, quick
 
 
 def sources(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    from support.spark import start_session
-
     from benchmarks.spark_sources import ClockedSource, ConfluentSource, SyntheticSource
+    from support.spark import start_session
 
     spark = start_session(base / "spark")
     try:

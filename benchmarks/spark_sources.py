@@ -96,7 +96,6 @@ class ConfluentReader(DataSourceReader):
         return [InputPartition(number) for number in range(int(self._options["partitions"]))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        import pyarrow as pa
         from confluent_kafka import Consumer, TopicPartition
         from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -64,7 +64,6 @@ _COMMON_IGNORED: Final = frozenset(
     {
         "auto.include.jmx.reporter",
         "client.dns.lookup",
-        "default.api.timeout.ms",
         "enable.metrics.push",
         "metric.reporters",
         "metrics.num.samples",
@@ -82,7 +81,7 @@ CONSUMER: Final = Settings(
     translated=_COMMON
     | {
         **_named(str, "client.rack", "group.id", "isolation.level"),
-        **_named(int, "fetch.max.bytes", "max.partition.fetch.bytes"),
+        **_named(int, "default.api.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes"),
         **_named(_boolean, "allow.auto.create.topics", "check.crcs"),
         "fetch.max.wait.ms": Setting("fetch_max_wait_ms", int),
         "fetch.min.bytes": Setting("fetch_min_bytes", int),

@@ -99,7 +99,13 @@ class OffsetLookup:
         for attempt in range(self._options.offset_retries + 1):
             if attempt:
                 await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
-            found = await self.latest(await self.partitions(must_exist=False))
+            try:
+                found = await self.latest(await self.partitions(must_exist=False))
+            except KafkaError as error:
+                # Deleted between the two questions.
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or attempt == self._options.offset_retries:
+                    raise
+                continue
             if all(found.get(partition, -1) >= offset for partition, offset in known.items()):
                 break
         return found

@@ -7,8 +7,8 @@ data loss is noticed, and the limits of a trigger apply.
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -25,12 +25,15 @@ from spark_connector.errors import LOSS_ADVICE, DataLossError
 from spark_connector.event_loop import run
 from spark_connector.group_progress import GroupProgress
 from spark_connector.offset_lookup import OffsetLookup
+from spark_connector.patience import patiently
 from spark_connector.range_planner import count, divided, limited, losses, ranges_of
 from spark_connector.source_options import SourceOptions
 from spark_connector.topic_offsets import START, Offsets, from_json, start_of, to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -57,7 +60,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new query begins. Spark asks twice; the answer is the same."""
         if self._initial is None:
-            self._initial = to_json(run(self._begin()))
+            self._initial = to_json(self._ask(self._begin))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -69,7 +72,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read up to what is there now, and nothing that comes later."""
-        self._target = run(self._ends({}))
+        self._target = self._ask(lambda: self._ends({}))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends; `start` itself where there is nothing to do.
@@ -77,7 +80,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises DataLossError where partitions are gone or end before `start`.
         """
         known = from_json(start)
-        end = run(self._next_end(known, limit))
+        end = self._ask(lambda: self._next_end(known, limit))
         is_first = start == self._initial
         if end == known and not is_first:
             return start
@@ -95,7 +98,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = from_json(start) if began is None else began
         ends = from_json(end)
         self._report(losses(known, ends))
-        known |= run(self._added(known, ends))
+        known |= self._ask(lambda: self._added(known, ends))
         options = self._options
         return list(divided(ranges_of(known, ends), minimum=options.min_partitions, max_records=options.max_records))
 
@@ -114,6 +117,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             run(lookup.admin.close())
 
     # ---- how
+
+    def _ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Ask the cluster: a wrong address is told at once, a cluster that has answered before is waited for."""
+        if self._lookup is None:
+            return run(question())
+        return run(patiently(question, self._options.client))
 
     async def _connected(self) -> OffsetLookup:
         if self._lookup is None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from client.reader import Reader
+from spark_connector.patience import patiently
 
 IDLE_S: Final = 60.0
 
@@ -52,7 +53,7 @@ async def borrow(options: Mapping[str, Any]) -> Reader:
     known = {name: value for name, value in options.items() if name not in _READER_ONLY}
     reader = Reader(**{"client_id": "ottla-spark", **known, "auto_offset_reset": "none"})
     try:
-        await reader.start()
+        await patiently(reader.start, options)
     except BaseException:
         await reader.close()
         raise

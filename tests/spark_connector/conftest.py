@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from support.broker import broker_process
 from support.spark import start_session
+from support.spark_topics import Topics
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +13,21 @@ def spark(tmp_path_factory):
     session = start_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def topics(tmp_path_factory):
+    """A broker for all tests of a process that do not harm it; each makes topics of its own."""
+    folder = tmp_path_factory.mktemp("broker")
+    with broker_process(folder / "log", offsets_topic_num_partitions="1") as broker:
+        yield Topics(broker)
+
+
+@pytest.fixture
+def read(spark, topics):
+    """A batch query as a data frame. Names of options as keywords; those with a dot in a mapping."""
+
+    def load(dotted=None, **options):
+        return spark.read.format("ottla").options(**topics.options, **(dotted or {}), **options).load()
+
+    return load
