@@ -22,7 +22,7 @@ from spark_connector.worker_readers import borrow, give_back
 
 _LOOK_MS: Final = 1_000
 """After so long without records the reader looks what is wrong."""
-_TRUNCATION_PATIENCE_S: Final = 5.0
+_TRUNCATION_PATIENCE_MS: Final = 5_000
 """A log that ends before the range is given so long to grow back: a new leader's high watermark follows."""
 
 
@@ -100,7 +100,8 @@ class RangeReader:
         """After some time without records: is there a reason that waiting does not mend? Raises it."""
         error = reader.last_fetch_error()
         ends = reader.high_watermark(self._partition)
-        if error is None and 0 <= ends <= self._position and waited_s >= _TRUNCATION_PATIENCE_S:
+        patience_ms = min(_TRUNCATION_PATIENCE_MS, self._options.poll_timeout_ms / 2)
+        if error is None and 0 <= ends <= self._position and waited_s * 1000 >= patience_ms:
             self._lost(f"the log ends at offset {ends} now")
             return True
         if waited_s * 1000 >= self._options.poll_timeout_ms:
@@ -109,9 +110,7 @@ class RangeReader:
                 f"{self._partition}: no records from offset {self._position} of {self._wanted} within "
                 f"{self._options.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs); {why}"
             )
-        if error is None and ends < 0:
-            return await self._topic_is_gone(reader)
-        return False
+        return error is None and await self._topic_is_gone(reader)
 
     async def _topic_is_gone(self, reader: Reader) -> bool:
         """Nobody leads it, as it seems: perhaps it was deleted meanwhile."""

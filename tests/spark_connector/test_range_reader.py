@@ -1,0 +1,204 @@
+"""Ranges as an executor reads them, without Spark: whole or not at all, whatever happens to the broker meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+
+import pytest
+
+from client.errors import NoBrokersAvailableError
+from client.producer import Producer
+from client.topic_partition import TopicPartition
+from spark_connector import event_loop, worker_readers
+from spark_connector.errors import DataLossError, NoProgressError
+from spark_connector.range_planner import OffsetRange
+from spark_connector.range_reader import RangeReader
+from spark_connector.record_batches import TARGET_BYTES, RecordBatches
+from spark_connector.schema import source_schema
+from spark_connector.source_options import source_options
+from support.broker import BrokerProcess
+from support.spark_topics import Topics
+
+
+def options_of(topics, dotted=None, **options):
+    return source_options({**topics.options, "subscribe": "t", **(dotted or {}), **options}, streaming=False)
+
+
+def read(topics, topic, start, end, dotted=None, **options):
+    """The offsets and values of a range."""
+    wanted = OffsetRange(topic, 0, start, end)
+    batches = RecordBatches(source_schema({"columns": "offset,value"}), topic, 0, end)
+    found = []
+    for batch in batches.of(RangeReader(wanted, options_of(topics, dotted, **options)).fetched()):
+        found += zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    return found
+
+
+def numbers(start, end):
+    return [(at, b"%d" % at) for at in range(start, end)]
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A broker that may be killed."""
+    with BrokerProcess(tmp_path / "log") as broker:
+        yield Topics(broker)
+
+
+def test_a_range_is_read_from_its_start_to_its_end(topics):
+    topic = topics.create()
+    topics.number(topic, 1000)  # in few batches: a range begins and ends inside of one
+    assert read(topics, topic, 0, 1000) == numbers(0, 1000)
+    assert read(topics, topic, 3, 517) == numbers(3, 517)
+    assert read(topics, topic, 999, 1000) == numbers(999, 1000)
+
+
+def test_readers_are_kept_from_task_to_task(topics):
+    topic = topics.create()
+    topics.number(topic, 10)
+    read(topics, topic, 0, 10, {"kafka.client.id": "kept"})
+    idle = worker_readers.idle_readers()
+    for _ in range(3):
+        read(topics, topic, 0, 10, {"kafka.client.id": "kept"})
+        assert worker_readers.idle_readers() == idle
+    read(topics, topic, 0, 10, {"kafka.client.id": "other"})
+    assert worker_readers.idle_readers() == idle + 1
+
+
+def test_a_reader_that_is_left_in_the_middle_is_not_kept(topics):
+    topic = topics.create()
+    topics.number(topic, 10)
+    idle = worker_readers.idle_readers()
+    options = options_of(topics, {"kafka.client.id": "left"})
+    fetched = RangeReader(OffsetRange(topic, 0, 0, 10), options).fetched()
+    next(fetched)
+    fetched.close()
+    assert worker_readers.idle_readers() == idle
+
+
+def test_nothing_is_fetched_behind_a_range(topics):
+    topic = topics.create()
+    for _ in range(5):
+        topics.number(topic, 10)
+    fetched = list(RangeReader(OffsetRange(topic, 0, 0, 10), options_of(topics)).fetched())
+    assert fetched[-1].next_offset == 50  # one answer holds them all
+
+    async def position():
+        reader = await worker_readers.borrow(options_of(topics).client)
+        reader.assign({TopicPartition(topic, 0): 50})
+        reader.stop_at({TopicPartition(topic, 0): 50})
+        batches = await reader.fetch_batches(timeout_ms=100)
+        asked = reader.high_watermark(TopicPartition(topic, 0))
+        await worker_readers.give_back(reader, options_of(topics).client, is_sound=True)
+        return batches, asked
+
+    assert event_loop.run(position()) == (None, -1)
+
+
+def test_control_records_and_aborted_transactions_leave_gaps(topics):
+    topic = topics.create()
+
+    async def write():
+        async with Producer(bootstrap_servers=topics.broker.bootstrap, transactional_id=topic) as producer:
+            for value, is_kept in ((b"a", True), (b"b", False)):
+                await producer.begin_transaction()
+                await producer.send(topic, value)
+                await (producer.commit_transaction() if is_kept else producer.abort_transaction())
+
+    asyncio.run(write())
+    committed = {"kafka.isolation.level": "read_committed"}
+    assert read(topics, topic, 0, 4, committed) == [(0, b"a")]
+    assert read(topics, topic, 2, 4, committed) == []
+    assert read(topics, topic, 1, 4) == [(2, b"b")]
+
+
+def test_a_log_that_begins_inside_of_a_range_is_data_loss(topics):
+    topic = topics.create()
+    topics.fill(topic, *map(str, range(6)))
+    topics.cut(topic, 4)
+    with pytest.raises(DataLossError, match=rf"{topic}-0: offsets from 1 of .*\[1, 6\).*offsets 4 to 6 now"):
+        read(topics, topic, 1, 6)
+    with pytest.warns(UserWarning, match="4 to 6"):
+        assert read(topics, topic, 1, 6, failOnDataLoss="false") == numbers(4, 6)
+    with pytest.warns(UserWarning, match="4 to 6"):
+        assert read(topics, topic, 1, 3, failOnDataLoss="false") == []
+
+
+def test_a_log_that_ends_inside_of_a_range_is_data_loss(topics):
+    topic = topics.create()
+    topics.fill(topic, "0", "1")
+    patience = {"kafkaConsumer.pollTimeoutMs": "2000"}
+    with pytest.raises(DataLossError, match=rf"{topic}-0: offsets from 2 of .*\[0, 9\).*the log ends at offset 2 now"):
+        read(topics, topic, 0, 9, patience)
+    with pytest.warns(UserWarning, match="ends at offset 2"):
+        assert read(topics, topic, 0, 9, patience, failOnDataLoss="false") == numbers(0, 2)
+    with pytest.raises(DataLossError, match="the log holds offsets 0 to 2 now"):
+        read(topics, topic, 5, 9)
+
+
+def test_a_topic_that_is_gone_is_data_loss(topics):
+    with pytest.raises(DataLossError, match=r"absent-0: offsets from 3 of .*the topic is gone"):
+        read(topics, "absent", 3, 9)
+    with pytest.warns(UserWarning, match="the topic is gone"):
+        assert read(topics, "absent", 3, 9, failOnDataLoss="false") == []
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(topics):
+    topic = topics.create()
+    topics.number(topic, 10)
+    read(topics, topic, 0, 10)  # its leader is known
+    topics.delete(topic)
+    with pytest.raises(DataLossError, match="the topic is gone"):
+        read(topics, topic, 0, 10)
+
+
+def test_a_broker_that_dies_while_it_is_read_is_waited_for(own):
+    topic = own.create()
+    large = "x" * 500_000
+    own.fill(topic, *[large] * 30)
+    fetched = RangeReader(OffsetRange(topic, 0, 0, 30), options_of(own)).fetched()
+    count = len(list(next(fetched).records()))
+    own.broker.kill()
+    own.broker.start()
+    count += sum(len(list(one.records())) for one in fetched)
+    assert count == 30
+
+
+def test_a_cluster_that_is_gone_is_an_error_that_says_so(own):
+    topic = own.create()
+    own.fill(topic, *["x" * 500_000] * 30)
+    patience = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.default.api.timeout.ms": "500"}
+    fetched = RangeReader(OffsetRange(topic, 0, 0, 30), options_of(own, patience)).fetched()
+    next(fetched)
+    own.broker.kill()
+    with pytest.raises(
+        NoProgressError, match=rf"{topic}-0: no records from offset \d+ .*1500 ms.*{own.broker.bootstrap}"
+    ):
+        list(fetched)
+    with pytest.raises(
+        NoBrokersAvailableError, match=rf"the cluster is gone, tried for 500 ms.*{own.broker.bootstrap}"
+    ):
+        read(own, topic, 0, 30, patience)
+
+
+def test_batches_are_of_about_one_mebibyte(topics):
+    topic = topics.create()
+    topics.fill(topic, *["y" * 100_000] * 50)  # a batch each
+    wanted = OffsetRange(topic, 0, 0, 50)
+    small = options_of(topics, {"kafka.max.partition.fetch.bytes": "100000"})
+    batches = RecordBatches(source_schema({}), topic, 0, 50)
+    sizes = [batch.num_rows for batch in batches.of(RangeReader(wanted, small).fetched())]
+    assert sum(sizes) == 50
+    assert all(size * 100_000 >= TARGET_BYTES for size in sizes[:-1])
+    large = options_of(topics, {"kafka.max.partition.fetch.bytes": "10000000"})
+    sizes = [batch.num_rows for batch in batches.of(RangeReader(wanted, large).fetched())]
+    assert max(sizes) * 100_000 <= 1.5 * TARGET_BYTES
+
+
+def test_a_range_without_loss_warns_of_nothing(topics):
+    topic = topics.create()
+    topics.fill(topic, "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(topics, topic, 0, 1, failOnDataLoss="false") == numbers(0, 1)
