@@ -5,7 +5,8 @@ size: of these a whole run is found at a time. Every other number is read for al
 one look into a table. Keys and values are not copied: a column is made of starts and lengths.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import accumulate
 from typing import Final
 
@@ -21,6 +22,9 @@ Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 _MAX_VARINT_BITS: Final = 64
+_COMPILING_PAYS_FROM: Final = 4_000_000
+"""Records that a process has decoded: loading numba costs as much as it saves on so many."""
+_SMALLEST_RECORD: Final = 7
 _SHORTEST_RUN: Final = 16
 """A batch with a shorter run of records of equal size is read record by record: such runs cost more than they save."""
 
@@ -80,22 +84,18 @@ class RecordColumns:
 
     def _read(self, batches: Sequence[RecordBatch], spans: Sequence[tuple[int, int]]) -> None:
         buffer = np.frombuffer(self.data, dtype=np.uint8)
-        words = np.ndarray((max(len(buffer) - 1, 0),), dtype="<u2", buffer=buffer, strides=(1,))
         counts = [batch.record_count for batch in batches]
-        lengths, at = _short_varints(buffer, words, _begins(self.data, buffer, spans, counts))
-        self.ends = ends = at + lengths
-        # One step over the attributes, which have no meaning yet.
-        timestamps, at = _short_varints(buffer, words, at + 1)
-        offsets, at = _short_varints(buffer, words, at)
-        self.key_lengths, self.key_starts = _short_varints(buffer, words, at)
-        at = self.key_starts + np.maximum(self.key_lengths, 0)
-        self.value_lengths, self.value_starts = _short_varints(buffer, words, at)
-        self.header_starts = self.value_starts + np.maximum(self.value_lengths, 0)
-        # The last one may be the buffer's last byte.
-        self.header_counts, at = _varints(buffer, self.header_starts)
-        is_wrong = (lengths < 0) | (at > ends) | ((at != ends) & (self.header_counts == 0)) | (self.header_counts < 0)
-        if is_wrong.any():
-            raise InvalidRecordError("a record does not end where its length says")
+        (
+            timestamps,
+            offsets,
+            self.key_lengths,
+            self.key_starts,
+            self.value_lengths,
+            self.value_starts,
+            self.header_starts,
+            self.header_counts,
+            self.ends,
+        ) = _decoder(sum(counts))(buffer, spans, counts)
 
         def of_batch(values: Sequence[int]) -> Integers:
             return np.repeat(np.array(values, dtype=np.int64), counts)
@@ -105,6 +105,69 @@ class RecordColumns:
         by_broker = of_batch([batch.max_timestamp for batch in batches])
         by_producer = timestamps + of_batch([batch.base_timestamp for batch in batches])
         self.timestamps = np.where(self.timestamp_types == TimestampType.LOG_APPEND_TIME, by_broker, by_producer)
+
+
+Decoded = tuple[Integers, ...]
+"""Timestamp deltas, offset deltas, key lengths and starts, value lengths and starts, where the header count stands,
+header counts, ends.
+"""
+Decoder = Callable[[Bytes, Sequence[tuple[int, int]], Sequence[int]], Decoded]
+
+_decoded_records = 0
+_compiled: Decoder | None = None
+
+
+def _decoder(count: int) -> Decoder:
+    """The compiled decoder where numba is installed and this process has enough to do, else numpy's."""
+    global _decoded_records, _compiled
+    before, _decoded_records = _decoded_records, _decoded_records + count
+    if before < _COMPILING_PAYS_FROM <= _decoded_records and find_spec("numba") is not None:
+        _compiled = decode_compiled
+    return _compiled or decode_by_numpy
+
+
+def decode_compiled(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Decoded:
+    """The records of the batches at these spans, by `client.compiled_columns`. Raises InvalidRecordError."""
+    from client.compiled_columns import COLUMNS, fill
+
+    for (begin, end), count in zip(spans, counts, strict=True):
+        if not 0 <= count <= (end - begin) // _SMALLEST_RECORD:  # before there is room for so many
+            raise InvalidRecordError(f"{count} records in {end - begin} bytes")
+    out = np.empty((COLUMNS, sum(counts)), dtype=np.int64)
+    places = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    if not fill(buffer, places, np.array(counts, dtype=np.int64), out):
+        raise InvalidRecordError("malformed records")
+    return tuple(out)
+
+
+def decode_by_numpy(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Decoded:
+    """The records of the batches at these spans. Raises IndexError, InvalidRecordError."""
+    words = np.ndarray((max(len(buffer) - 1, 0),), dtype="<u2", buffer=buffer, strides=(1,))
+    lengths, at = _short_varints(buffer, words, _begins(buffer.data, buffer, spans, counts))
+    ends = at + lengths
+    # One step over the attributes, which have no meaning yet.
+    timestamps, at = _short_varints(buffer, words, at + 1)
+    offsets, at = _short_varints(buffer, words, at)
+    key_lengths, key_starts = _short_varints(buffer, words, at)
+    at = key_starts + np.maximum(key_lengths, 0)
+    value_lengths, value_starts = _short_varints(buffer, words, at)
+    header_starts = value_starts + np.maximum(value_lengths, 0)
+    # The last one may be the buffer's last byte.
+    header_counts, at = _varints(buffer, header_starts)
+    is_wrong = (lengths < 0) | (at > ends) | ((at != ends) & (header_counts == 0)) | (header_counts < 0)
+    if is_wrong.any():
+        raise InvalidRecordError("a record does not end where its length says")
+    return (
+        timestamps,
+        offsets,
+        key_lengths,
+        key_starts,
+        value_lengths,
+        value_starts,
+        header_starts,
+        header_counts,
+        ends,
+    )
 
 
 def _begins(data: Buffer, buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Integers:
