@@ -8,6 +8,7 @@ import warnings
 from client.admin import Admin
 from client.admin_types import OffsetAndMetadata
 from client.errors import KafkaError
+from protocol.errors import ProtocolError
 from spark_connector.topic_offsets import Offsets
 
 
@@ -32,7 +33,7 @@ class GroupProgress:
         }
         try:
             outcomes = await admin.alter_group_offsets(self._group_id, new)
-        except KafkaError as error:
+        except (KafkaError, ProtocolError) as error:
             self._warn(str(error))
             return
         failed = {str(partition): str(error) for partition, error in outcomes.items() if error is not None}
