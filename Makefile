@@ -64,6 +64,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.coordinators $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cluster $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.clients $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.spark_source $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
