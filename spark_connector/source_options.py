@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from client.errors import InvalidOptionError
+from client.fetch_options import ISOLATION_LEVELS
 from client.options import check_choice, refuse
-from client.reader import ISOLATION_LEVELS
 from client.topic_partition import TopicPartition
 from spark_connector.kafka_options import CONSUMER, PREFIX, client_options
 from spark_connector.option_table import BY_NAME, IGNORED

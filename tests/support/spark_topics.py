@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from client.admin import Admin
 from client.producer import Producer
 from client.topic_partition import TopicPartition
-from support.broker import BrokerProcess, until
+from support.broker import BrokerProcess
 from support.cluster import eventually
 
 _names = itertools.count()
@@ -125,8 +125,3 @@ def values(frame: DataFrame) -> list[str]:
 def flat(batches: Sequence[Sequence[str]]) -> list[str]:
     """The values of all batches, sorted."""
     return sorted(itertools.chain.from_iterable(batches))
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Poll until it holds, from a thread that is no event loop's. Fails with `what` when it does not in time."""
-    asyncio.run(until(condition, what))
