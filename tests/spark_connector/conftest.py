@@ -19,7 +19,8 @@ def spark(tmp_path_factory):
 def topics(tmp_path_factory):
     """A broker for all tests of a process that do not harm it; each makes topics of its own."""
     folder = tmp_path_factory.mktemp("broker")
-    with broker_process(folder / "log", offsets_topic_num_partitions="1") as broker:
+    # Records of these tests have times of years ago: retention would take them while Spark starts.
+    with broker_process(folder / "log", offsets_topic_num_partitions="1", log_retention_ms="-1") as broker:
         yield Topics(broker)
 
 
