@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from spark_connector.schema import source_schema
@@ -37,3 +37,15 @@ class OttlaDataSource(DataSource):
         from spark_connector.stream_reader import OttlaStreamReader
 
         return OttlaStreamReader(source_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """What writes the rows of a batch job. Raises InvalidOptionError, ColumnError."""
+        from spark_connector.sink import new_writer
+
+        return new_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
+        """What writes the rows of a stream. Raises InvalidOptionError, ColumnError."""
+        from spark_connector.sink import new_stream_writer
+
+        return new_stream_writer(self.options, schema)
