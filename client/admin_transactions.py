@@ -4,6 +4,7 @@ A transaction that its coordinator does not know of, though a partition has it o
 stable offset for ever. `abort_transaction` ends it in that partition, past the coordinator.
 """
 
+import asyncio
 from collections.abc import Collection, Iterable
 
 from client.admin_base import AdminBase
@@ -12,7 +13,9 @@ from client.connection import Connection
 from client.coordinator import CoordinatorType
 from client.errors import KafkaError, UnsupportedApiError, error_for
 from client.options import refuse
+from client.prepared_transaction import PreparedTransaction
 from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
 
 _FIRST_VERSION_WITH_DURATION = 1
 _ANY_DURATION = -1
@@ -93,6 +96,37 @@ class TransactionAdmin(AdminBase):
             }
 
         return await self._ask_coordinators(CoordinatorType.TRANSACTION, transactional_ids, ask)
+
+    async def end_transactions(
+        self, prepared: Iterable[PreparedTransaction], *, commit: bool
+    ) -> dict[PreparedTransaction, KafkaError | None]:
+        """Commit or abort transactions that their producers have handed over; what hinders it, for each.
+
+        Doing it again changes nothing. ProducerFencedError: another producer of this transactional id has come, or the
+        transaction ran out of time, so that it is aborted; InvalidTxnStateError: it has ended the other way.
+        """
+        from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+        wanted = {one.transactional_id: one for one in prepared}
+
+        async def ask(node_id: int, connection: Connection, part: list[str]) -> dict[str, KafkaError | None]:
+            async def end(name: str) -> KafkaError | None:
+                one = wanted[name]
+                request = EndTxnRequest(
+                    transactional_id=name,
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    committed=commit,
+                )
+                code = (await connection.call(request, EndTxnResponse)).error_code
+                if code == ErrorCode.INVALID_PRODUCER_EPOCH:  # what older coordinators say
+                    code = ErrorCode.PRODUCER_FENCED
+                return error_for(code, context=f"transactional id {name}") if code else None
+
+            return dict(zip(part, await asyncio.gather(*map(end, part)), strict=True))
+
+        results = await self._ask_coordinators(CoordinatorType.TRANSACTION, wanted, ask)
+        return {wanted[name]: result for name, result in results.items()}
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None

@@ -26,6 +26,7 @@ from client.connection import Connection
 from client.coordinator import CoordinatorType, find_coordinator
 from client.errors import IllegalStateError, KafkaError, UnsupportedApiError, error_for
 from client.group_metadata import ConsumerGroupMetadata
+from client.prepared_transaction import PreparedTransaction
 from client.producer_identity import NONE, ProducerIdentity
 from client.topic_partition import TopicPartition
 from client.transaction_status import FORGOTTEN, TransactionState, TransactionStatus, is_fatal
@@ -144,9 +145,7 @@ class TransactionManager:
         """Commit, or abort; no record may be under way. Raises what the coordinator says; what is retriable can be
         tried again.
         """
-        self._pending.clear()
-        while self._adding is not None:
-            await asyncio.shield(self._adding)
+        await self._settle()
         if commit and self.status.error is not None:
             raise self.status.error.with_traceback(None)
         if self._started or self._maybe_started:
@@ -158,6 +157,22 @@ class TransactionManager:
         for one in (self._partitions, self._asked, self._groups):
             one.clear()
         self.status.ended()
+
+    async def prepare(self) -> PreparedTransaction | None:
+        """Hand the transaction over; no record may be under way. None where nothing was written. Raises its error."""
+        await self._settle()
+        if self.status.error is not None:
+            raise self.status.error.with_traceback(None)
+        if not self._started:
+            self.status.ended()
+            return None
+        self.status.prepared()
+        return PreparedTransaction(self.transactional_id, *self.identity.current)
+
+    async def _settle(self) -> None:
+        self._pending.clear()
+        while self._adding is not None:
+            await asyncio.shield(self._adding)
 
     async def _end_at_coordinator(self, commit: bool) -> None:
         cause = self.status.error

@@ -2,6 +2,7 @@
 
     UNINITIALIZED → READY ⇄ IN_TRANSACTION → COMMITTING → READY
                              IN_TRANSACTION → ABORTING → READY
+                             IN_TRANSACTION → COMMITTING → PREPARED: another process ends it, this one is at its end
     an error:  IN_TRANSACTION, COMMITTING → ABORTABLE_ERROR → ABORTING → READY
                any → FATAL_ERROR
 
@@ -24,6 +25,7 @@ class TransactionState(Enum):
     IN_TRANSACTION = "a transaction is open"
     COMMITTING = "the transaction is being committed"
     ABORTING = "the transaction is being aborted"
+    PREPARED = "the transaction was handed over"
     ABORTABLE_ERROR = "the transaction has failed and must be aborted"
     FATAL_ERROR = "the producer has failed for good"
 
@@ -110,6 +112,10 @@ class TransactionStatus:
         )
         if self.state is TransactionState.IN_TRANSACTION:
             self.state = TransactionState.COMMITTING
+
+    def prepared(self) -> None:
+        """All of it is written, and somebody else ends it."""
+        self.state = TransactionState.PREPARED
 
     def stop_commit(self) -> None:
         """Nothing has been told to the coordinator yet."""

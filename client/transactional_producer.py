@@ -5,15 +5,19 @@ What is asked of the coordinators is in `client.transaction_manager`.
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from client.admin_types import OffsetAndMetadata
 from client.errors import ClosedError, IllegalStateError, KafkaError, error_for
 from client.group_metadata import ConsumerGroupMetadata
+from client.prepared_transaction import PreparedTransaction
 from client.topic_partition import TopicPartition
 from client.transaction_manager import TransactionManager
 from client.transaction_status import TransactionState
 from protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
 
 
 class TransactionalProducer(ABC):
@@ -56,6 +60,17 @@ class TransactionalProducer(ABC):
 
         After an error that is retriable nobody knows whether the coordinator has it: call this again.
         """
+        await self._end_with(lambda manager: manager.end(commit=True))
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for all records, then hand the transaction over: `Admin.end_transactions` ends it, in any process. None
+        where nothing was written. If a record has failed, abort and raise its error.
+
+        This producer can only be closed then, which leaves the transaction open.
+        """
+        return await self._end_with(lambda manager: manager.prepare())
+
+    async def _end_with(self, end: Callable[[TransactionManager], Awaitable[T]]) -> T:
         manager = self._manager()
         manager.status.start_commit()
         try:
@@ -64,7 +79,7 @@ class TransactionalProducer(ABC):
             manager.status.stop_commit()
             raise
         try:
-            await manager.end(commit=True)
+            return await end(manager)
         except KafkaError as error:
             if manager.status.state is TransactionState.ABORTABLE_ERROR:
                 try:

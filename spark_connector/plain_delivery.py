@@ -1,7 +1,7 @@
 """At least once: a task is done when every row of it is acknowledged, through a producer that its worker keeps.
 
-The producer is idempotent, so that nothing is doubled by what the client repeats. A task that Spark repeats, and a batch
-that a stream runs again after a crash, writes its rows again.
+The producer is idempotent, so that nothing is doubled by what the client repeats. A task that Spark repeats, and a
+batch that a stream runs again after a crash, writes its rows again.
 """
 
 from collections.abc import Iterator, Sequence

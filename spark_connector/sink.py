@@ -65,18 +65,18 @@ def new_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) 
     """The writer of a batch job. Raises InvalidOptionError, ColumnError."""
     if overwrite:
         raise refuse("mode", "overwrite", "records can only be appended: use append")
-    return SinkWriter(_delivery(options, schema))
+    return SinkWriter(_delivery(options, schema, is_stream=False))
 
 
 def new_stream_writer(options: Mapping[str, str], schema: StructType) -> SinkStreamWriter:
-    """The writer of a stream; in output mode complete it appends the whole result each time, as Spark's Kafka sink does.
+    """The writer of a stream; in output mode complete it appends the whole result each time, as Spark's Kafka sink.
 
     Raises InvalidOptionError, ColumnError.
     """
-    return SinkStreamWriter(_delivery(options, schema))
+    return SinkStreamWriter(_delivery(options, schema, is_stream=True))
 
 
-def _delivery(options: Mapping[str, str], schema: StructType) -> Delivery:
+def _delivery(options: Mapping[str, str], schema: StructType, *, is_stream: bool) -> Delivery:
     checked = sink_options(options)
     columns = SinkColumns(schema, checked.topic)
 
@@ -84,4 +84,8 @@ def _delivery(options: Mapping[str, str], schema: StructType) -> Delivery:
         new_producer(checked.client)
 
     run(check_client())
-    return PlainDelivery(checked, columns)
+    if checked.prefix is None:
+        return PlainDelivery(checked, columns)
+    from spark_connector.transactional_delivery import TransactionalDelivery
+
+    return TransactionalDelivery(checked, columns, is_stream=is_stream)

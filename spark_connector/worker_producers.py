@@ -1,4 +1,4 @@
-"""The producers that a Python worker of Spark keeps: connections and producer ids outlive a task, and serve the next one.
+"""The producers that a Python worker of Spark keeps: connections and producer ids outlive a task and serve the next.
 
 A task borrows a producer that nobody uses, or gets a new one, and gives it back when all of its rows are acknowledged;
 that of a task that failed is closed, with what still waits in it. One that nobody has wanted for `IDLE_S` is closed.
@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from client.producer import Producer
+from spark_connector.retry import retry
 
 IDLE_S: Final = 60.0
+_MAX_BLOCK_MS: Final = 60_000  # of a producer, where none is set
 
 _Key = tuple[tuple[str, Any], ...]
 
@@ -40,13 +42,24 @@ async def borrow(options: Mapping[str, Any]) -> Producer:
     """A producer with these options, started. Raises NoBrokersAvailableError, InvalidOptionError."""
     producer = _take(_key(options))
     if producer is None:
+        producer = await open_producer(options)
+    return producer
+
+
+async def open_producer(options: Mapping[str, Any]) -> Producer:
+    """A new producer, started; a cluster that is away is waited for, for max_block_ms. Raises what the client does."""
+    timeout_s = options.get("max_block_ms", _MAX_BLOCK_MS) / 1000
+
+    async def start() -> Producer:
         producer = new_producer(options)
         try:
             await producer.start()
         except BaseException:
             await producer.close(timeout_s=0)
             raise
-    return producer
+        return producer
+
+    return await retry(start, timeout_s=timeout_s)
 
 
 async def give_back(producer: Producer, options: Mapping[str, Any], *, is_sound: bool) -> None:

@@ -32,3 +32,10 @@ def read(spark, topics):
         return spark.read.format("ottla").options(**topics.options, **(dotted or {}), **options).load()
 
     return load
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """A broker process for the tests of a module, whose topics get two partitions when they are first written to."""
+    with broker_process(tmp_path_factory.mktemp("broker") / "log", num_partitions="2") as process:
+        yield process

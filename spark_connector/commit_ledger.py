@@ -1,0 +1,137 @@
+"""Which batch of a query was committed last, and by which transactions: a record in the cluster that is written to.
+
+The ledger of a query is the topic `<transactionalIdPrefix>-commits` of one partition, compacted, made when it is not
+there. Its last record is the last decision, as JSON:
+
+    {"query": "<id>", "batch": 7, "transactions": [["<transactional id>", <producer id>, <producer epoch>], …]}
+
+Each decision is written in a transaction of the transactional id `<transactionalIdPrefix>-commits`. Opening the ledger
+fences whoever has opened it before: from then on that one decides nothing, and what is read is final until the opener
+writes. Nothing but such transactions is in the topic, so the record is near its end, and is found without a scan.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final, NamedTuple, Self
+
+from client.admin import Admin
+from client.errors import KafkaError
+from client.offsets import EARLIEST, LATEST
+from client.prepared_transaction import PreparedTransaction
+from client.producer import Producer
+from client.reader import Reader
+from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
+from spark_connector.errors import BatchError
+
+KEY: Final = b"last-commit"
+_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+_BROKERS_DEFAULT: Final = -1
+_SHARED: Final = ("bootstrap_servers", "client_id", "request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms")
+"""Options that producers, readers and admins have in common."""
+_FIRST_LOOK: Final = 16
+_TIMEOUT_MS: Final = 60_000
+
+
+class Decision(NamedTuple):
+    """A batch of a query that is to be visible whatever happens, and the transactions that hold its rows."""
+
+    query: str
+    batch: int
+    transactions: tuple[PreparedTransaction, ...]
+
+    def to_bytes(self) -> bytes:
+        """The value of its record."""
+        return json.dumps(self._asdict(), separators=(",", ":")).encode()
+
+
+def parse_decision(value: bytes | None, where: str) -> Decision:
+    """The inverse of `to_bytes`. Raises BatchError."""
+    try:
+        found = json.loads(value or b"")
+        transactions = tuple(
+            PreparedTransaction(str(one[0]), int(one[1]), int(one[2])) for one in found["transactions"]
+        )
+        return Decision(str(found["query"]), int(found["batch"]), transactions)
+    except (ValueError, LookupError, TypeError) as error:
+        raise BatchError(f"{where} is no ledger of this sink: it holds {value!r}") from error
+
+
+def shared_options(client: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a producer's options those that every client takes."""
+    return {"client_id": "ottla-spark"} | {name: client[name] for name in _SHARED if name in client}
+
+
+class CommitLedger:
+    """A ledger, opened: an asynchronous context manager."""
+
+    def __init__(self, client: Mapping[str, Any], prefix: str, admin: Admin) -> None:
+        """client: options of a producer."""
+        self._shared = shared_options(client)
+        self._admin = admin
+        self._partition = TopicPartition(f"{prefix}-commits", 0)
+        self._producer = Producer(**self._shared, transactional_id=self._partition.topic)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Open it. Raises what the cluster says."""
+        await self._stack.enter_async_context(self._producer)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def last(self) -> Decision | None:
+        """The last decision; None in a new ledger. Raises BatchError where the topic is none."""
+        start, end = await self._bounds()
+        look = _FIRST_LOOK
+        async with Reader(**self._shared, isolation_level="read_committed", auto_offset_reset="none") as reader:
+            while end > start:
+                begin = max(start, end - look)
+                found = await self._last_between(reader, begin, end)
+                if found is not None or begin == start:
+                    return found
+                look *= _FIRST_LOOK
+        return None
+
+    async def write(self, decision: Decision) -> None:
+        """Make a decision. Raises ProducerFencedError once somebody else has opened the ledger; after any other error
+        nobody knows whether it is written.
+        """
+        topic, number = self._partition
+        async with self._producer.transaction():
+            await self._producer.send(topic, decision.to_bytes(), key=KEY, partition=number)
+
+    async def _bounds(self) -> tuple[int, int]:
+        try:
+            found = [await self._admin.list_offsets({self._partition: which}) for which in (EARLIEST, LATEST)]
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            await self._create()
+            return 0, 0
+        start, end = (one[self._partition].offset for one in found)
+        return start, end
+
+    async def _create(self) -> None:
+        try:
+            await self._admin.create_topic(
+                self._partition.topic, partitions=1, replication_factor=_BROKERS_DEFAULT, configs=_CONFIGS
+            )
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    async def _last_between(self, reader: Reader, begin: int, end: int) -> Decision | None:
+        partition = self._partition
+        reader.assign({partition: begin})
+        last = None
+        while reader.position(partition) < end:
+            batches = await reader.fetch_batches(timeout_ms=_TIMEOUT_MS)
+            if batches is None:
+                position = reader.position(partition)
+                raise BatchError(f"{partition} cannot be read: {position} of {end} offsets in {_TIMEOUT_MS} ms")
+            for record in batches.records():
+                last = parse_decision(record.value, f"{partition}@{record.offset}")
+        return last

@@ -1,0 +1,238 @@
+"""The sink, at least once: columns, options, modes, errors, and a broker that is started again."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import PySparkException
+
+from spark_connector.sink_options import OPTIONS
+from support.broker import broker_process
+from support.topic_contents import topic_contents
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+@pytest.fixture
+def topic(request):
+    """A name of its own for each test."""
+    return request.node.name.replace("[", "-").replace("]", "").replace(" ", "-")[:80]
+
+
+def save(frame, broker, **options):
+    """Write a batch job."""
+    writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", broker.bootstrap)
+    for name, value in options.items():
+        writer = writer.option(name.replace("__", "."), value)
+    writer.save()
+
+
+def refusal(frame, broker, **options):
+    """Why a job is refused."""
+    with pytest.raises(PySparkException) as caught:
+        save(frame, broker, **options)
+    return str(caught.value)
+
+
+def test_rows_become_records_column_by_column(spark, broker, topic):
+    rows = [
+        ("a", b"one", topic, 0, [("name", b"x"), ("empty", None), ("name", b"y")]),
+        (None, None, topic, 1, None),
+        ("ключ", b"\x00\xff", topic, 1, []),
+    ]
+    schema = f"key string, value binary, topic string, partition int, headers {HEADERS}, other double"
+    save(spark.createDataFrame([(*row, 1.5) for row in rows], schema), broker)
+    assert sorted(topic_contents(broker.bootstrap, topic), key=str) == sorted(
+        [
+            (0, b"a", b"one", (("name", b"x"), ("empty", None), ("name", b"y"))),
+            (1, None, None, ()),
+            (1, "ключ".encode(), b"\x00\xff", ()),
+        ],
+        key=str,
+    )
+
+
+def test_the_value_alone_is_enough_and_may_be_text(spark, broker, topic):
+    save(spark.createDataFrame([("ä",), (None,)], "value string"), broker, topic=topic)
+    found = topic_contents(broker.bootstrap, topic)
+    assert sorted((one.key, one.value) for one in found if one.value) == [(None, "ä".encode())]
+    assert len(found) == 2
+
+
+def test_the_option_topic_goes_before_the_column(spark, broker, topic):
+    save(spark.createDataFrame([("v", "elsewhere"), ("w", None)], "value string, topic string"), broker, topic=topic)
+    assert sorted(one.value for one in topic_contents(broker.bootstrap, topic)) == [b"v", b"w"]
+
+
+def test_keys_go_where_the_java_client_would_put_them(spark, broker, topic):
+    from client.partitioner import murmur2
+
+    save(spark.range(50).selectExpr("cast(id as string) key", "'v' value"), broker, topic=topic)
+    for one in topic_contents(broker.bootstrap, topic):
+        assert one.partition == (murmur2(one.key) & 0x7FFFFFFF) % 2
+
+
+def test_many_rows_of_several_tasks_are_all_there_once(spark, broker, topic):
+    frame = spark.range(0, 60_000, 1, 4).selectExpr("cast(id as string) key", "repeat('x', 20) value")
+    save(frame, broker, topic=topic, kafka__buffer__memory="200000", kafka__compression__type="lz4")
+    found = Counter(int(one.key) for one in topic_contents(broker.bootstrap, topic))
+    assert found == Counter(range(60_000))
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("key string", "required column value not found; the columns are: key"),
+        ("value int", "column value has the type int: it must be string or binary"),
+        ("value string, key bigint", "column key has the type bigint: it must be string or binary"),
+        ("value string, topic binary", "column topic has the type binary: it must be string"),
+        ("value string, partition bigint", "column partition has the type bigint: it must be int"),
+        (
+            "value string, headers map<string,binary>",
+            "column headers has the type map<string,binary>: it must be array<struct<key:string,value:binary>>",
+        ),
+        (
+            "value string, headers array<struct<key:string,value:string>>",
+            "column headers has the type array<struct<key:string,value:string>>: it must be",
+        ),
+    ],
+)
+def test_columns_of_other_types_are_refused_by_name_and_type(spark, broker, schema, message):
+    assert message in refusal(spark.createDataFrame([], schema), broker, topic="t")
+
+
+def test_a_topic_is_needed_in_every_row(spark, broker, topic):
+    frame = spark.createDataFrame([("v", topic), ("w", None)], "value string, topic string")
+    assert "no topic to write to: set the option topic" in refusal(frame.select("value"), broker)
+    assert "null in the column topic: set the option topic" in refusal(frame, broker)
+
+
+def test_a_header_has_a_key(spark, broker):
+    frame = spark.createDataFrame([("v", [(None, b"x")])], f"value string, headers {HEADERS}")
+    assert "null in the column headers: a header has a key" in refusal(frame, broker, topic="t")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topics": "t"}, "topics='t': the sink has no such option; did you mean topic?"),
+        ({"subscribe": "t"}, "the sink has no such option; known are topic, includeHeaders, deliveryGuarantee"),
+        ({"topic": " "}, "topic=' ': must not be empty"),
+        ({"kafka__lingerms": "5"}, "kafka.lingerms='5': unknown; did you mean kafka.linger.ms?"),
+        ({"kafka__linger__ms": "soon"}, "kafka.linger.ms='soon': must be a whole number"),
+        ({"kafka__linger__ms": "-1"}, "linger_ms=-1: must be at least 0"),
+        ({"kafka__acks": "2"}, "acks=2: must be one of"),
+        ({"kafka__transactional__id": "x"}, "kafka.transactional.id='x': set transactionalIdPrefix"),
+        ({"deliveryGuarantee": "twice"}, "'twice': must be one of at-least-once, exactly-once"),
+        ({"deliveryGuarantee": "exactly-once"}, "needs transactionalIdPrefix"),
+        ({"transactionalIdPrefix": "x"}, "has a meaning with deliveryGuarantee=exactly-once only"),
+        ({"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "a b"}, "must be 1 to 200 letters, digits"),
+        (
+            {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x", "kafka__acks": "1"},
+            "kafka.acks=1: must be all with deliveryGuarantee=exactly-once",
+        ),
+        (
+            {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x", "kafka__enable__idempotence": "false"},
+            "kafka.enable.idempotence='false': must be true",
+        ),
+    ],
+)
+def test_options_are_refused_by_name_value_and_rule(spark, broker, options, message):
+    frame = spark.createDataFrame([("v",)], "value string")
+    assert message in refusal(frame, broker, **{"topic": "t", **options})
+
+
+def test_options_have_any_case(spark, broker, topic):
+    frame = spark.createDataFrame([("v",)], "value string")
+    save(frame, broker, TOPIC=topic, deliveryguarantee="At-Least-Once", INCLUDEHEADERS="true")
+    assert len(topic_contents(broker.bootstrap, topic)) == 1
+    assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)
+
+
+def test_without_servers_there_is_nowhere_to_write(spark):
+    frame = spark.createDataFrame([("v",)], "value string")
+    with pytest.raises(PySparkException, match=r"kafka\.bootstrap\.servers must be set"):
+        frame.write.format("ottla").mode("append").option("topic", "t").save()
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "ignore", "error"])
+def test_records_can_only_be_appended(spark, broker, mode):
+    frame = spark.createDataFrame([("v",)], "value string")
+    writer = frame.write.format("ottla").mode(mode).option("kafka.bootstrap.servers", broker.bootstrap)
+    message = "records can only be appended" if mode == "overwrite" else "cannot be written with"
+    with pytest.raises(PySparkException, match=message):
+        writer.option("topic", "t").save()
+
+
+def test_a_failed_delivery_fails_the_task_and_says_where(spark, broker, topic):
+    frame = spark.createDataFrame([("v", 0), ("w", 7)], "value string, partition int")
+    message = refusal(frame, broker, topic=topic, kafka__max__block__ms="2000")
+    assert f"a row for {topic}-7 was not written" in message
+    assert "no partition 7" in message
+
+
+def test_a_record_that_is_too_large_fails_the_task(spark, broker, topic):
+    frame = spark.createDataFrame([("v" * 2000,)], "value string")
+    message = refusal(frame, broker, topic=topic, kafka__max__request__size="1000")
+    assert f"a row for {topic} was not written" in message
+    assert "max_request_size is 1000" in message
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_error_that_names_it(spark):
+    frame = spark.createDataFrame([("v",)], "value string")
+    writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", "127.0.0.1:9")
+    with pytest.raises(PySparkException, match=r"127\.0\.0\.1:9"):
+        writer.options(**{"topic": "t", "kafka.max.block.ms": "300"}).save()
+
+
+@pytest.mark.parametrize("mode", ["append", "complete"])
+def test_a_stream_is_written_batch_by_batch(spark, broker, topic, tmp_path, mode):
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
+    frame = lines if mode == "append" else lines.groupBy("value").count().selectExpr("concat(value, count) value")
+    writer = (
+        frame.writeStream.format("ottla")
+        .outputMode(mode)
+        .queryName(topic)
+        .option("kafka.bootstrap.servers", broker.bootstrap)
+        .option("topic", topic)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+    )
+    for name in ("1", "2"):
+        (source / name).write_text("a\n")
+        query = writer.start()
+        assert query.awaitTermination(60)
+    # In output mode complete the whole result is appended each time, as Spark's Kafka sink does.
+    expected = [b"a", b"a"] if mode == "append" else [b"a1", b"a2"]
+    assert sorted(one.value for one in topic_contents(broker.bootstrap, topic)) == expected
+
+
+def test_rows_survive_a_broker_that_is_killed_and_started_again(spark, tmp_path):
+    with broker_process(tmp_path / "log") as broker:
+        AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10)
+        failures = []
+
+        def job():
+            try:
+                frame = spark.range(0, 400_000, 1, 2).selectExpr("cast(id as string) key", "repeat('x', 50) value")
+                save(frame, broker, topic="t", kafka__buffer__memory="1000000")
+            except BaseException as error:  # told below
+                failures.append(error)
+
+        thread = threading.Thread(target=job)
+        thread.start()
+        size = tmp_path / "log" / "t-0" / "00000000000000000000.log"
+        while thread.is_alive() and not (size.exists() and size.stat().st_size > 2_000_000):
+            thread.join(0.01)
+        assert thread.is_alive(), "the job was done before the broker was killed"
+        broker.kill()
+        broker.start()
+        thread.join(90)
+        assert failures == []
+        found = {int(one.key) for one in topic_contents(broker.bootstrap, "t")}
+        assert found == set(range(400_000))

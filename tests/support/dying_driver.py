@@ -1,0 +1,46 @@
+"""A driver that commits a batch and dies on its way: killed before or after it has sent its n-th request."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from client.connection import Connection
+from client.prepared_transaction import PreparedTransaction
+from spark_connector.batch_commit import commit_batch
+
+JOIN_S = 60.0
+
+
+def _commit(requests: int, prefix: str, bootstrap: str, arguments: Sequence[Any]) -> None:
+    written = Connection._write
+    left = requests
+
+    def write(self: Connection, message: Any, version: int) -> int:
+        nonlocal left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return written(self, message, version)
+
+    Connection._write = write  # type: ignore[method-assign]
+    query, batch, names = arguments
+    transactions = [PreparedTransaction(*name) for name in names]
+    asyncio.run(commit_batch({"bootstrap_servers": bootstrap}, prefix, query, batch, transactions))
+
+
+def commit_and_die(
+    requests: int, bootstrap: str, prefix: str, query: str, batch: int, transactions: Sequence[PreparedTransaction]
+) -> bool:
+    """Commit in a process that is killed instead of sending more than so many requests. Whether it came to its end."""
+    context = multiprocessing.get_context("forkserver")
+    arguments = (query, batch, [tuple(one) for one in transactions])
+    process = context.Process(target=_commit, args=(requests, prefix, bootstrap, arguments), daemon=True)
+    process.start()
+    process.join(JOIN_S)
+    assert process.exitcode in (0, -signal.SIGKILL), f"the driver ended with {process.exitcode}"
+    return process.exitcode == 0
