@@ -26,7 +26,7 @@ The one thing that can go wrong is time. A broker aborts a transaction that is o
 `kafka.transaction.timeout.ms` (10 minutes here unless set; brokers allow 15 by default, `transaction.max.timeout.ms`).
 If a batch takes longer, it fails, and nothing of it is visible. If the driver dies in the milliseconds between the
 decision and the ends, and the query is not started again for so long, then what was not ended is gone. If that is all
-of it, the batch is written anew; otherwise the query fails with BatchError, which says so: nothing is lost without a word.
+of it, the batch is written anew; otherwise the query fails with BatchError, which says so: nothing is lost silently.
 Batch jobs have no run that comes again: their next job with the same prefix finishes what is decided.
 """
 

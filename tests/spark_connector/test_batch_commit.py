@@ -15,7 +15,6 @@ from client.producer import Producer
 from spark_connector.batch_commit import abort_batch, commit_batch
 from spark_connector.commit_ledger import KEY, CommitLedger, Decision
 from spark_connector.errors import BatchError
-from support.broker import running_broker
 from support.counts import count
 from support.dying_driver import commit_and_die
 from support.topic_contents import topic_contents
