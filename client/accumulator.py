@@ -25,11 +25,12 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from client.errors import KafkaError
+from client.errors import KafkaError, error_for
 from client.producer_identity import NONE
 from client.topic_partition import TopicPartition
+from protocol.error_codes import ErrorCode
 from protocol.record import Header
 from protocol.record_batch import BATCH_HEADER_SIZE, PRODUCER_ID_OFFSET, read_batch, update_crc
 from protocol.record_batch_builder import RecordBatchBuilder
@@ -38,6 +39,7 @@ from protocol.record_batch_builder import RecordBatchBuilder
 # attributes, deltas and lengths are 12 bytes at most there, or a few more in records so large that it does not matter.
 RECORD_OVERHEAD = 32
 _SLACK = 20
+RECORD_BYTES = RECORD_OVERHEAD - _SLACK
 # As many as a broker remembers of one producer in one partition.
 MAX_IN_FLIGHT_PER_PARTITION = 5
 
@@ -48,6 +50,22 @@ _PRODUCER = struct.Struct(">qhi")
 # A record between `send` and the bytes of its batch: timestamp, key, value, headers, the future of where it is written,
 # bytes charged to the buffer memory. A plain tuple: making anything dearer is felt in records a second.
 PendingRecord = tuple[int, bytes | None, bytes | None, tuple[Header, ...], "asyncio.Future[RecordMetadata]", int]
+
+
+def size_of_headers(headers: Sequence[Header]) -> int:
+    """How many bytes the headers are charged with. Raises TypeError for one that is none."""
+    size = 0
+    for name, content in headers:
+        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+            raise TypeError(f"a header must be a name and bytes or None, not {(name, content)!r}")
+        size += 10 + len(name.encode()) + (0 if content is None else len(content))
+    return size
+
+
+def too_large(size: int, limit: int, topic: str = "") -> KafkaError:
+    """The error for a record of so many bytes where a request may have `limit`."""
+    message = f"the record has about {size} bytes, max_request_size is {limit}"
+    return error_for(ErrorCode.MESSAGE_TOO_LARGE, message, context=topic)
 
 
 class RecordMetadata(NamedTuple):
@@ -104,6 +122,11 @@ class Batch:
         # Made by who wants to wait for the whole batch (flush).
         self.completion: asyncio.Future[None] | None = None
 
+    @property
+    def count(self) -> int:
+        """How many records wait to be built."""
+        return len(self.records)
+
     def succeed(self, partition: TopicPartition, base_offset: int, log_append_time: int) -> None:
         """Tell every record where it was written; `log_append_time` is -1 where the producer's time holds."""
         topic, number = partition
@@ -134,6 +157,9 @@ class Batch:
     def _complete(self) -> None:
         if self.completion is not None and not self.completion.done():
             self.completion.set_result(None)
+
+
+B = TypeVar("B", bound=Batch)
 
 
 class PartitionQueue:
@@ -192,6 +218,12 @@ class PartitionQueue:
         batch.records.append(record)
         batch.size = size
         return True
+
+    def append_batch(self, new: Callable[[RecordBatchBuilder], B]) -> B:
+        """Put a batch that is full behind all others."""
+        batch = new(self._new_builder())
+        self.batches.append(batch)
+        return batch
 
     def next_batch(self, limit: int, producer: tuple[int, int], *, hurry: bool) -> Batch | None:
         """The batch that may be sent now, with at most `limit` in flight; None while an answer has to come first.
@@ -276,7 +308,7 @@ class PartitionQueue:
         if batch.data is None:
             if producer != NONE:
                 builder = batch.builder
-                builder.base_sequence = self._number(batch, producer, len(batch.records))
+                builder.base_sequence = self._number(batch, producer, batch.count)
                 builder.producer_id, builder.producer_epoch = producer
             return batch.build()
         return batch.data

@@ -3,12 +3,14 @@
 Records of one topic keep their order over that wait.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from client.accumulator import PartitionQueue, PendingRecord
 from client.cluster import Cluster
+from client.column_batch import ColumnBatch, Columns
 from client.errors import KafkaError, error_for
 from client.metadata import Metadata
 from client.partitioner import Partitioner
@@ -64,6 +66,30 @@ class Placement:
                 self._cluster.background.spawn(self._find_topic(name), f"partitions of {name}")
                 return
         self._place(name, topic, partition, record)
+
+    async def add_columns(self, name: str, partition: int | None, columns: Columns) -> ColumnBatch:
+        """Place a full batch, where need be after its topic was looked up, or created. Raises the broker's error, or
+        UnknownTopicOrPartitionError for a partition that the topic does not have.
+        """
+        while True:
+            topic = self._topics.get(name)
+            if topic is None or topic.metadata is not self._cluster.metadata:
+                topic = self._look_up(name)
+            if topic is not None and name not in self._waiting:
+                break
+            await self._cluster.topic(name, timeout_s=self._max_block_s)
+            await asyncio.sleep(0)  # those that wait for the topic go first
+        is_free = partition is None
+        if partition is None:
+            partition = self._partitioner.partition(name, None, topic.partitions, topic.available)
+        queue = topic.queues.get(partition)
+        if queue is None:
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {partition}", context=name)
+        batch = queue.append_batch(lambda builder: ColumnBatch(builder, columns))
+        if is_free:
+            self._partitioner.batch_full(name, partition)
+        self._sender.batch_begun(queue)
+        return batch
 
     def waiting(self) -> list[PendingRecord]:
         """The records that are not placed yet."""

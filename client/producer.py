@@ -21,10 +21,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from client.accumulator import RECORD_OVERHEAD, Batch, PendingRecord, RecordMetadata
+from client.accumulator import RECORD_OVERHEAD, Batch, PendingRecord, RecordMetadata, size_of_headers, too_large
 from client.buffer_memory import BufferMemory
 from client.cluster import Cluster
-from client.errors import ClosedError, KafkaError, error_for
+from client.column_batch import split_columns
+from client.errors import ClosedError, KafkaError
 from client.network import Network
 from client.options import check_choice, check_range, refuse, refuse_unknown
 from client.partitioner import Partitioner, PartitionFunction, make_partitioner
@@ -33,7 +34,6 @@ from client.sender import Sender
 from client.transaction_manager import TransactionManager
 from client.transactional_producer import TransactionalProducer
 from protocol.compression import CompressionType
-from protocol.error_codes import ErrorCode
 from protocol.record import INT64_MAX, Header
 
 Serializer = Callable[[Any], bytes]
@@ -173,6 +173,7 @@ class Producer(TransactionalProducer):
         self._now_ms = now_ms
         self._memory = BufferMemory(buffer_memory, max_block_ms / 1000)
         self._max_request_size = max_request_size
+        self._batch_size = batch_size
         self._max_block_s = max_block_ms / 1000
         self._closing = False
 
@@ -289,6 +290,36 @@ class Producer(TransactionalProducer):
         self._placement.add(topic, partition, record)
         return record[4]
 
+    async def send_columns(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        partition: int | None = None,
+    ) -> "list[asyncio.Future[None]]":
+        """Queue many records of one partition, in several times less time than `send_nowait` takes for each; waits for
+        room in `buffer_memory`. A future for each batch that comes of them, done when it is acknowledged.
+
+        The columns are of equal length. Without `partition`, which `keys` need, each batch goes where records without
+        key go. Serializers are not used. Raises ClosedError, RecordTooLargeError, BufferFullError after `max_block_ms`,
+        UnknownTopicOrPartitionError; some of the records may be queued then.
+        """
+        if keys is not None and partition is None:
+            raise refuse("partition", partition, "must be set where records have keys")
+        futures = []
+        for columns in split_columns(self._now_ms(), keys, values, headers, self._batch_size, self._max_request_size):
+            await self._memory.take(columns.size)
+            try:
+                self._check_open()
+                batch = await self._placement.add_columns(topic, partition, columns)
+            except BaseException:
+                self._memory.release(columns.size)
+                raise
+            futures.append(batch.written)
+        return futures
+
     async def buffer_has_room(self) -> None:
         """Wait until a quarter of `buffer_memory` is free, and at least one turn of the loop.
 
@@ -330,17 +361,13 @@ class Producer(TransactionalProducer):
         checked: tuple[Header, ...] = ()
         if headers:
             checked = tuple(headers)
-            size += _size_of(checked)
+            size += size_of_headers(checked)
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
         elif not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= INT64_MAX:
             raise refuse("timestamp_ms", timestamp_ms, "must be a number of 64 bits that is not negative")
         if size > self._max_request_size:
-            raise error_for(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"the record has about {size} bytes, max_request_size is {self._max_request_size}",
-                context=topic,
-            )
+            raise too_large(size, self._max_request_size, topic)
         return timestamp_ms, key, value, checked, asyncio.get_running_loop().create_future(), size
 
     def _check_open(self) -> None:
@@ -393,13 +420,3 @@ def _as_bytes(name: str, part: Any) -> bytes:
     if not isinstance(part, (bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
     return bytes(part)
-
-
-def _size_of(headers: tuple[Header, ...]) -> int:
-    """How many bytes the headers are charged with. Raises TypeError for one that is none."""
-    size = 0
-    for name, content in headers:
-        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-            raise TypeError(f"a header must be a name and bytes or None, not {(name, content)!r}")
-        size += 10 + len(name.encode()) + (0 if content is None else len(content))
-    return size

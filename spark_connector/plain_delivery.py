@@ -35,11 +35,11 @@ class PlainDelivery(Delivery):
     def write(self, batches: Iterator[pa.RecordBatch]) -> RowsWritten:
         """See Delivery."""
         producer = run(borrow(self._options.client))
-        sender = RowSender(producer)
+        sender = RowSender(producer, self._columns)
         is_sound = False
         try:
             for batch in batches:
-                run(sender.send(self._columns.rows(batch)))
+                run(sender.send(batch))
             run(sender.finish())
             is_sound = True
         finally:

@@ -8,49 +8,49 @@ import asyncio
 from collections import deque
 from typing import Final, NamedTuple
 
-from client.accumulator import RecordMetadata
-from client.errors import BufferFullError, KafkaError
+import pyarrow as pa
+
+from client.errors import KafkaError
 from client.producer import Producer
 from spark_connector.errors import DeliveryError
-from spark_connector.sink_columns import Rows
+from spark_connector.sink_columns import Rows, SinkColumns
 
 MAX_BATCHES: Final = 4
 
 
 class _Sent(NamedTuple):
-    """Rows, and of the first of them, up to all, where they were written."""
+    """What is to be acknowledged of some rows."""
 
     rows: Rows
-    futures: list["asyncio.Future[RecordMetadata]"]
+    futures: list["asyncio.Future[None]"]
 
 
 class RowSender:
-    """Sends batches of rows through `producer`. Its methods belong to the producer's event loop."""
+    """Sends Arrow batches through `producer`. Its methods belong to the producer's event loop."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, columns: SinkColumns) -> None:
         self._producer = producer
-        self._sent: deque[_Sent] = deque()
+        self._columns = columns
+        self._sent: deque[list[_Sent]] = deque()
         self.count = 0
         """Rows that were queued."""
 
-    async def send(self, rows: Rows) -> None:
-        """Queue rows. Raises DeliveryError for the first row that is known not to be written."""
-        futures: list[asyncio.Future[RecordMetadata]] = []
-        self._sent.append(_Sent(rows, futures))
-        send, add = self._producer.send_nowait, futures.append
-        for topic, value, key, partition, headers in zip(
-            rows.topics, rows.values, rows.keys, rows.partitions, rows.headers, strict=True
-        ):
+    async def send(self, batch: pa.RecordBatch) -> None:
+        """Queue the rows of a batch. Raises DeliveryError where one is known not to be written, ColumnError."""
+        if not batch.num_rows:
+            return
+        counts = {topic: await self._partitions_of(topic) for topic in self._columns.topics(batch)}
+        sent: list[_Sent] = []
+        self._sent.append(sent)
+        for rows in self._columns.rows(batch, counts):
             try:
-                while True:
-                    try:
-                        add(send(topic, value, key=key, partition=partition, headers=headers))
-                        break
-                    except BufferFullError:
-                        await self._producer.buffer_has_room()
+                futures = await self._producer.send_columns(
+                    rows.topic, rows.values, keys=rows.keys, headers=rows.headers, partition=rows.partition
+                )
             except KafkaError as error:
-                raise _failure(topic, partition, error) from error
-        self.count += len(rows.topics)
+                raise _failure(rows.topic, rows.partition, error) from error
+            sent.append(_Sent(rows._replace(values=(), keys=None, headers=None), futures))
+        self.count += batch.num_rows
         while len(self._sent) >= MAX_BATCHES:
             await self._acknowledged(self._sent[0])
             self._sent.popleft()
@@ -64,18 +64,24 @@ class RowSender:
 
     async def abandon(self) -> None:
         """Nobody wants to know any more what becomes of the rest."""
-        for sent in self._sent:
-            for future in sent.futures:
-                if not future.cancel() and not future.cancelled():
-                    future.exception()  # else asyncio complains that nobody has looked
+        for future in (future for batch in self._sent for sent in batch for future in sent.futures):
+            if not future.cancel() and not future.cancelled():
+                future.exception()  # else asyncio complains that nobody has looked
         self._sent.clear()
 
-    async def _acknowledged(self, sent: _Sent) -> None:
-        for place, future in enumerate(sent.futures):
-            try:
-                await future
-            except KafkaError as error:
-                raise _failure(sent.rows.topics[place], sent.rows.partitions[place], error) from error
+    async def _partitions_of(self, topic: str) -> int:
+        try:
+            return len(await self._producer.partitions_for(topic))
+        except KafkaError as error:
+            raise _failure(topic, None, error) from error
+
+    async def _acknowledged(self, batch: list[_Sent]) -> None:
+        for sent in batch:
+            for future in sent.futures:
+                try:
+                    await future
+                except KafkaError as error:
+                    raise _failure(sent.rows.topic, sent.rows.partition, error) from error
 
 
 def _failure(topic: str, partition: int | None, error: KafkaError) -> DeliveryError:

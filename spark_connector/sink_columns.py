@@ -4,13 +4,16 @@ As in Spark's Kafka sink: `value` must be there; `key`, `topic`, `partition` and
 looked at. A topic is needed from the option or the column; the option goes before.
 """
 
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
+from client.key_column import partitions_of_keys
 from spark_connector.errors import ColumnError
 
 _BYTES: Final = ("string or binary", (StringType, BinaryType))
@@ -27,13 +30,14 @@ Header = tuple[str, bytes | None]
 
 
 class Rows(NamedTuple):
-    """The rows of an Arrow batch by column, each as long as the batch. What no column gives is None in every row."""
+    """Rows for one partition by column, each of the same length; None where no row has anything."""
 
-    keys: Sequence[bytes | None]
+    topic: str
+    partition: int | None
+    """None where the producer is to choose."""
     values: Sequence[bytes | None]
-    topics: Sequence[str]
-    partitions: Sequence[int | None]
-    headers: Sequence[Sequence[Header]]
+    keys: Sequence[bytes | None] | None
+    headers: Sequence[Sequence[Header]] | None
 
 
 class SinkColumns:
@@ -53,53 +57,74 @@ class SinkColumns:
         if topic is None and "topic" not in self._places:
             raise ColumnError(f"no topic to write to: {NO_TOPIC}")
 
-    def rows(self, batch: pa.RecordBatch) -> Rows:
-        """The rows of a batch. Raises ColumnError for a row without topic, or a header without key."""
-        count = batch.num_rows
-        nothing = [None] * count
-        return Rows(
-            self._bytes(batch, "key") or nothing,
-            self._bytes(batch, "value") or nothing,
-            self._topics(batch),
-            self._column(batch, "partition") or nothing,
-            self._headers(batch),
-        )
-
-    def _column(self, batch: pa.RecordBatch, name: str) -> list[Any] | None:
-        place = self._places.get(name)
-        return None if place is None else batch.column(place).to_pylist()
-
-    def _bytes(self, batch: pa.RecordBatch, name: str) -> list[bytes | None] | None:
-        place = self._places.get(name)
-        return None if place is None else _as_bytes(batch.column(place))
-
-    def _topics(self, batch: pa.RecordBatch) -> Sequence[str]:
+    def topics(self, batch: pa.RecordBatch) -> list[str]:
+        """The topics of a batch's rows. Raises ColumnError for a row without one."""
         if self._topic is not None:
-            return [self._topic] * batch.num_rows
+            return [self._topic]
         column = batch.column(self._places["topic"])
         if column.null_count:
             raise ColumnError(f"null in the column topic: {NO_TOPIC} without nulls")
-        # Most batches have few topics: each becomes one string.
-        encoded = column.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        found: list[str] = [names[index] for index in encoded.indices.to_pylist()]
+        found: list[str] = pc.unique(column).to_pylist()
         return found
 
-    def _headers(self, batch: pa.RecordBatch) -> Sequence[Sequence[Header]]:
+    def rows(self, batch: pa.RecordBatch, counts: Mapping[str, int]) -> Iterator[Rows]:
+        """The rows of a batch, in their order within each partition. counts: how many partitions a topic has.
+
+        Raises ColumnError for a header without key.
+        """
+        if len(counts) == 1:
+            (topic,) = counts
+            yield from self._of_topic(batch, topic, counts[topic])
+            return
+        topics = batch.column(self._places["topic"])
+        for topic, count in counts.items():
+            yield from self._of_topic(batch.filter(pc.equal(topics, topic)), topic, count)
+
+    def _of_topic(self, batch: pa.RecordBatch, topic: str, count: int) -> Iterator[Rows]:
+        numbers = self._partitions(batch, count)
+        if numbers is None:
+            yield self._part(batch, topic, None)
+            return
+        for number in np.unique(numbers):
+            part = batch.take(pa.array(np.flatnonzero(numbers == number)))
+            yield self._part(part, topic, None if number < 0 else int(number))
+
+    def _partitions(self, batch: pa.RecordBatch, count: int) -> npt.NDArray[np.int64] | None:
+        """Of each row, -1 where the producer is to choose; None where it is to choose for all."""
+        keys, chosen = self._column(batch, "key"), self._column(batch, "partition")
+        by_key = None if keys is None else partitions_of_keys(_as_binary(keys), count)
+        if chosen is None:
+            return by_key
+        numbers = chosen.cast(pa.int64())
+        if (negative := pc.min(numbers).as_py()) is not None and negative < 0:
+            raise ColumnError(f"{negative} in the column partition: a partition is not negative")
+        found = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False)
+        return found if by_key is None else np.where(found < 0, by_key, found)
+
+    def _part(self, batch: pa.RecordBatch, topic: str, partition: int | None) -> Rows:
+        values, keys = self._column(batch, "value"), self._column(batch, "key")
         lists = self._column(batch, "headers")
-        if lists is None:
-            return list(repeat((), batch.num_rows))
-        return [() if one is None else tuple(map(_header, one)) for one in lists]
+        headers = None
+        if lists is not None and lists.null_count < len(lists):
+            headers = [() if one is None else tuple(map(_header, one)) for one in lists.to_pylist()]
+        return Rows(
+            topic,
+            partition,
+            _as_binary(values).to_pylist(),
+            None if keys is None or partition is None else _as_binary(keys).to_pylist(),
+            headers,
+        )
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array | None:
+        place = self._places.get(name)
+        return None if place is None else batch.column(place)
 
 
-def _as_bytes(column: pa.Array) -> list[bytes | None]:
-    """A column of binary or string as bytes; text is UTF-8."""
+def _as_binary(column: pa.Array) -> pa.Array:
+    """A column of text as its UTF-8."""
     if pa.types.is_large_string(column.type):
-        column = column.cast(pa.large_binary())
-    elif pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
-        column = column.cast(pa.binary())
-    found: list[bytes | None] = column.to_pylist()
-    return found
+        return column.cast(pa.large_binary())
+    return column.cast(pa.binary())
 
 
 def _header(one: Any) -> Header:

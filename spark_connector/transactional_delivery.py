@@ -94,8 +94,8 @@ class TransactionalDelivery(Delivery):
             for batch in batches:
                 if sender is None:
                     producer = run(_open(self._options, name))
-                    sender = RowSender(producer)
-                run(sender.send(self._columns.rows(batch)))
+                    sender = RowSender(producer, self._columns)
+                run(sender.send(batch))
             if sender is not None and producer is not None:
                 run(sender.finish())
                 transaction = run(producer.prepare_transaction())

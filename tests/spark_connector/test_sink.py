@@ -166,6 +166,21 @@ def test_records_can_only_be_appended(spark, broker, mode):
         writer.option("topic", "t").save()
 
 
+def test_rows_of_several_topics_and_partitions_go_each_to_its_own(spark, broker, topic):
+    names = [f"{topic}-{number}" for number in range(3)]
+    rows = [(f"{number}", names[number % 3], None if number % 4 == 0 else number % 2) for number in range(120)]
+    save(spark.createDataFrame(rows, "value string, topic string, partition int"), broker)
+    for name in names:
+        found = {int(one.value): one.partition for one in topic_contents(broker.bootstrap, name)}
+        assert found.keys() == {number for number in range(120) if names[number % 3] == name}
+        assert all(place == number % 2 for number, place in found.items() if number % 4)
+
+
+def test_a_negative_partition_is_refused(spark, broker, topic):
+    frame = spark.createDataFrame([("v", -1)], "value string, partition int")
+    assert "-1 in the column partition: a partition is not negative" in refusal(frame, broker, topic=topic)
+
+
 def test_a_failed_delivery_fails_the_task_and_says_where(spark, broker, topic):
     frame = spark.createDataFrame([("v", 0), ("w", 7)], "value string, partition int")
     message = refusal(frame, broker, topic=topic, kafka__max__block__ms="2000")
