@@ -156,6 +156,7 @@ async def test_an_abort_does_not_touch_what_is_decided(query):
     async with Admin(**query.client) as admin, CommitLedger(query.client, query.prefix, admin) as ledger:
         await ledger.write(Decision(query.id, 0, tuple(transactions)))
     await abort_batch(query.client, query.prefix)
+    assert len(await query.open_transactions()) == 2
     await query.commit(0, await query.write(2, ["b"], ["a"]))
     assert query.visible() == ["a", "b"]
 
