@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
-import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ottla.java import find_java
+from ottla.spark_environment import spark_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
@@ -24,31 +22,12 @@ SETTINGS = {
     "spark.sql.streaming.pollingDelay": "10ms",
     "spark.log.level": "ERROR",
 }
-WITHOUT_VECTORS = """#!/bin/sh
-# Spark asks for a module that a reduced Java does not have, and does without.
-for argument do
-    shift
-    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
-done
-exec "{java}" "$@"
-"""
 
 
 def prepare_environment(folder: Path) -> dict[str, str]:
-    """Variables for Spark and its Python workers; `folder` gets a Java that starts wherever there is one."""
-    java = find_java()
-    home = folder / "java"
-    wrapper = home / "bin" / "java"
-    wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(WITHOUT_VECTORS.format(java=java))
-    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-    return {
-        "JAVA_HOME": str(home),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    """Variables for Spark and its Python workers, which find this checkout; `folder` gets a Java."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return spark_environment(folder) | {"PYTHONPATH": os.pathsep.join(paths).rstrip(os.pathsep)}
 
 
 def start_session(folder: Path, master: str = "local[2]", **settings: str) -> SparkSession:
