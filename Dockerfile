@@ -8,8 +8,10 @@ COPY broker broker
 COPY client client
 COPY ottla ottla
 COPY protocol protocol
+COPY pyspark_ottla pyspark_ottla
 COPY registry registry
 COPY replication replication
+COPY spark_connector spark_connector
 COPY storage storage
 RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir '.[fast]'
 
