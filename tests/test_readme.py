@@ -1,7 +1,8 @@
 """README.md says what is so: its snippets run, in order, against one broker, and print what stands there.
 
 `console` blocks are run line by line and their output compared; `python` blocks run as scripts; `properties` are read
-as a broker reads them; of `sh` blocks, which install or start something, only the make targets are looked at.
+as a broker reads them; of `sh` blocks, which install or start something, only the make targets are looked at. A
+`py` block is a part of a program: what it says is run with docs/spark.md.
 """
 
 import os
@@ -90,7 +91,7 @@ def test_make_targets_exist(body):
 
 
 def test_no_block_is_left_out():
-    assert {kind for _, kind, _ in BLOCKS} == {"console", "python", "properties", "sh"}
+    assert {kind for _, kind, _ in BLOCKS} == {"console", "py", "python", "properties", "sh"}
     assert TEXT.count("```") == 2 * len(BLOCKS)
 
 
