@@ -18,6 +18,7 @@ from examples.clickstream_pipeline.audit import Alert, Audit
 from examples.clickstream_pipeline.clicks import START_MS, Incident, Kind, clickstream, incidents
 from examples.clickstream_pipeline.spark_files import committed_files
 from support.broker import ROOT
+from support.counts import full_only
 
 MINUTE_MS = 60_000
 
@@ -38,6 +39,7 @@ def still_there(processes):
     return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
+@full_only
 @pytest.mark.timeout(300)
 def test_a_short_run_adds_up(tmp_path):
     demo = start_demo(tmp_path, "--duration", "8", "--rate", "200", "--speed", "60", "--trigger", "1")

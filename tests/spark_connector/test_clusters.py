@@ -19,7 +19,7 @@ from client.producer import Producer
 from ottla.spark_environment import spark_environment
 from spark_connector import py_files
 from support.broker import broker_process
-from support.counts import count
+from support.counts import full_only
 
 PROGRAM = """\
 import sys
@@ -68,13 +68,19 @@ SETTINGS = {
 }
 
 
+def without_us():
+    """The variables of this process, without those that other tests have set for their Sparks."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 def python_without_us(folder):
     """A Python that has all that is installed here, but this project, which is installed in a way of its own."""
     venv.create(folder)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = folder / "bin" / "python"
-    alone = subprocess.run([python, "-c", "import client"], cwd=folder, capture_output=True, text=True, timeout=60)
+    command = [python, "-c", "import client"]
+    alone = subprocess.run(command, cwd=folder, env=without_us(), capture_output=True, text=True, timeout=60)
     assert "No module named 'client'" in alone.stderr
     return python
 
@@ -99,7 +105,7 @@ def test_the_archive_is_a_zip(arguments, capsys):
     assert "ARCHIVE.zip" in capsys.readouterr().err
 
 
-@pytest.mark.counted
+@full_only
 @pytest.mark.timeout(300)
 async def test_executors_that_do_not_see_this_checkout(tmp_path):
     python = python_without_us(tmp_path / "python")
@@ -110,7 +116,7 @@ async def test_executors_that_do_not_see_this_checkout(tmp_path):
         async with Admin(bootstrap_servers=broker.bootstrap) as admin:
             await admin.create_topic("drafts", partitions=2)
             await admin.create_topic("copies", partitions=2)
-        records = count(200, 20_000)
+        records = 20_000
         async with Producer(bootstrap_servers=broker.bootstrap) as producer:
             for number in range(records):
                 producer.send_nowait("drafts", b"draft %06d" % number)
@@ -118,17 +124,20 @@ async def test_executors_that_do_not_see_this_checkout(tmp_path):
         command = [
             str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
             "--master",
-            f"local-cluster[{count(1, 2)},1,1024]",
+            "local-cluster[2,1,1024]",
         ]
         for name, value in SETTINGS.items():
             command += ["--conf", f"{name}={value}"]
         command += ["--py-files", "ottla.zip", "program.py", broker.bootstrap]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= spark_environment(tmp_path) | {
-            "PYSPARK_PYTHON": str(python),
-            "PYSPARK_DRIVER_PYTHON": str(python),
-            "SPARK_WORKER_DIR": str(tmp_path / "work"),
-        }
+        environment = (
+            without_us()
+            | spark_environment(tmp_path)
+            | {
+                "PYSPARK_PYTHON": str(python),
+                "PYSPARK_DRIVER_PYTHON": str(python),
+                "SPARK_WORKER_DIR": str(tmp_path / "work"),
+            }
+        )
         run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
         done = await asyncio.to_thread(run, command)
     assert done.returncode == 0, done.stderr

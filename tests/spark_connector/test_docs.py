@@ -12,6 +12,7 @@ from client.topic_partition import TopicPartition
 from spark_connector import errors, kafka_options, option_table, sink_options
 from spark_connector.schema import COLUMNS, HEADERS
 from support.broker import ROOT, broker_process
+from support.counts import full_only
 
 PATH = ROOT / "docs" / "spark.md"
 TEXT = PATH.read_text()
@@ -31,6 +32,7 @@ def rows(text):
     return [tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)) for line in found]
 
 
+@full_only
 async def test_snippets_run_in_their_order(spark, tmp_path, capfd):
     with broker_process(tmp_path / "data") as broker:
         servers = broker.bootstrap

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.functions import udf
 
+from support.counts import full_only
 from support.topic_contents import topic_contents
 
 
@@ -48,11 +49,13 @@ def save(frame, broker, topic):
     frame.write.format("ottla").mode("append").options(**options(broker, topic)).save()
 
 
+@full_only
 def test_a_batch_job_is_visible_as_a_whole(spark, broker, topic):
     save(spark.range(0, 5000, 1, 4).selectExpr("cast(id as string) value"), broker, topic)
     assert values(broker, topic) == Counter(map(str, range(5000)))
 
 
+@full_only
 def test_of_a_batch_job_that_fails_nothing_is_visible(spark, broker, topic, tmp_path):
     texts = spark.range(0, 5000, 1, 4).selectExpr("cast(id as string) value")
     frame = texts.select(fail_unless(tmp_path / "failed", "4900")("value").alias("value"))
@@ -103,6 +106,7 @@ def stream(spark, broker, topic, tmp_path):
     return Stream(spark, broker, topic, tmp_path)
 
 
+@full_only
 def test_a_stream_is_written_once(stream, broker, topic):
     for batch in range(3):
         stream.add(f"{batch}-{number}" for number in range(100))
@@ -141,6 +145,7 @@ def test_a_batch_whose_task_fails_is_run_again_and_written_once(stream, broker, 
     assert values(broker, topic) == Counter(f"{batch}-{number}" for batch in range(2) for number in range(100))
 
 
+@full_only
 def test_a_new_checkpoint_writes_from_the_beginning(stream, broker, topic):
     stream.add(["a"])
     stream.run()

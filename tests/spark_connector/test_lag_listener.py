@@ -7,6 +7,7 @@ import urllib.request
 from prometheus_client import CollectorRegistry
 
 from spark_connector.lag_listener import LagListener
+from support.counts import full_only
 from support.polling import until
 
 
@@ -17,6 +18,7 @@ def metrics(registry, query, topic):
     return tuple(registry.get_sample_value(f"ottla_spark_{name}", labels) for name in names)
 
 
+@full_only
 def test_a_query_shows_what_it_has_read_and_what_there_is(spark, topics, tmp_path):
     topic = topics.create()
     topics.fill(topic, *"abcde")

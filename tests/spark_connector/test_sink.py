@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from spark_connector.sink_options import OPTIONS
 from support.broker import broker_process
+from support.counts import full_only
 from support.topic_contents import topic_contents
 
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -226,6 +227,7 @@ def test_a_stream_is_written_batch_by_batch(spark, broker, topic, tmp_path, mode
     assert sorted(one.value for one in topic_contents(broker.bootstrap, topic)) == expected
 
 
+@full_only
 def test_rows_survive_a_broker_that_is_killed_and_started_again(spark, tmp_path):
     written = threading.Event()
     kills = []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.counts import full_only
 from support.spark_topics import Stream, flat
 
 NOON_MS = 1_700_000_000_000
@@ -61,6 +62,7 @@ def test_a_first_batch_that_is_done_again_begins_where_it_did(topics, stream, tm
     assert flat(stream(subscribe=topic, startingOffsets="latest").run()) == ["a", "b", "c"]
 
 
+@full_only
 def test_a_stream_begins_at_offsets_or_times_that_are_given(topics, stream):
     topic = topics.create(2)
     topics.fill(topic, "a", "b", "c", first_ms=NOON_MS)
@@ -82,6 +84,7 @@ def test_the_most_of_a_trigger_is_split_over_partitions(topics, stream):
     assert json.loads(first.latestOffset)[topic] == {"0": 30, "1": 10}
 
 
+@full_only
 def test_available_now_ignores_the_least_of_a_trigger_and_what_comes_later(topics, stream):
     topic = topics.create()
     topics.fill(topic, "a", "b", "c", "d")
@@ -96,6 +99,7 @@ def test_available_now_ignores_the_least_of_a_trigger_and_what_comes_later(topic
     assert query.run() == [["a", "b", "c"], ["d"]]
 
 
+@full_only
 def test_new_partitions_and_topics_are_read_from_their_beginning(topics, stream):
     topic = topics.create(name="grows-1")
     topics.fill(topic, "a")
@@ -120,6 +124,7 @@ def test_a_topic_that_is_deleted_is_data_loss(topics, stream):
     assert stream(subscribePattern="lossy-.*", failOnDataLoss="false").run() == [["c"]]
 
 
+@full_only
 def test_a_topic_that_is_made_anew_is_data_loss(topics, stream):
     topic = topics.create(name="anew")
     query = stream(subscribe=topic, startingOffsets="earliest")
@@ -132,6 +137,7 @@ def test_a_topic_that_is_made_anew_is_data_loss(topics, stream):
         query.run()
 
 
+@full_only
 def test_records_that_were_deleted_before_they_were_read_are_data_loss(topics, stream, tmp_path):
     topic = topics.create()
     query = stream(subscribe=topic, startingOffsets="earliest")
@@ -145,6 +151,7 @@ def test_records_that_were_deleted_before_they_were_read_are_data_loss(topics, s
     assert stream(subscribe=topic, failOnDataLoss="false").run() == [["d"]]
 
 
+@full_only
 def test_a_stream_with_a_trigger_waits_for_its_least(spark, topics, tmp_path):
     topic = topics.create()
     frame = spark.readStream.format("ottla").options(**topics.options, subscribe=topic, minOffsetsPerTrigger="3")
@@ -171,6 +178,7 @@ def test_an_ending_is_refused(topics, stream):
         stream(subscribe=topics.create(), endingOffsets="latest").run()
 
 
+@full_only
 def test_min_partitions_and_max_records_divide_a_batch(topics, stream):
     topic = topics.create()
     topics.number(topic, 100)
@@ -197,6 +205,7 @@ def test_progress_is_committed_to_a_group(topics, stream):
     assert committed() == {f"{topic}-0": 3}
 
 
+@full_only
 def test_checkpoints_are_files_that_a_person_can_read(topics, stream, tmp_path):
     topic = topics.create()
     stream(subscribe=topic, startingOffsets="earliest").run()
