@@ -14,14 +14,16 @@ class Option(NamedTuple):
     meaning: str
 
 
-_OFFSETS = 'JSON {"orders": {"0": 23, "1": -2}}; -2 is earliest, -1 latest'
 _TIMES = 'JSON {"orders": {"0": 1000}}, ms since the epoch'
 OPTIONS: Final = (
     Option("subscribe", "both", "", "topics, separated by commas"),
     Option("subscribePattern", "both", "", "a regular expression for whole names of topics"),
     Option("assign", "both", "", 'partitions: JSON {"orders": [0, 1]}'),
     Option(
-        "startingOffsets", "both", "earliest (batch), latest (stream)", f"earliest, latest (stream only) or {_OFFSETS}"
+        "startingOffsets",
+        "both",
+        "earliest (batch), latest (stream)",
+        'earliest, latest (stream only) or JSON {"orders": {"0": 23, "1": -2}}; -2 is earliest, -1 latest',
     ),
     Option("startingOffsetsByTimestamp", "both", "", f"{_TIMES}; before startingOffsets"),
     Option("startingTimestamp", "both", "", "ms since the epoch, for all partitions; before all other beginnings"),
@@ -31,7 +33,7 @@ OPTIONS: Final = (
         "error",
         "where no record is as late as the time of the beginning: error, or latest",
     ),
-    Option("endingOffsets", "batch", "latest", f"latest or {_OFFSETS.replace('-2 is earliest, ', '')}"),
+    Option("endingOffsets", "batch", "latest", 'latest or JSON {"orders": {"0": 23, "1": -1}}; -1 is latest'),
     Option(
         "endingOffsetsByTimestamp", "batch", "", f"{_TIMES}; before endingOffsets; latest where no record is as late"
     ),
