@@ -1,31 +1,53 @@
-"""Waiting for a cluster that cannot be reached for a moment: clients start anew for every task or batch, and a broker
-that is started again is away for seconds.
-"""
+"""Waiting for a cluster that does not answer for a moment: one broker that restarts, for seconds, ends no query."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
-from client.errors import KafkaError
+from client.backoff import Backoff
+from client.errors import KafkaError, NoBrokersAvailableError
 
 T = TypeVar("T")
 
-_DELAY_S: Final = 0.1
-_MAX_DELAY_S: Final = 1.0
+DEFAULT_MS: Final = 60_000
+_BACKOFF_MS: Final = 100
+_MAX_BACKOFF_MS: Final = 1_000
 
 
-async def retry(action: Callable[[], Awaitable[T]], *, timeout_s: float) -> T:
-    """Run `action` until it does not fail with a retriable error, or no attempt is left before `timeout_s`; then its
-    last error.
+async def retry(
+    action: Callable[[], Awaitable[T]],
+    *,
+    timeout_s: float,
+    only: type[KafkaError] = KafkaError,
+    backoff: Backoff | None = None,
+) -> T:
+    """Run `action` until it does not fail with a retriable error of the class `only`, or no attempt is left before
+    `timeout_s`; then its last error.
     """
+    backoff = backoff or Backoff(_BACKOFF_MS, _MAX_BACKOFF_MS)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
-    delay_s = _DELAY_S
+    attempt = 0
     while True:
+        delay_s = backoff.delay_s(attempt)
         try:
             return await action()
-        except KafkaError as error:
+        except only as error:
             if not error.retriable or loop.time() + delay_s > deadline:
                 raise
         await asyncio.sleep(delay_s)
-        delay_s = min(2 * delay_s, _MAX_DELAY_S)
+        attempt += 1
+
+
+async def until_reached(action: Callable[[], Awaitable[T]], client: Mapping[str, Any]) -> T:
+    """Run `action` again while no broker answers, for kafka.default.api.timeout.ms. `client`: a query's client options.
+
+    Raises NoBrokersAvailableError, which then says how long it was tried, and what else `action` raises.
+    """
+    timeout_ms = client.get("default_api_timeout_ms", DEFAULT_MS)
+    backoff = Backoff(client.get("retry_backoff_ms", _BACKOFF_MS), client.get("retry_backoff_max_ms", _MAX_BACKOFF_MS))
+    try:
+        return await retry(action, timeout_s=timeout_ms / 1000, only=NoBrokersAvailableError, backoff=backoff)
+    except NoBrokersAvailableError as error:
+        text = f"the cluster is gone, tried for {timeout_ms} ms (kafka.default.api.timeout.ms): {error}"
+        raise NoBrokersAvailableError(text) from None

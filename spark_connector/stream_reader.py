@@ -25,8 +25,8 @@ from spark_connector.errors import LOSS_ADVICE, DataLossError
 from spark_connector.event_loop import run
 from spark_connector.group_progress import GroupProgress
 from spark_connector.offset_lookup import OffsetLookup
-from spark_connector.patience import patiently
 from spark_connector.range_planner import count, divided, limited, losses, ranges_of
+from spark_connector.retry import until_reached
 from spark_connector.source_options import SourceOptions
 from spark_connector.topic_offsets import START, Offsets, from_json, start_of, to_json
 
@@ -122,7 +122,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Ask the cluster: a wrong address is told at once, a cluster that has answered before is waited for."""
         if self._lookup is None:
             return run(question())
-        return run(patiently(question, self._options.client))
+        return run(until_reached(question, self._options.client))
 
     async def _connected(self) -> OffsetLookup:
         if self._lookup is None:

@@ -1,49 +1,21 @@
-"""The producers that a Python worker of Spark keeps: connections and producer ids outlive a task and serve the next.
-
-A task borrows a producer that nobody uses, or gets a new one, and gives it back when all of its rows are acknowledged;
-that of a task that failed is closed, with what still waits in it. One that nobody has wanted for `IDLE_S` is closed.
+"""The producers of a Python worker, which keep their producer ids: a task borrows one, and gives it back when all of
+its rows are acknowledged. That of a task that failed is closed, with what still waits in it.
 """
 
-import asyncio
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 from client.producer import Producer
+from spark_connector.idle_clients import IdleClients
 from spark_connector.retry import retry
 
-IDLE_S: Final = 60.0
 _MAX_BLOCK_MS: Final = 60_000  # of a producer, where none is set
-
-_Key = tuple[tuple[str, Any], ...]
-
-
-class _Idle:
-    """A producer that nobody uses, and the timer that closes it."""
-
-    def __init__(self, producer: Producer, key: _Key) -> None:
-        self.producer = producer
-        self.key = key
-        self.timer = asyncio.get_running_loop().call_later(IDLE_S, self._expire)
-
-    def _expire(self) -> None:
-        _idle.remove(self)
-        task = asyncio.get_running_loop().create_task(self.producer.close())
-        _closing.add(task)
-        task.add_done_callback(_closing.discard)
-
-
-_idle: list[_Idle] = []
-_closing: set[asyncio.Task[None]] = set()
-_owner = -1
+_idle: Final = IdleClients[Producer]()
 
 
 async def borrow(options: Mapping[str, Any]) -> Producer:
     """A producer with these options, started. Raises NoBrokersAvailableError, InvalidOptionError."""
-    producer = _take(_key(options))
-    if producer is None:
-        producer = await open_producer(options)
-    return producer
+    return _idle.take(options) or await open_producer(options)
 
 
 async def open_producer(options: Mapping[str, Any]) -> Producer:
@@ -65,7 +37,7 @@ async def open_producer(options: Mapping[str, Any]) -> Producer:
 async def give_back(producer: Producer, options: Mapping[str, Any], *, is_sound: bool) -> None:
     """The task is done with it. One that is not sound is closed, and what waits in it is not sent any more."""
     if is_sound:
-        _idle.append(_Idle(producer, _key(options)))
+        _idle.put(producer, options)
     else:
         await producer.close(timeout_s=0)
 
@@ -78,20 +50,3 @@ def new_producer(options: Mapping[str, Any]) -> Producer:
 def idle_producers() -> int:
     """How many producers wait for a task."""
     return len(_idle)
-
-
-def _key(options: Mapping[str, Any]) -> _Key:
-    return tuple(sorted(options.items()))
-
-
-def _take(key: _Key) -> Producer | None:
-    global _owner
-    if _owner != os.getpid():  # what a process that was forked off has inherited is its parent's
-        _idle.clear()
-        _owner = os.getpid()
-    for one in _idle:
-        if one.key == key:
-            one.timer.cancel()
-            _idle.remove(one)
-            return one.producer
-    return None
