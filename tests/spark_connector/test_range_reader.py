@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -17,7 +19,8 @@ from spark_connector.range_reader import RangeReader
 from spark_connector.record_batches import TARGET_BYTES, RecordBatches
 from spark_connector.schema import source_schema
 from spark_connector.source_options import source_options
-from support.broker import BrokerProcess
+from support.broker import ROOT, BrokerProcess
+from support.cluster import broker_cluster, eventually
 from support.spark_topics import Topics
 
 
@@ -202,3 +205,68 @@ def test_a_range_without_loss_warns_of_nothing(topics):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read(topics, topic, 0, 1, failOnDataLoss="false") == numbers(0, 1)
+
+
+COMPACTING = {"log.cleaner.backoff.ms": "50", "log.initial.task.delay.ms": "50"}
+
+
+def test_what_compaction_has_removed_is_a_gap_and_no_loss(tmp_path):
+    with BrokerProcess(tmp_path / "log", COMPACTING) as broker:
+        topics = Topics(broker)
+        topic = topics.create(cleanup_policy="compact", segment_bytes="2000", min_cleanable_dirty_ratio="0.01")
+
+        async def write():
+            async with Producer(bootstrap_servers=broker.bootstrap) as producer:
+                for number in range(300):
+                    await producer.send(topic, b"%d" % number, key=b"%d" % (number % 7))
+
+        asyncio.run(write())
+
+        async def is_compacted():
+            return await asyncio.to_thread(lambda: len(read(topics, topic, 0, 300)) < 150)
+
+        asyncio.run(eventually(is_compacted, "older values are gone"))
+        found = read(topics, topic, 0, 300)
+        assert found[-7:] == numbers(293, 300)
+        assert found == [(at, b"%d" % at) for at, _ in found]
+        gap = next(at for at in range(300) if at not in dict(found))
+        assert read(topics, topic, gap, gap + 1) == []
+
+
+async def test_a_leader_that_dies_while_it_is_read_is_replaced(tmp_path):
+    async with broker_cluster(tmp_path) as cluster:
+        await cluster.create_topic("t", {0: [0, 1, 2]}, {"min.insync.replicas": "2"})
+        async with Producer(bootstrap_servers=cluster.bootstrap()) as producer:
+            for number in range(30):
+                await producer.send("t", b"%d" % number + b"x" * 500_000)
+        named = {"kafka.bootstrap.servers": cluster.bootstrap(), "subscribe": "t"}
+        fetched = RangeReader(OffsetRange("t", 0, 0, 30), source_options(named, streaming=False)).fetched()
+        offsets = [record.offset for record in (await asyncio.to_thread(next, fetched)).records()]
+        await cluster.kill((await cluster.state("t"))["leader"])
+        for one in await asyncio.to_thread(list, fetched):
+            offsets += [record.offset for record in one.records()]
+        assert offsets == list(range(30))
+
+
+READ_ALONE = """
+import sys
+from spark_connector.range_planner import OffsetRange
+from spark_connector.range_reader import RangeReader
+from spark_connector.record_batches import RecordBatches
+from spark_connector.schema import source_schema
+from spark_connector.source_options import source_options
+
+topic, servers = sys.argv[1:]
+options = source_options({"kafka.bootstrap.servers": servers, "subscribe": topic}, streaming=False)
+batches = RecordBatches(source_schema({}), topic, 0, 10)
+print(sum(one.num_rows for one in batches.of(RangeReader(OffsetRange(topic, 0, 0, 10), options).fetched())))
+print(sorted(name for name in sys.modules if name in ("aiokafka", "confluent_kafka", "kafka", "kio")))
+"""
+
+
+def test_no_other_kafka_client_is_imported(topics):
+    topic = topics.create()
+    topics.number(topic, 10)
+    command = [sys.executable, "-c", READ_ALONE, topic, topics.broker.bootstrap]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split("\n")[:2] == ["10", "[]"], done.stderr
