@@ -146,6 +146,10 @@ class Batch:
                 future.set_exception(error)
         self._complete()
 
+    def record_futures(self) -> "Sequence[asyncio.Future[RecordMetadata]]":
+        """What tells of each record, once it is built: parts of it take them over."""
+        return self.futures
+
     def build(self) -> bytearray:
         """Turn the records into bytes."""
         self.timestamps, keys, values, headers, self.futures, _ = zip(*self.records, strict=True)
@@ -315,7 +319,7 @@ class PartitionQueue:
 
     def can_split(self, batch: Batch) -> bool:
         """Whether a batch that was sent can be sent in parts."""
-        return len(batch.futures) > 1 and batch in self.batches  # else close() has taken it
+        return batch.builder.count > 1 and batch in self.batches  # else close() has taken it
 
     def split(self, batch: Batch) -> None:
         """Put two batches of half as many records in the place of one that is too large and so was not written.
@@ -326,7 +330,7 @@ class PartitionQueue:
         sent = read_batch(batch.data)
         pending: list[PendingRecord] = [
             (record.timestamp, record.key, record.value, record.headers, future, 0)
-            for record, future in zip(sent.records(), batch.futures, strict=True)
+            for record, future in zip(sent.records(), batch.record_futures(), strict=True)
         ]
         middle = len(pending) // 2
         size = batch.size * middle // len(pending)

@@ -10,7 +10,7 @@ from itertools import accumulate, repeat
 from operator import add
 from typing import NamedTuple
 
-from client.accumulator import RECORD_BYTES, RECORD_OVERHEAD, Batch, size_of_headers, too_large
+from client.accumulator import RECORD_BYTES, RECORD_OVERHEAD, Batch, RecordMetadata, size_of_headers, too_large
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
 from protocol.record import Header
@@ -88,6 +88,22 @@ class ColumnBatch(Batch):
     def count(self) -> int:
         """How many records it has."""
         return self._count
+
+    def record_futures(self) -> "Sequence[asyncio.Future[RecordMetadata]]":
+        """One for each record, made now; when all are done, `written` is."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[RecordMetadata]] = [loop.create_future() for _ in range(self._count)]
+        asyncio.gather(*futures, return_exceptions=True).add_done_callback(self._parts_ended)
+        return futures
+
+    def _parts_ended(self, gathered: "asyncio.Future[list[RecordMetadata | BaseException]]") -> None:
+        error = next((one for one in gathered.result() if isinstance(one, BaseException)), None)
+        if self.written.done():
+            return
+        if error is None:
+            self.written.set_result(None)
+        else:
+            self.written.set_exception(error)
 
     def build(self) -> bytearray:
         """Turn the records into bytes."""

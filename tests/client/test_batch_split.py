@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from client.admin import Admin
-from client.errors import KafkaError
+from client.errors import KafkaError, RecordTooLargeError
 from client.fetched import ConsumerRecord
 from client.producer import Producer
 from client.reader import Reader
@@ -59,6 +59,18 @@ async def test_a_record_that_is_too_large_fails_alone(servers):
     assert {type(outcomes[number]).__name__ for number in failed} == {"RecordTooLargeError"}
     offsets = [outcome.offset for outcome in outcomes if not isinstance(outcome, KafkaError)]
     assert [*offsets, again.offset] == list(range(496))
+
+
+async def test_records_handed_over_by_columns_are_split_too(servers):
+    values = [b"%d" % number + b"x" * 90 for number in range(1_000)]
+    async with Producer(bootstrap_servers=servers, retry_backoff_ms=1) as producer:
+        await asyncio.gather(*await producer.send_columns("t", values))
+        sent = await producer.send_columns("t", [b"before", b"x" * 3_000, b"behind"])
+        await producer.flush()
+        with pytest.raises(RecordTooLargeError):
+            await asyncio.gather(*sent)
+    records = await read(servers, 1_002)
+    assert [record.value for record in records] == [*values, b"before", b"behind"]
 
 
 async def test_what_is_split_gives_its_memory_back(servers):
