@@ -4,7 +4,17 @@ import tomllib
 
 from support.broker import ROOT
 
-FOLDERS = ("ottla", "broker", "replication", "storage", "registry", "protocol", "client")
+FOLDERS = (
+    "ottla",
+    "broker",
+    "replication",
+    "storage",
+    "registry",
+    "protocol",
+    "client",
+    "spark_connector",
+    "pyspark_ottla",
+)
 
 
 def test_every_package_is_installed():

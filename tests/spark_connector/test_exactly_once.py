@@ -130,6 +130,7 @@ def test_a_batch_that_is_distributed_otherwise_when_it_is_run_again_is_written_o
     assert everything[200:] != once
 
 
+@full_only
 def test_a_batch_whose_task_fails_is_run_again_and_written_once(stream, broker, topic, tmp_path):
     stream.add(f"0-{number}" for number in range(100))
     stream.add(f"1-{number}" for number in range(100))

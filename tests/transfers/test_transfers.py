@@ -37,7 +37,7 @@ from support.transfers.checker import check
 from support.transfers.history import Outcome
 from support.transfers.run import BROKER, Run
 
-RUNS = int(os.environ.get("OTTLA_RUNS") or count(6, 200))
+RUNS = int(os.environ.get("OTTLA_RUNS") or count(4, 200))
 AT_A_TIME = 4
 RUNS_A_BROKER = 20  # then the next one begins with an empty disk
 
