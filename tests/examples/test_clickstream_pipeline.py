@@ -40,7 +40,7 @@ def still_there(processes):
 
 
 @full_only
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_short_run_adds_up(tmp_path):
     demo = start_demo(tmp_path, "--duration", "8", "--rate", "200", "--speed", "60", "--trigger", "1")
     try:
@@ -63,7 +63,7 @@ def test_a_short_run_adds_up(tmp_path):
     assert "NOT" not in said
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_stopped_at_any_time_it_leaves_nothing_that_runs(tmp_path):
     demo = start_demo(tmp_path)
     started = []

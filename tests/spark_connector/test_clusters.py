@@ -106,7 +106,7 @@ def test_the_archive_is_a_zip(arguments, capsys):
 
 
 @full_only
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_executors_that_do_not_see_this_checkout(tmp_path):
     python = python_without_us(tmp_path / "python")
     py_files.write_archive(tmp_path / "ottla.zip")
@@ -138,7 +138,7 @@ async def test_executors_that_do_not_see_this_checkout(tmp_path):
                 "SPARK_WORKER_DIR": str(tmp_path / "work"),
             }
         )
-        run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
+        run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=560)
         done = await asyncio.to_thread(run, command)
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("WHERE", "READ")))
