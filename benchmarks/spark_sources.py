@@ -108,7 +108,7 @@ class ConfluentReader(DataSourceReader):
             consumer.assign([TopicPartition(topic, number, 0)])
             position = 0
             while position < end:
-                messages = consumer.consume(MESSAGES, 10)
+                messages = consumer.consume(min(MESSAGES, end - position), 10)  # for more it would wait in vain
                 if not messages:
                     raise RuntimeError(f"no messages after {position} of {end}")
                 position = messages[-1].offset() + 1
