@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from itertools import islice
 
@@ -19,6 +18,7 @@ from examples.clickstream_pipeline.clicks import START_MS, Incident, Kind, click
 from examples.clickstream_pipeline.spark_files import committed_files
 from support.broker import ROOT
 from support.counts import full_only
+from support.polling import until
 
 MINUTE_MS = 60_000
 
@@ -67,13 +67,14 @@ def test_a_short_run_adds_up(tmp_path):
 def test_stopped_at_any_time_it_leaves_nothing_that_runs(tmp_path):
     demo = start_demo(tmp_path)
     started = []
+
+    def has_begun():
+        assert demo.poll() is None, (tmp_path / "said").read_text()
+        started[:] = descendants(demo.pid)
+        return "starting Spark" in (tmp_path / "said").read_text() and len(started) >= 5
+
     try:
-        deadline = time.monotonic() + 60
-        while "starting Spark" not in (tmp_path / "said").read_text() or len(started) < 5:
-            assert demo.poll() is None, (tmp_path / "said").read_text()
-            assert time.monotonic() < deadline
-            started = descendants(demo.pid)
-            time.sleep(0.05)
+        until(has_begun, "the servers run and Spark is being started")
         demo.send_signal(signal.SIGINT)
         assert demo.wait(60) == 130, (tmp_path / "said").read_text()
     finally:

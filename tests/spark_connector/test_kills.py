@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 
 from support.broker import broker_process
 from support.counts import full_only
+from support.polling import until
 from support.spark_driver import Job, SparkDriver, Victim
 from support.topic_contents import topic_contents
 
@@ -82,7 +83,7 @@ class Chaos:
         self._chance.shuffle(order)
         for victim in order:
             self._until_batches(self._chance.randint(1, 2))
-            time.sleep(self._chance.random())  # the moment: anywhere in a batch
+            threading.Event().wait(self._chance.random())  # the moment: anywhere in a batch
             self._kill(victim)
         self._until_batches(1)
 
@@ -91,26 +92,26 @@ class Chaos:
             self._broker.kill()
             self._broker.start()
         else:
-            deadline = time.monotonic() + DEADLINE_S
-            while not self._driver.kill(victim, self._chance):
-                self._revive()
-                assert time.monotonic() < deadline, f"no {victim} to kill\n{self._driver.said()[-3000:]}"
-                time.sleep(0.01)
+            self._until(lambda: self._driver.kill(victim, self._chance), f"a {victim} to kill")
         self.killed[victim] += 1
         print(f"{time.monotonic() - self._start:.0f} s: {self._done()} batches, killed {victim}")
 
-    def _revive(self):
-        if not self._driver.lives:
-            self._driver.start()
+    def _until(self, condition, what):
+        def happens():
+            if not self._driver.lives:
+                self._driver.start()
+            return condition()
+
+        try:
+            until(happens, what, DEADLINE_S)
+        except AssertionError:
+            print(self._driver.said()[-3000:])
+            raise
 
     def _until_batches(self, number):
         """Wait until so many more batches are done."""
         wanted = self._done() + number
-        deadline = time.monotonic() + DEADLINE_S
-        while self._done() < wanted:
-            self._revive()
-            assert time.monotonic() < deadline, f"no progress: {self._driver.said()[-3000:]}"
-            time.sleep(0.02)
+        self._until(lambda: self._done() >= wanted, f"{wanted} batches")
 
     def _done(self):
         if not self._commits.exists():
