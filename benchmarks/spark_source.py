@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -21,6 +22,9 @@ from benchmarks.cases import Case, Figures
 from benchmarks.report import Results, heading, row
 from benchmarks.run import Load
 from benchmarks.server import ROOT, Ottla
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 sys.path.append(str(ROOT / "tests"))
 
@@ -69,8 +73,8 @@ def sources(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figu
         spark.stop()
 
 
-def _read(spark: object, server: Ottla, name: str, choices: dict[str, object], rows: int) -> Figures:
-    frame = spark.read.format(name).options(**choices).load()  # type: ignore[attr-defined]
+def _read(spark: SparkSession, server: Ottla, name: str, choices: dict[str, object], rows: int) -> Figures:
+    frame = spark.read.format(name).options(**choices).load()
     before, broker, began = _cpu_seconds(), server.cpu_seconds(), time.monotonic()
     frame.write.format("noop").mode("overwrite").save()
     seconds = time.monotonic() - began

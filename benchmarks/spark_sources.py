@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -60,34 +61,31 @@ class ClockedReader(DataSourceReader):
         async def fetch_seconds() -> float:
             return time.thread_time()
 
-        original, record_batches.RecordBatches = record_batches.RecordBatches, Clocked  # type: ignore[misc]
         process, fetch = time.process_time(), event_loop.run(fetch_seconds())
-        try:
+        with patch.object(record_batches, "RecordBatches", Clocked):
             yield from self._reader.read(partition)
-        finally:
-            record_batches.RecordBatches = original  # type: ignore[misc]
-            figures = {
-                "decode": Clocked.seconds,
-                "fetch": event_loop.run(fetch_seconds()) - fetch,
-                "process": time.process_time() - process,
-            }
-            with (self._folder / f"{os.getpid()}.clocks").open("a") as file:
-                file.write(json.dumps(figures) + "\n")
+        figures = {
+            "decode": Clocked.seconds,
+            "fetch": event_loop.run(fetch_seconds()) - fetch,
+            "process": time.process_time() - process,
+        }
+        with (self._folder / f"{os.getpid()}.clocks").open("a") as file:
+            file.write(json.dumps(figures) + "\n")
 
 
-class ConfluentSource(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return "confluent"
+class OneTopicSource(DataSource):
+    """A source that is told its number of partitions."""
+
+    Reader: type[OneTopicReader]
 
     def schema(self) -> StructType:
         return source_schema({})
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return ConfluentReader(dict(self.options), schema)
+        return self.Reader(dict(self.options), schema)
 
 
-class ConfluentReader(DataSourceReader):
+class OneTopicReader(DataSourceReader):
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         self._options = options
         self._schema = schema
@@ -95,6 +93,8 @@ class ConfluentReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(number) for number in range(int(self._options["partitions"]))]
 
+
+class ConfluentReader(OneTopicReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from confluent_kafka import Consumer, TopicPartition
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -117,6 +117,38 @@ class ConfluentReader(DataSourceReader):
             consumer.close()
 
 
+class SyntheticReader(OneTopicReader):
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        size, rows = int(self._options["size"]), int(self._options["rows"])
+        count = 1024 * 1024 // (size + 50)
+        columns = [[None], [bytes(size)], ["read"], [partition.value], [0], [0], [0]]
+        arrays = [pa.array(one * count, field.type) for one, field in zip(columns, schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        while rows > 0:
+            yield batch.slice(0, min(count, rows))
+            rows -= count
+
+
+class ConfluentSource(OneTopicSource):
+    Reader = ConfluentReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "confluent"
+
+
+class SyntheticSource(OneTopicSource):
+    Reader = SyntheticReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "synthetic"
+
+
 def _batch(messages: list[Any], schema: Any) -> Any:
     import pyarrow as pa
 
@@ -132,38 +164,3 @@ def _batch(messages: list[Any], schema: Any) -> Any:
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-class SyntheticSource(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return "synthetic"
-
-    def schema(self) -> StructType:
-        return source_schema({})
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return SyntheticReader(dict(self.options), schema)
-
-
-class SyntheticReader(DataSourceReader):
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
-
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(int(self._options["partitions"]))]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        size, rows = int(self._options["size"]), int(self._options["rows"])
-        count = 1024 * 1024 // (size + 50)
-        columns = [[None], [bytes(size)], ["read"], [partition.value], [0], [0], [0]]
-        arrays = [pa.array(one * count, field.type) for one, field in zip(columns, schema, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        while rows > 0:
-            yield batch.slice(0, min(count, rows))
-            rows -= count
