@@ -7,19 +7,16 @@ go back; and in the end the three logs are the same bytes.
 import asyncio
 import logging
 import os
-import shutil
-import tempfile
-from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
 from support.counts import count
+from support.memory_disk import memory_directory
 from support.replica_group import ReplicaGroup
 
 HISTORIES = int(os.environ.get("OTTLA_HISTORIES") or count(60, 1_000))
-TMPFS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 BROKERS = st.integers(0, 2)
 
 STEPS = st.one_of(
@@ -86,16 +83,15 @@ async def take(group, step):
 
 
 async def run(steps, truncates_on_fetch):
-    root = Path(tempfile.mkdtemp(prefix="replicas-", dir=TMPFS))
-    group = ReplicaGroup(root, truncates_on_fetch=truncates_on_fetch)
-    try:
-        await group.start()
-        for step in steps:
-            await take(group, step)
-        await group.heal()
-    finally:
-        await group.close()
-        shutil.rmtree(root)
+    with memory_directory("replicas") as root:
+        group = ReplicaGroup(root, truncates_on_fetch=truncates_on_fetch)
+        try:
+            await group.start()
+            for step in steps:
+                await take(group, step)
+            await group.heal()
+        finally:
+            await group.close()
 
 
 @pytest.mark.counted

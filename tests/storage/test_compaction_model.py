@@ -4,10 +4,6 @@ The model knows every record that was appended, whether its transaction was abor
 batch.
 """
 
-import shutil
-import tempfile
-from pathlib import Path
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +16,7 @@ from storage.compaction_run import compact_log
 from storage.log_append import AppendOrigin
 from support.counts import count
 from support.log_dirs import BASE_TIME_MS, open_log, read_batches, read_records
+from support.memory_disk import memory_directory
 
 pytestmark = pytest.mark.counted
 
@@ -243,11 +240,10 @@ class Model:
     database=None,
 )
 def test_histories(history):
-    root = Path(tempfile.mkdtemp(prefix="compaction-model-"))
-    model = Model(root)
-    try:
-        for name, argument in [*history, ("roll", None), ("compact", (0, 1 << 20)), ("reopen", False)]:
-            getattr(model, name)(argument)
-    finally:
-        model.log.release()
-        shutil.rmtree(root)
+    with memory_directory("compaction-model") as root:
+        model = Model(root)
+        try:
+            for name, argument in [*history, ("roll", None), ("compact", (0, 1 << 20)), ("reopen", False)]:
+                getattr(model, name)(argument)
+        finally:
+            model.log.release()

@@ -15,6 +15,7 @@ from support.counts import count
 from support.cut_log import raw_batches
 from support.log_dirs import UnsyncedFileSystem, batch
 from support.log_move import KEY, STEP, Move, files, let_go, manager
+from support.memory_disk import memory_directory
 from support.power_cut import Disk, PowerCutFileSystem
 
 pytestmark = pytest.mark.usefixtures("quiet_storage")
@@ -250,21 +251,22 @@ def test_the_power_is_cut_behind_every_operation(tmp_path):
     assert "a/t-0 to a/t-0." in words
     disk = Disk(fs)
     step, seeds = count(4, 1), count(1, 3)
-    for position in range(0, len(fs.journal) + 1, step):
-        disk.advance(position)
-        least = max((synced for when, _, synced in story if when <= position), default=0)
-        for seed in range(seeds):
-            target = tmp_path / f"{position}-{seed}"
-            disk.write_out((position, seed), target)
-            for name in "ab":
-                assert (target / name).is_dir()
-            try:
-                relocate(target, fs.root)
-                check_start(target, written, least, len(written))
-            except BaseException as error:
-                error.add_note(f"behind operation {position} ({fs.journal[position - 1][0]}), seed {seed}")
-                raise
-            shutil.rmtree(target)
+    with memory_directory("moved") as root:
+        for position in range(0, len(fs.journal) + 1, step):
+            disk.advance(position)
+            least = max((synced for when, _, synced in story if when <= position), default=0)
+            for seed in range(seeds):
+                target = root / f"{position}-{seed}"
+                disk.write_out((position, seed), target)
+                for name in "ab":
+                    assert (target / name).is_dir()
+                try:
+                    relocate(target, fs.root)
+                    check_start(target, written, least, len(written))
+                except BaseException as error:
+                    error.add_note(f"behind operation {position} ({fs.journal[position - 1][0]}), seed {seed}")
+                    raise
+                shutil.rmtree(target)
 
 
 def relocate(target, root):

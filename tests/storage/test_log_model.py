@@ -7,9 +7,6 @@
 import ast
 import logging
 import os
-import shutil
-import tempfile
-from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -17,11 +14,11 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 from support.counts import count
 from support.log_history import History
+from support.memory_disk import memory_directory
 
 SHARDS = 8  # hypothesis remembers what it has tried: several small runs are faster than a large one
 HISTORIES = int(os.environ.get("OTTLA_HISTORIES") or count(800, 20_000)) // SHARDS
 REPLAY = os.environ.get("OTTLA_HISTORY")
-TMPFS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture(autouse=True)
@@ -33,26 +30,21 @@ def quiet():
 
 @pytest.fixture
 def history():
-    root = Path(tempfile.mkdtemp(prefix="log-model-", dir=TMPFS))
-    made = History(root)
-    yield made
-    made.log.release()
-    shutil.rmtree(root)
+    with memory_directory("log-model") as root:
+        made = History(root)
+        yield made
+        made.log.release()
 
 
 def run(setup, numbers):
-    root = Path(tempfile.mkdtemp(prefix="log-model-", dir=TMPFS))
-    made = None
-    try:
+    with memory_directory("log-model") as root:
         made = History(root, setup)
-        made.run(numbers)
-    except BaseException:
-        if made is not None:
+        try:
+            made.run(numbers)
+        except BaseException:
             note("\n".join([f"settings {made.config.overrides}", *made.trail]))
             note(f"OTTLA_HISTORY='{setup}, {numbers}' python -m pytest tests/storage/test_log_model.py")
-        raise
-    finally:
-        shutil.rmtree(root)
+            raise
 
 
 @pytest.mark.counted

@@ -29,6 +29,7 @@ from support.cut_log import (
     truncating,
 )
 from support.log_dirs import BASE_TIME_MS, batch
+from support.memory_disk import memory_directory
 from support.power_cut import Disk, PowerCutFileSystem
 
 pytestmark = pytest.mark.usefixtures("quiet_storage")
@@ -314,14 +315,14 @@ class Restart:
 
 
 def cut_everywhere(work, seeds, step, tmp_path):
-    """Cut behind every operation of a workload (every `step`-th), `seeds` times."""
+    """Cut behind every operation of a workload (every `step`-th), `seeds` times. What fails is kept in `tmp_path`."""
     journal = work.fs.journal
     disk = Disk(work.fs)
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, memory_directory("power-cut") as root:
         for position in range(0, len(journal) + 1, step):
             disk.advance(position)
             for seed in range(seeds):
-                target = tmp_path / f"{position}-{seed}"
+                target = root / f"{position}-{seed}"
                 target.mkdir()
                 try:
                     disk.write_out((position, seed), target / "first")
@@ -334,7 +335,8 @@ def cut_everywhere(work, seeds, step, tmp_path):
                         elif (position + seed) % 8 == 2:
                             restart.use(runner)
                 except Exception as error:
-                    error.add_note(f"behind operation {position} ({journal[position - 1][0]}), seed {seed}: {target}")
+                    kept = shutil.copytree(target, tmp_path / target.name)
+                    error.add_note(f"behind operation {position} ({journal[position - 1][0]}), seed {seed}: {kept}")
                     raise
                 shutil.rmtree(target)
 

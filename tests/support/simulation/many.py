@@ -9,20 +9,18 @@ import gc
 import logging
 import os
 import pickle
-import shutil
 import signal
-import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from support.memory_disk import memory_directory
 from support.simulation.coordinator_run import CoordinatorRun
 from support.simulation.run import Outcome, Run, run_seed
 from support.simulation.virtual_loop import SimulationStuckError
 
-_SHARED_MEMORY = Path("/dev/shm")
 _WARM_UP = 0
 
 LONGEST_CPU_S = 60.0
@@ -59,14 +57,10 @@ def run_seeds(
 
 def _in_a_child(work: Callable[[Path], Outcome], *, in_here: bool = False) -> Outcome:
     """Carry out `work` in a fork, with a directory of its own (in memory where there is such a place)."""
-    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
-    directory = Path(tempfile.mkdtemp(prefix="ottla-simulation-", dir=base))
-    try:
+    with memory_directory("simulation") as directory:
         if in_here:
             return work(directory)
         return _forked(lambda: work(directory))
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _forked(work: Callable[[], Outcome]) -> Outcome:
