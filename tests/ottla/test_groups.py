@@ -31,8 +31,9 @@ async def make_topic(broker, name):
 @pytest.fixture(scope="module")
 def topic(broker):
     """One that all tests read; each has a group of its own."""
-    asyncio.run(make_topic(broker, "grouped"))
-    return "grouped"
+    name = f"grouped{next(numbers)}"  # the module may be left and come back to, and the broker stays
+    asyncio.run(make_topic(broker, name))
+    return name
 
 
 @pytest.fixture
