@@ -80,18 +80,18 @@ class ChunkingConsumer(ConsumerWrapper):
         """Commit these offsets, or behind the last message handed out of each partition; or below, see the class."""
         if offsets is None:
             offsets = {name: self._positions[name] for name in self.assignment() if name in self._positions}
-        wanted = {
-            name: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-            for name, offset in offsets.items()
-        }
-        await self._consumer.commit(
-            {
-                name: offset._replace(offset=self._assembler.safe_offset(name, offset.offset))
-                for name, offset in wanted.items()
-            }
-        )
-        for name, offset in wanted.items():
-            self._assembler.done(name, offset.offset)
+        safe: dict[TopicPartition, int | OffsetAndMetadata] = {}
+        done = {}
+        for name, offset in offsets.items():
+            if isinstance(offset, OffsetAndMetadata):
+                done[name] = offset.offset
+                safe[name] = offset._replace(offset=self._assembler.safe_offset(name, offset.offset))
+            else:
+                done[name] = offset
+                safe[name] = self._assembler.safe_offset(name, offset)
+        await self._consumer.commit(safe)
+        for name, number in done.items():
+            self._assembler.done(name, number)
 
     def seek(self, partition: TopicPartition, position: Position) -> None:
         """Go on from another place; from the first chunk where a message is there that has been begun."""

@@ -342,12 +342,7 @@ class Consumer(Reader):
         if offsets is None:
             await group.committer.commit(group.partitions.positions())
             return
-        await group.committer.commit(
-            {
-                partition: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-                for partition, offset in offsets.items()
-            }
-        )
+        await group.committer.commit(group.partitions.with_epochs(offsets))
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed for these; those without an offset are left out."""

@@ -130,6 +130,16 @@ class NoOffsetError(KafkaError):
     """A partition has no offset to start from and `auto_offset_reset` is "none"."""
 
 
+class LogTruncationError(KafkaError):
+    """Records that have been read are gone: a leader was elected that did not have them, and `auto_offset_reset` is
+    "none" (KIP-320). `offset` is the first that is another record now, or none yet.
+    """
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
 class IllegalStateError(KafkaError):
     """What was asked for does not go with what the client is doing: the message says what is in the way."""
 

@@ -14,7 +14,9 @@ from client.connection import Connection
 from client.errors import KafkaError, error_for
 from client.fetch_options import FetchOptions
 from client.fetched import FetchedBatches
+from client.metadata import PartitionMetadata
 from client.offsets import list_offsets
+from client.read_epochs import UNKNOWN_EPOCH
 from client.reader_state import PartitionState
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
@@ -26,6 +28,10 @@ ERROR_PAUSE_S = 1.0
 # Up to this version a request names topics, from the next one on it gives their ids.
 LAST_VERSION_WITH_NAMES = 12
 MIN_VERSION = 4
+# From here on a request tells the epoch of what was read last, and the answer where the leader's log is another one.
+FIRST_VERSION_WITH_EPOCHS = 12
+# How long a leader is looked for that is as new as what was read. Then the topic counts as made anew.
+NEWER_LEADER_PATIENCE_S = 5.0
 # A Fetch outside a session (KIP-227).
 SESSIONLESS_EPOCH = -1
 
@@ -139,7 +145,24 @@ class Fetcher:
             if now < state.read_replica_until and state.read_replica in metadata.brokers:
                 return state.read_replica
             state.read_replica = None
+        if self._is_outdated(state, metadata.partition(state.partition)):
+            return None
         return metadata.leader(state.partition)
+
+    def _is_outdated(self, state: PartitionState, known: PartitionMetadata | None) -> bool:
+        """Whether the leader that is known was replaced before what has been read was written: it might say that
+        offset and epoch are outside of its log. Not for longer than its patience allows.
+        """
+        if known is None or not 0 <= known.leader_epoch < state.epochs.latest:
+            state.newer_leader_until = None
+            return False
+        now = asyncio.get_running_loop().time()
+        if state.newer_leader_until is None:
+            state.newer_leader_until = now + NEWER_LEADER_PATIENCE_S
+        if now < state.newer_leader_until:
+            return True
+        state.forget_epochs()
+        return False
 
     async def _poll(self, leader: int) -> None:
         """Fetch from one broker until there is nothing to ask it for."""
@@ -213,6 +236,11 @@ class Fetcher:
         self, connection: Connection, leader: int, states: list[PartitionState]
     ) -> dict[TopicPartition, PartitionData]:
         metadata = self._cluster.metadata
+        named = metadata.topic_ids_known({state.partition.topic for state in states})
+        version = connection.common_version(FetchRequest, None if named else LAST_VERSION_WITH_NAMES)
+        if version < MIN_VERSION:
+            raise error_for(ErrorCode.UNSUPPORTED_VERSION, f"Fetch version {MIN_VERSION} is needed")
+        tells_epochs = version >= FIRST_VERSION_WITH_EPOCHS
         topics: dict[str, FetchTopic] = {}
         for state in states:
             name, number = state.partition
@@ -228,13 +256,10 @@ class Fetcher:
                     partition=number,
                     current_leader_epoch=-1 if partition is None else partition.leader_epoch,
                     fetch_offset=state.fetch_offset,
+                    last_fetched_epoch=state.epochs.latest if tells_epochs else UNKNOWN_EPOCH,
                     partition_max_bytes=self._options.max_partition_fetch_bytes,
                 )
             )
-        newest = None if metadata.topic_ids_known(topics) else LAST_VERSION_WITH_NAMES
-        version = connection.common_version(FetchRequest, newest)
-        if version < MIN_VERSION:
-            raise error_for(ErrorCode.UNSUPPORTED_VERSION, f"Fetch version {MIN_VERSION} is needed")
         wait_ms = self._wait_ms(leader, len(states))
         request = FetchRequest(
             replica_id=-1,
@@ -261,11 +286,18 @@ class Fetcher:
 
     def _partition_answered(self, state: PartitionState, data: PartitionData) -> None:
         code = data.error_code
-        if code and state.read_replica is not None:
+        diverging = data.diverging_epoch
+        if (code or diverging.end_offset >= 0) and state.read_replica is not None:
             state.read_replica = None  # a follower may be behind: the leader's word counts
             return
+        if diverging.end_offset >= 0:
+            state.truncated(diverging.epoch, diverging.end_offset, self._options.policy)
+            return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            state.reset(self._options.policy)
+            if state.epochs.latest >= 0:
+                state.forget_epochs()  # it may be only the epoch of which the leader does not know
+            else:
+                state.reset(self._options.policy)
             return
         if code != ErrorCode.NONE:
             error = error_for(code, context=str(state.partition))
@@ -301,6 +333,7 @@ class Fetcher:
                 f"the batch at offset {state.fetch_offset} did not come whole: raise fetch_max_bytes",
                 context=str(state.partition),
             )
+        state.epochs.add(batches.batches)
         state.fetch_offset = batches.next_offset
         state.buffered += batches.size_bytes
         self._on_fetched(state, batches)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from client.admin_types import OffsetAndMetadata
 from client.committer import Committer
 from client.errors import NoOffsetError
+from client.read_epochs import UNKNOWN_EPOCH
 from client.reader_state import PartitionState, Position
 from client.rebalance_listener import PartitionsCallback, RebalanceListener, call
 from client.topic_partition import TopicPartition
@@ -60,11 +61,23 @@ class GroupPartitions:
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What would be committed now: the offset behind the last record handed out, where there is one."""
-        return {
-            name: OffsetAndMetadata(state.position)
-            for name, state in self._states.items()
-            if state.position is not None
-        }
+        return self.with_epochs(
+            {name: state.position for name, state in self._states.items() if state.position is not None}
+        )
+
+    def with_epochs(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Mere offsets with the leader epochs of the records before them, where those were read here."""
+        full = {}
+        for partition, offset in offsets.items():
+            if isinstance(offset, OffsetAndMetadata):
+                full[partition] = offset
+            else:
+                state = self._states.get(partition)
+                epoch = UNKNOWN_EPOCH if state is None else state.epochs.before(offset)
+                full[partition] = OffsetAndMetadata(offset, epoch)
+        return full
 
     async def states_for(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """Where to begin in these partitions; one for which that is not known (`auto_offset_reset="none"`) is reported
@@ -75,12 +88,13 @@ class GroupPartitions:
         for partition in partitions:
             found = committed.get(partition)
             position = self._beginning if found is None else found.offset
+            epoch = UNKNOWN_EPOCH if found is None else found.leader_epoch
             if position is None:
                 self.failed(
                     NoOffsetError(f"{partition}: the group has committed no offset, and auto_offset_reset is none")
                 )
             else:
-                states[partition] = PartitionState(partition, position)
+                states[partition] = PartitionState(partition, position, epoch)
         return states
 
     async def give(self, partitions: Iterable[TopicPartition]) -> None:

@@ -1,14 +1,18 @@
 """Where a reader stands in each of its partitions."""
 
+import logging
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from client.errors import NoOffsetError, error_for
+from client.errors import LogTruncationError, NoOffsetError, error_for
 from client.fetched import ConsumerRecord, FetchedBatches
 from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from client.options import refuse
+from client.read_epochs import UNKNOWN_EPOCH, ReadEpochs
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 
 class Timestamp(int):
@@ -30,6 +34,7 @@ class PartitionState:
 
     __slots__ = (
         "buffered",
+        "epochs",
         "fetch_offset",
         "generation",
         "held",
@@ -37,6 +42,7 @@ class PartitionState:
         "last_stable_offset",
         "log_start_offset",
         "lookup",
+        "newer_leader_until",
         "partition",
         "paused",
         "position",
@@ -46,8 +52,12 @@ class PartitionState:
         "stop_offset",
     )
 
-    def __init__(self, partition: TopicPartition, position: Position) -> None:
+    def __init__(self, partition: TopicPartition, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
+        """leader_epoch: that of the record before an offset, where it is known."""
         self.partition = partition
+        self.epochs = ReadEpochs()
+        # How long a leader is looked for that has been elected since the last record was written.
+        self.newer_leader_until: float | None = None
         # Nothing is fetched from here on.
         self.stop_offset: int | None = None
         self.position: int | None = None
@@ -68,20 +78,18 @@ class PartitionState:
         # A follower that the leader has named to fetch from, for a while (KIP-392).
         self.read_replica: int | None = None
         self.read_replica_until = 0.0
-        self.seek(position)
+        self.seek(position, leader_epoch)
 
     @property
     def is_complete(self) -> bool:
         """Whether all is fetched up to `stop_offset`."""
         return self.stop_offset is not None and self.fetch_offset is not None and self.fetch_offset >= self.stop_offset
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
         """Go on from another place. Raises InvalidOptionError."""
-        self.generation += 1
-        self.buffered = 0
-        self.held.clear()
+        self._forget()
         self.retry_at = 0.0
-        self.position = self.fetch_offset = self.lookup = None
+        self.lookup = None
         if position == "beginning":
             self.lookup = EARLIEST
         elif position == "end":
@@ -92,6 +100,19 @@ class PartitionState:
             self.lookup = int(position)
         else:
             self.position = self.fetch_offset = position
+            self.epochs.begin(position, leader_epoch)
+
+    def _forget(self) -> None:
+        self.generation += 1
+        self.buffered = 0
+        self.held.clear()
+        self.position = self.fetch_offset = None
+        self.forget_epochs()
+
+    def forget_epochs(self) -> None:
+        """Compare no more with what the leader has."""
+        self.epochs.begin(0, UNKNOWN_EPOCH)
+        self.newer_leader_until = None
 
     def found(self, offset: int) -> None:
         """The lookup gave an offset; -1 means that no record is as late, which is the end."""
@@ -107,11 +128,29 @@ class PartitionState:
         """
         if policy is None:
             raise error_for(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition))
-        self.generation += 1
-        self.buffered = 0
-        self.held.clear()
-        self.position = self.fetch_offset = None
+        self._forget()
         self.lookup = policy
+
+    def truncated(self, epoch: int, end_offset: int, policy: int | None) -> None:
+        """The leader's log parts from what was read: its `epoch`, the last that both know, ends at `end_offset`.
+
+        Goes back to there, whatever the policy is (KIP-320). Raises LogTruncationError for "none".
+        """
+        position, fetched = self.position, self.fetch_offset
+        assert position is not None
+        assert fetched is not None
+        if end_offset >= fetched:
+            self.forget_epochs()  # it parts from what was read somewhere before: nobody knows where
+            return
+        gone = f"{self.partition}: the log was cut off at offset {end_offset}, behind which records had been fetched"
+        if position <= end_offset:
+            logger.warning("%s; none had been handed out", gone)
+            self.seek(position, self.epochs.before(position))
+            return
+        if policy is None:
+            raise LogTruncationError(f"{gone} and handed out up to offset {position}", end_offset)
+        logger.warning("%s and handed out up to offset %d: reading goes on from there", gone, position)
+        self.seek(end_offset, epoch)
 
 
 class Chunk:

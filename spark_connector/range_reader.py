@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Final
 
-from client.errors import KafkaError
+from client.errors import KafkaError, LogTruncationError
 from client.fetched import FetchedBatches
 from client.reader import Reader
 from protocol.error_codes import ErrorCode
@@ -72,9 +72,10 @@ class RangeReader:
             try:
                 batches = await reader.fetch_batches(timeout_ms=min(_LOOK_MS, max(left_ms, 0)))
             except KafkaError as error:
-                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                is_cut_off = isinstance(error, LogTruncationError)
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE and not is_cut_off:
                     raise
-                if not await self._go_on_from_what_is_there(reader):
+                if not await self._go_on_from_what_is_there(reader, str(error) if is_cut_off else ""):
                     return None
                 continue
             if batches is not None:
@@ -82,13 +83,14 @@ class RangeReader:
             if await self._is_over(reader, loop.time() - began):
                 return None
 
-    async def _go_on_from_what_is_there(self, reader: Reader) -> bool:
+    async def _go_on_from_what_is_there(self, reader: Reader, why: str) -> bool:
         begins = (await reader.beginning_offsets([self._partition]))[self._partition]
         ends = (await reader.end_offsets([self._partition]))[self._partition]
-        self._lost(f"the log holds offsets {begins} to {ends} now")
-        if not self._position < begins < self._wanted.end:
+        self._lost(why or f"the log holds offsets {begins} to {ends} now")
+        position = max(begins, self._position)
+        if position >= min(ends, self._wanted.end):
             return False
-        self._position = begins
+        self._position = position
         self._read_on(reader)
         return True
 

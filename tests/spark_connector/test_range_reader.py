@@ -248,6 +248,39 @@ async def test_a_leader_that_dies_while_it_is_read_is_replaced(tmp_path):
         assert offsets == list(range(30))
 
 
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_new_leader_that_never_had_what_was_read_is_data_loss(tmp_path, fails):
+    async def write(broker_id, numbers):
+        async with Producer(bootstrap_servers=cluster.bootstrap(broker_id)) as producer:
+            for number in numbers:
+                await producer.send("t", b"%d" % number + b"x" * 500_000)
+
+    async with broker_cluster(tmp_path, 2, auto_leader_rebalance_enable="false") as cluster:
+        await cluster.create_topic("t", {0: [0, 1]}, {"unclean.leader.election.enable": "true"})
+        await write(0, range(1))
+        await cluster.stop(1)
+        await write(0, range(1, 30))
+        named = {"kafka.bootstrap.servers": cluster.bootstrap(), "subscribe": "t", "failOnDataLoss": str(fails).lower()}
+        fetched = RangeReader(OffsetRange("t", 0, 0, 30), source_options(named, streaming=False)).fetched()
+        values = [record.value[:3] for record in (await asyncio.to_thread(next, fetched)).records()]
+        assert len(values) > 1
+        await cluster.kill(0)
+        await cluster.start(1)
+
+        async def is_led():
+            return (await cluster.state("t")).get("leader") == 1
+
+        await eventually(is_led, "the other one leads")
+        await write(1, range(101, 130))
+        lost = pytest.raises(DataLossError, match="cut off at offset 1") if fails else pytest.warns(match="cut off")
+        with lost:
+            for one in await asyncio.to_thread(list, fetched):
+                values += [record.value[:3] for record in one.records()]
+        if not fails:
+            assert values[-1] == b"129"
+            assert len(values) == 30
+
+
 READ_ALONE = """
 import sys
 from spark_connector.range_planner import OffsetRange
