@@ -14,7 +14,7 @@ from client.connection import Connection
 from client.errors import KafkaError, error_for
 from client.fetch_options import FetchOptions
 from client.fetched import FetchedBatches
-from client.metadata import PartitionMetadata
+from client.metadata import ZERO_ID, PartitionMetadata
 from client.offsets import list_offsets
 from client.read_epochs import UNKNOWN_EPOCH
 from client.reader_state import PartitionState
@@ -66,13 +66,25 @@ class Fetcher:
         self._closed = False
         # Why the last Fetch that failed is tried again; None after one that did not.
         self.last_error: KafkaError | None = None
-        cluster.metadata_listeners.append(self.wake)
+        cluster.metadata_listeners.append(self._metadata_changed)
 
     def close(self) -> None:
         """Start nothing more."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+
+    def _metadata_changed(self) -> None:
+        topics = self._cluster.metadata.topics
+        for state in self._states.values():
+            known = topics.get(state.partition.topic)
+            if state.topic_id is None or known is None or known.topic_id in (state.topic_id, ZERO_ID):
+                continue
+            try:
+                state.made_anew(self._options.policy)
+            except KafkaError as error:
+                self._report(state, error)
+        self.wake()
 
     def wake(self) -> None:
         """Start whatever can be fetched or looked up now."""
@@ -247,8 +259,10 @@ class Fetcher:
             topic = topics.get(name)
             known = metadata.topics.get(name)
             if topic is None:
-                topic_id = bytes(16) if known is None else known.topic_id
+                topic_id = ZERO_ID if known is None else known.topic_id
                 topic = topics[name] = FetchTopic(topic=name, topic_id=topic_id, partitions=[])
+            if topic.topic_id != ZERO_ID:
+                state.topic_id = topic.topic_id
             partition = metadata.partition(state.partition)
             assert state.fetch_offset is not None
             topic.partitions.append(

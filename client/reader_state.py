@@ -50,6 +50,7 @@ class PartitionState:
         "read_replica_until",
         "retry_at",
         "stop_offset",
+        "topic_id",
     )
 
     def __init__(self, partition: TopicPartition, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
@@ -58,6 +59,8 @@ class PartitionState:
         self.epochs = ReadEpochs()
         # How long a leader is looked for that has been elected since the last record was written.
         self.newer_leader_until: float | None = None
+        # Of the topic that the position is one of, once it was asked for (brokers from 2.8 on).
+        self.topic_id: bytes | None = None
         # Nothing is fetched from here on.
         self.stop_offset: int | None = None
         self.position: int | None = None
@@ -106,7 +109,7 @@ class PartitionState:
         self.generation += 1
         self.buffered = 0
         self.held.clear()
-        self.position = self.fetch_offset = None
+        self.position = self.fetch_offset = self.topic_id = None
         self.forget_epochs()
 
     def forget_epochs(self) -> None:
@@ -128,6 +131,22 @@ class PartitionState:
         """
         if policy is None:
             raise error_for(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition))
+        self._start_over(policy)
+
+    def made_anew(self, policy: int | None) -> None:
+        """The topic is another one of the same name: start over as the policy says.
+
+        Raises LogTruncationError for "none"; after that the offset is tried in the new one.
+        """
+        self.topic_id = None
+        what = f"{self.partition}: the topic was deleted and made anew, and had been read up to offset {self.position}"
+        if policy is None:
+            self.forget_epochs()
+            raise LogTruncationError(what, 0)
+        logger.warning("%s: starting over", what)
+        self._start_over(policy)
+
+    def _start_over(self, policy: int) -> None:
         self._forget()
         self.lookup = policy
 
