@@ -55,6 +55,11 @@ class _IndexCheck:
             self._report.warning(self.path, f"{behind} bytes of zeros behind the last entry", position=used)
         return entries
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file is there and has no entry."""
+        return not self.missing and not self._entries
+
     def _keep_ascending(self) -> None:
         """Entries behind one that does not ascend cannot be told from garbage: they are not looked at."""
         for slot in range(1, len(self._entries)):

@@ -79,7 +79,8 @@ class SegmentCheck:
         size = self._fs.size(self.path)
         position = 0
         whole = True
-        compacted = False
+        # A segment that is rolled has a batch, and a time with it: only compaction can have taken all of them.
+        compacted = not size and not self._active and self._times.is_empty
         report.segments += 1
         try:
             for header, data in iter_whole_batches(file, size):

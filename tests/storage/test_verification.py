@@ -301,6 +301,27 @@ class TestLock:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_a_first_compaction_that_did_not_come_to_its_end(tmp_path):
+    """No checkpoint tells of it; but nobody else leaves a segment without batches and without times."""
+    log = open_log(tmp_path / "t-0", cleanup_policy={"compact"}, segment_bytes=100)
+    for number in range(4):
+        log.append_as_leader(batch("a", key=b"k", producer=(2, 0, number)), 0)
+    log.append_as_leader(batch("c"), 0)
+    log.commit_all()
+    times = log.directory / f"{0:020d}.timeindex"
+    before = times.read_bytes()[:12]
+    compact_log(log, 0, 4)
+    log.close()
+    assert [path.stat().st_size for path in sorted(log.directory.glob("*.log"))][:3] == [0, 0, 0]
+
+    def found():
+        return [each.message for each in verify_directory(tmp_path) if each.severity is Severity.ERROR]
+
+    assert found() == []
+    times.write_bytes(before)  # here there was a batch, which got lost otherwise
+    assert any("behind the segment's last" in message for message in found())
+
+
 def test_a_snapshot_of_batches_that_compaction_took(tmp_path):
     """It may stand within a segment: what a start took there."""
     log = open_log(tmp_path / "t-0", cleanup_policy={"compact"})
