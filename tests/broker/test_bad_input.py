@@ -17,6 +17,7 @@ import pytest
 
 from broker.api_table import API_TABLE
 from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
 from protocol.json import from_json
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
@@ -65,8 +66,9 @@ class Served:
     async def _run(self) -> None:
         async with wire_client(self.process.bootstrap) as client:
             while True:
-                offset = (await append(client, "served", batch(b"v" * 100))).base_offset
-                one = (await client.call(fetch("served", offset), 12)).responses[0].partitions[0]
+                written = await append(client, "served", batch(b"v" * 100))
+                assert written.error_code == 0, f"after {self.rounds} rounds: {ErrorCode(written.error_code).name}"
+                one = (await client.call(fetch("served", written.base_offset), 12)).responses[0].partitions[0]
                 assert len(one.records) > 100
                 self.rounds += 1
                 self.measure()
