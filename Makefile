@@ -47,7 +47,7 @@ test: setup
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup
-	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 4 --maxschedchunk 1 $(PYTEST_ARGS)
+	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --maxschedchunk 1 $(PYTEST_ARGS)
 
 # Histories of a log against its model, as many as you like; a failure prints how to go through it again.
 fuzz-log: setup
