@@ -11,6 +11,6 @@ def mock_cluster():
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
-    """Our own broker, a process of its own."""
-    with broker_process(tmp_path_factory.mktemp("broker") / "data") as process:
+    """Our own broker, a process of its own. Records of tests may have times of long ago."""
+    with broker_process(tmp_path_factory.mktemp("broker") / "data", log_retention_ms="-1") as process:
         yield process

@@ -27,7 +27,7 @@ from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
 
 _NUMBERS = itertools.count(1)
 PARTITIONS = 4  # of every topic of the mock cluster
-SETTINGS = BROKER_SETTINGS | {"num.partitions": str(PARTITIONS)}
+SETTINGS = BROKER_SETTINGS | {"num.partitions": str(PARTITIONS), "log.retention.ms": "-1"}
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def ottla(tmp_path_factory):
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", {"num.partitions": str(PARTITIONS)}) as process:
+    settings = {"num.partitions": str(PARTITIONS), "log.retention.ms": "-1"}
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", settings) as process:
         yield process
 
 
