@@ -36,7 +36,7 @@ async def topic(admin, request):
 
 
 async def test_create_describe_delete(admin):
-    made = await admin.create_topic("made", 3, 1, configs={"retention.ms": "1234"})
+    made = await admin.create_topic("made", 3, 1, configs={"retention.bytes": "1234"})
     assert (made.name, made.partitions, made.replication_factor) == ("made", 3, 1)
     assert "made" in await admin.list_topics()
     described = (await admin.describe_topics(["made"]))["made"]
@@ -65,11 +65,11 @@ async def test_many_topics_each_with_its_own_outcome(admin):
 async def test_validate_only_changes_nothing(admin, topic):
     await admin.create_topic("not-made", 1, validate_only=True)
     await admin.create_partitions(topic, 5, validate_only=True)
-    change = ConfigChange("retention.ms", "1")
+    change = ConfigChange("retention.bytes", "1")
     await admin.incremental_alter_configs(ResourceType.TOPIC, topic, [change], validate_only=True)
     assert "not-made" not in await admin.list_topics()
     assert len((await admin.describe_topics([topic]))[topic].partitions) == 2
-    assert (await admin.describe_configs(ResourceType.TOPIC, topic))["retention.ms"].is_default
+    assert (await admin.describe_configs(ResourceType.TOPIC, topic))["retention.bytes"].is_default
 
 
 async def test_create_partitions(admin, topic):
@@ -85,20 +85,20 @@ async def test_create_partitions(admin, topic):
 async def test_configs(admin, topic):
     both = ResourceType.TOPIC, topic
     await admin.incremental_alter_configs(
-        *both, [ConfigChange("retention.ms", "5"), ConfigChange("cleanup.policy", "compact", ConfigOperation.APPEND)]
+        *both, [ConfigChange("retention.bytes", "5"), ConfigChange("cleanup.policy", "compact", ConfigOperation.APPEND)]
     )
     found = await admin.describe_configs(*both, include_synonyms=True, include_documentation=True)
     assert list(found) == sorted(found)
-    assert found["retention.ms"].value == "5"
-    assert found["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG
-    assert found["retention.ms"].synonyms[0] == ("retention.ms", "5", ConfigSource.DYNAMIC_TOPIC_CONFIG)
-    assert found["retention.ms"].documentation
+    assert found["retention.bytes"].value == "5"
+    assert found["retention.bytes"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+    assert found["retention.bytes"].synonyms[0] == ("retention.bytes", "5", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert found["retention.bytes"].documentation
     assert found["cleanup.policy"].value == "delete,compact"
     assert list(await admin.describe_configs(*both, ["segment.ms"])) == ["segment.ms"]
     await admin.alter_configs(*both, {"segment.ms": "7"})
     found = await admin.describe_configs(*both)
     assert found["segment.ms"].value == "7"
-    assert found["retention.ms"].is_default
+    assert found["retention.bytes"].is_default
     await admin.incremental_alter_configs(*both, [ConfigChange("segment.ms", None, ConfigOperation.DELETE)])
     assert (await admin.describe_configs(*both))["segment.ms"].is_default
     with pytest.raises(InvalidConfigurationError, match=r"no\.such"):

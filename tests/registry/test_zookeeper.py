@@ -74,7 +74,7 @@ async def test_no_zookeeper(opened, connect, cause):
             await registry.get("/")
 
 
-async def test_no_thread_is_left(backend, opened):
+async def test_no_thread_is_left(backend, opened, eventually):
     def threads():
         return {thread for thread in threading.enumerate() if "zk_loop" in thread.name or "zookeeper" in thread.name}
 
@@ -87,7 +87,11 @@ async def test_no_thread_is_left(backend, opened):
     await backend.expire(registry)
     await registry.start()
     await registry.close()
-    assert threads() == before
+
+    async def are_gone():
+        return threads() == before
+
+    await eventually(are_gone)
 
 
 async def test_one_of_several_servers_is_enough(backend, opened):

@@ -22,6 +22,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from support.groups import fetch_offsets
+from support.simulation.broker_host import START_MS
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.ledger import BrokenPromiseError
 from support.simulation.plain_client import (
@@ -246,7 +247,9 @@ class _Producer:
         async def step() -> int:
             self._plain.ask = lambda request, version: self.client.ask_leader(self._topic, partition, request, version)
             try:
-                return int((await self._plain.produce(self._topic, value, partition=partition)).error_code)
+                return int(
+                    (await self._plain.produce(self._topic, value, partition=partition, timestamp=START_MS)).error_code
+                )
             finally:
                 self._plain.ask = coordinator
 
