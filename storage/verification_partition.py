@@ -121,7 +121,9 @@ class PartitionCheck:
         if gap is not None:
             path, (first, last) = gap
             self._report.warning(
-                path, f"offsets {first} to {last} are in no batch: a copy of a compacted log?", offset=first
+                path,
+                f"offsets {first} to {last} are in no batch: a copy of a compacted log, or its compaction began?",
+                offset=first,
             )
             return
         for first, behind in holes:

