@@ -14,7 +14,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from support.delivered import Delivered
 
 DEADLINE_S = 60.0
 ANSWER_S = 5.0
@@ -50,8 +52,7 @@ class Load:
         self.implied: dict[Partition, set[int]] = defaultdict(set)
         """Records whose answer was lost, and that are there since a later one of the same producer is, or that the
         broker calls duplicates: librdkafka acknowledges them without an offset."""
-        self._made_up: dict[Partition, int] = {}
-        """To a batch of duplicates, whose first record has offset -1, librdkafka gives offsets from -1 up."""
+        self._delivered = Delivered()
         self.sent: dict[Partition, dict[int, bytes]] = defaultdict(dict)  # number of the record → key
         self.count = 0
         self.errors: list[str] = []
@@ -95,18 +96,16 @@ class Load:
         self.sent[where][number] = key
         value = b"%s:%d:" % (self.name.encode(), number) + b"x" * self._random.randrange(200)
 
-        def told(error: KafkaError | None, message: object) -> None:
+        def told(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 self.errors.append(f"record {number} to {topic}-{partition}: {error}")
             else:
                 self.count += 1
                 offsets = self.acknowledged[where]
-                offset = message.offset()  # type: ignore[attr-defined]
-                if offset is None or offset == self._made_up.get(where):
-                    self._made_up[where] = 0 if offset is None else offset + 1
+                offset = self._delivered.offset(message)
+                if offset is None:
                     self.implied[where].add(number)
                     return
-                self._made_up.pop(where, None)
                 if offset in offsets:
                     self.errors.append(f"{topic}-{partition}@{offset} was given to {offsets[offset]} and {number}")
                 offsets[offset] = number

@@ -13,6 +13,7 @@ import os
 import random
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from support.delivered import Delivered
 from support.transfers.history import Partition
 from support.transfers.journal import Journal
 
@@ -68,6 +70,7 @@ class Client:
         self.journal: Journal
         self.producer: Producer
         self._retired: list[Producer] = []
+        self._delivered: defaultdict[int, Delivered] = defaultdict(Delivered)  # by id of the producer
         """Those of lives before: to give one up could take until its messages are given up."""
         self._stop = plan.directory / STOP
         self._latest = time.monotonic() + LONGEST_LIFE_S
@@ -188,7 +191,7 @@ class Client:
     def _send(self, producer: Producer, journal: Journal, where: Partition, value: str) -> None:
         def told(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                journal.note("ack", value, message.offset())
+                journal.note("ack", value, self._delivered[id(producer)].offset(message))
             else:
                 journal.note("nack", value, error.name(), error.str())
 

@@ -6,6 +6,7 @@ import time
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from support.delivered import Delivered
 from support.transfers.client import FAST, Client
 from support.transfers.journal import Journal
 
@@ -33,6 +34,7 @@ class PlainFeeder(Client):
         self.producer = Producer(
             {"bootstrap.servers": self.plan.servers, "enable.idempotence": True, "message.timeout.ms": 0} | FAST
         )
+        self.delivered = Delivered()
         number = 0
         while not self.is_over():
             number += 1
@@ -44,7 +46,7 @@ class PlainFeeder(Client):
     def _send_alone(self, value: str) -> None:
         def told(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self.journal.note("ack", value, message.offset())
+                self.journal.note("ack", value, self.delivered.offset(message))
 
         topic, partition = self.rng.choice(self.plan.targets)
         self.journal.note("plain")

@@ -122,7 +122,7 @@ class _Telling:
         self._transaction.writes.append(write)
         self._writes[value] = self._transaction, write
 
-    def _on_ack(self, when: int, value: str, offset: int) -> None:
+    def _on_ack(self, when: int, value: str, offset: int | None) -> None:
         transaction, write = self._writes[value]
         write.offset = offset
         if transaction.transactional_id is None:
