@@ -7,7 +7,7 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from client.admin import Admin
@@ -134,7 +134,6 @@ async def test_a_killed_broker_gets_them_once(tmp_path):
         assert [one.value for one in found] == values
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=20)), st.integers(1, 100), st.integers(0, 3))
 def test_a_column_of_keys_goes_where_each_key_goes(keys, count, start):
     column = pa.array(keys, pa.binary())[start:]

@@ -26,10 +26,11 @@ async def read(source, count):
 
 async def make_anew(admin, topic):
     await admin.delete_topic(topic)
-    while True:
-        with contextlib.suppress(TopicExistsError):  # it is being deleted for a moment
-            await admin.create_topic(topic, 1)
-            return
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(TopicExistsError):  # it is being deleted for a moment
+                await admin.create_topic(topic, 1)
+                return
 
 
 @pytest.mark.parametrize("written", [3, 9], ids=["shorter than before", "longer than before"])

@@ -16,13 +16,6 @@ async def cluster(tmp_path):
         yield cluster
 
 
-def led_by(cluster, topic, leader, partition=0):
-    async def is_led():
-        return (await cluster.state(topic, partition)).get("leader") == leader
-
-    return is_led
-
-
 def led_by_one_of(cluster, topic, leaders, partition):
     async def is_led():
         return (await cluster.state(topic, partition)).get("leader") in leaders
@@ -63,12 +56,12 @@ async def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
     await cluster.create_topic("t", {0: [leader, other, controller]})
     await cluster.create_topic("solo", {0: [leader]})
     await cluster.kill(leader)
-    await eventually(led_by(cluster, "t", other), "the next one leads")
-    await eventually(led_by(cluster, "solo", -1), "nobody leads what nobody else has")
+    await cluster.until_led_by(other, "t")
+    await cluster.until_led_by(-1, "solo")
     assert set((await cluster.state("t"))["isr"]) == {other, controller}
     await eventually(known_leader(cluster, controller, "t", other), "metadata tell of it")
     await cluster.start(leader)
-    await eventually(led_by(cluster, "solo", leader), "it leads what only it has")
+    await cluster.until_led_by(leader, "solo")
     await eventually(in_sync(cluster, "t", {0, 1, 2}), "it has caught up")
     assert (await cluster.state("t"))["leader"] == other
 
@@ -81,7 +74,7 @@ async def test_a_broker_that_is_back_before_it_was_missed(cluster):
     before = (await cluster.state("t"))["leader_epoch"]
     await cluster.kill(leader)
     await cluster.start(leader)
-    await eventually(led_by(cluster, "t", other), "the other one leads")
+    await cluster.until_led_by(other, "t")
     await eventually(in_sync(cluster, "t", {leader, other}), "it has caught up")
     assert (await cluster.state("t"))["leader_epoch"] > before
 

@@ -1,5 +1,7 @@
 """A leader elected uncleanly has not got all that consumers have read: they notice, and go back to where it parts."""
 
+import asyncio
+
 import pytest
 
 from client.admin import Admin
@@ -8,7 +10,7 @@ from client.consumer import Consumer
 from client.errors import LogTruncationError
 from client.producer import Producer
 from client.topic_partition import TopicPartition
-from support.cluster import broker_cluster, eventually
+from support.cluster import broker_cluster
 
 T0 = TopicPartition("t", 0)
 
@@ -21,9 +23,10 @@ async def write(cluster, broker_id, values):
 
 async def take(consumer, count):
     values = []
-    while len(values) < count:
-        for records in (await consumer.getmany(max_records=count - len(values))).values():
-            values += [int(record.value) for record in records]
+    async with asyncio.timeout(30):
+        while len(values) < count:
+            for records in (await consumer.getmany(max_records=count - len(values))).values():
+                values += [int(record.value) for record in records]
     return values
 
 
@@ -47,11 +50,7 @@ async def test_records_that_a_new_leader_never_had(tmp_path):
 
             await cluster.kill(0)
             await cluster.start(1)
-
-            async def is_led():
-                return (await cluster.state("t")).get("leader") == 1
-
-            await eventually(is_led, "the other one leads")
+            await cluster.until_led_by(1, "t")
             await write(cluster, 1, range(100, 115))
 
             assert await take(consumer, 15) == list(range(100, 115))  # else 110 would be the first

@@ -11,7 +11,7 @@ from support.messages import message_classes, strategy, versions
 
 pytestmark = pytest.mark.counted
 
-MANY = settings(max_examples=count(3, 15), deadline=None, database=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=count(3, 15), database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("cls", message_classes().values(), ids=lambda cls: cls.NAME)

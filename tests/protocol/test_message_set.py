@@ -132,7 +132,7 @@ def test_aiokafka_in_both_directions(magic: int, codec: CompressionType) -> None
     )
 )
 @pytest.mark.counted
-@settings(max_examples=count(25, 500), deadline=None)
+@settings(max_examples=count(25, 500))
 def test_kafka_python_in_both_directions(magic: int, codec: CompressionType, fields: list) -> None:
     rows: Rows = [(i, timestamp if magic else -1, key, value) for i, (timestamp, key, value) in enumerate(fields)]
     builder = KafkaPythonBuilder(magic, int(codec), 1 << 20)

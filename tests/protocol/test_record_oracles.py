@@ -79,7 +79,7 @@ def compare(batch_class: type, builder_class: type, given_rows: list[Row], codec
 
 @pytest.mark.parametrize("codec", CompressionType)
 @given(given_rows=rows)
-@settings(max_examples=count(30, 300), deadline=None)
+@settings(max_examples=count(30, 300))
 @example(given_rows=EDGES[0])
 @example(given_rows=EDGES[1])
 @example(given_rows=EDGES[2])
@@ -92,7 +92,7 @@ def test_aiokafka(codec: CompressionType, given_rows: list[Row]) -> None:
 # kafka-python needs further libraries for snappy and lz4
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP])
 @given(given_rows=rows)
-@settings(max_examples=count(30, 300), deadline=None)
+@settings(max_examples=count(30, 300))
 @example(given_rows=EDGES[2])
 @example(given_rows=EDGES[3])
 @example(given_rows=EDGES[4])
@@ -108,7 +108,7 @@ def test_sizes_up_to_a_megabyte(codec: CompressionType, size: int) -> None:
 
 
 @given(given_rows=rows, base_offset=st.integers(0, 2**50), codec=st.sampled_from(CompressionType))
-@settings(max_examples=count(50, 1000), deadline=None)
+@settings(max_examples=count(50, 1000))
 def test_round_trip(given_rows: list[Row], base_offset: int, codec: CompressionType) -> None:
     batch = read_batch(build(given_rows, base_offset, codec))
     records = list(batch.records())

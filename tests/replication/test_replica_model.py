@@ -100,7 +100,6 @@ async def run(steps, truncates_on_fetch):
 def test_histories(truncates_on_fetch):
     @settings(
         max_examples=HISTORIES,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=(Phase.generate, Phase.shrink),

@@ -266,11 +266,7 @@ async def test_a_new_leader_that_never_had_what_was_read_is_data_loss(tmp_path, 
         assert len(values) > 1
         await cluster.kill(0)
         await cluster.start(1)
-
-        async def is_led():
-            return (await cluster.state("t")).get("leader") == 1
-
-        await eventually(is_led, "the other one leads")
+        await cluster.until_led_by(1, "t")
         await write(1, range(101, 130))
         lost = pytest.raises(DataLossError, match="cut off at offset 1") if fails else pytest.warns(match="cut off")
         with lost:

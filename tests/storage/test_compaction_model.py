@@ -234,7 +234,6 @@ class Model:
 @given(st.lists(operations, min_size=5, max_size=40))
 @settings(
     max_examples=count(60, 1000),
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=False,
     database=None,

@@ -53,7 +53,6 @@ def run(setup, numbers):
 def test_histories(shard):
     @settings(
         max_examples=HISTORIES,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],

@@ -123,6 +123,14 @@ class BrokerCluster:
         """A partition's state znode, {} where there is none."""
         return await self.znode(f"/brokers/topics/{topic}/partitions/{partition}/state") or {}
 
+    async def until_led_by(self, leader: int, topic: str, partition: int = 0) -> None:
+        """Wait until the state znode names this leader (-1: none)."""
+
+        async def is_led() -> bool:
+            return bool((await self.state(topic, partition)).get("leader") == leader)
+
+        await eventually(is_led, f"{topic}-{partition} is led by {leader}")
+
     async def controller(self) -> int:
         """The controller's broker id, -1 where there is none."""
         znode = await self.znode("/controller")

@@ -67,14 +67,14 @@ def make(topics_of, current=None):
     }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(members, sizes_of_topics, st.integers(0, 1 << 30), st.sampled_from([uniform, ranges]))
 def test_every_partition_goes_to_one_subscriber_whatever_was_before(topics_of, sizes, seed, assignor):
     subscribers = make(topics_of, junk(seed, topics_of, sizes))
     check_complete(subscribers, sizes, assignor(subscribers, sizes))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(members, sizes_of_topics, st.integers(0, 1 << 30))
 def test_uniform_cannot_be_made_more_equal(topics_of, sizes, seed):
     subscribers = make(topics_of, junk(seed, topics_of, sizes))
@@ -91,14 +91,14 @@ def test_uniform_cannot_be_made_more_equal(topics_of, sizes, seed):
         assert min(loads[one] for one in reached) >= load(shares) - 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(members, sizes_of_topics)
 def test_uniform_keeps_what_is_balanced(topics_of, sizes):
     first = uniform(make(topics_of), sizes)
     assert uniform(make(topics_of, first), sizes) == first
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 8), st.integers(0, 40), st.booleans())
 def test_uniform_moves_no_more_than_a_new_or_lost_member_takes(count, partitions, joins):
     sizes = {TOPICS[0]: partitions}

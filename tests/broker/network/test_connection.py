@@ -548,7 +548,7 @@ def test_a_thousand_clients_that_announce_much_and_stall():
 KINDS = ("now", "later", "large", "lazy", "cold", "none")
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=150)
 @given(
     frames=st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 20_000)), max_size=12),
     splits=st.lists(st.integers(1, 30_000), max_size=40),

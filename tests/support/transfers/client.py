@@ -70,8 +70,8 @@ class Client:
         self.journal: Journal
         self.producer: Producer
         self._retired: list[Producer] = []
-        self._delivered: defaultdict[int, Delivered] = defaultdict(Delivered)  # by id of the producer
         """Those of lives before: to give one up could take until its messages are given up."""
+        self._delivered: defaultdict[int, Delivered] = defaultdict(Delivered)  # by id of the producer
         self._stop = plan.directory / STOP
         self._latest = time.monotonic() + LONGEST_LIFE_S
         self._life = 0
