@@ -383,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
         except (FrameError, ProtocolError) as error:
             self._fail(MalformedResponseError(self.host, self.port, str(error)), abort=True)
 
-    def _answer(self, frame: bytes | bytearray) -> None:
+    def _answer(self, frame: bytes | memoryview) -> None:
         correlation_id = correlation_id_of(frame)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "no answer"

@@ -2,14 +2,17 @@
 
 `FrameBuffer` is pure: it hands out where to receive to and says which frames are complete, so it is tested
 without a socket. Small frames are received together into one scratch buffer that is used again, and each
-complete one is copied out once. A frame that would not fit half of it gets a buffer of its own, grown by
-what was received and not by the size that it announces (an announced 2 GiB costs nothing), and that buffer
-is handed on uncopied: the records of a Fetch answer are views into it and live as long as someone looks at
-them.
+complete one is copied out once. A frame that would not fit half of it gets a buffer of its own and is handed
+on as a view of that: the records of a Fetch answer are views into it and live as long as someone looks at
+them. The buffer is one of an earlier frame that nobody looks at any more, or a new one, grown by what was
+received and not by the size that the frame announces (an announced 2 GiB costs nothing).
 """
+
+from client.buffer_pool import BufferPool
 
 SCRATCH_SIZE = 64 * 1024
 FIRST_GROWTH = 1024 * 1024
+GROWTH = 4
 SIZE_PREFIX = 4
 
 
@@ -20,13 +23,14 @@ class FrameError(ValueError):
 class FrameBuffer:
     """Receive buffer of one connection. `max_frame_size` bounds the announced size, in bytes."""
 
-    __slots__ = ("_frame", "_frame_filled", "_frame_size", "_max_frame_size", "_scratch", "_scratch_filled")
+    __slots__ = ("_frame", "_frame_filled", "_frame_size", "_max_frame_size", "_pool", "_scratch", "_scratch_filled")
 
     def __init__(self, max_frame_size: int) -> None:
         self._max_frame_size = max_frame_size
         self._scratch = memoryview(bytearray(SCRATCH_SIZE))
         self._scratch_filled = 0
-        # The frame with a buffer of its own. Invariant: filled <= len(frame) <= size.
+        self._pool = BufferPool()
+        # The frame with a buffer of its own. Invariant: filled <= len(frame) and filled <= size.
         self._frame: bytearray | None = None
         self._frame_filled = 0
         self._frame_size = 0
@@ -38,12 +42,12 @@ class FrameBuffer:
             return self._scratch[self._scratch_filled :]
         if self._frame_filled == len(frame):
             # A new object: the transport may still hold a view into the old one, which forbids resizing it.
-            grown = bytearray(min(self._frame_size, 2 * len(frame)))
+            grown = bytearray(min(_capacity(self._frame_size), GROWTH * len(frame)))
             grown[: self._frame_filled] = frame
             self._frame = frame = grown
-        return memoryview(frame)[self._frame_filled :]
+        return memoryview(frame)[self._frame_filled : self._frame_size]
 
-    def received(self, count: int) -> list[bytes | bytearray]:
+    def received(self, count: int) -> list[bytes | memoryview]:
         """Take `count` bytes just written into `writable()`; the frames (without prefix) that they complete.
 
         Raises FrameError at a size that is negative or over the limit.
@@ -54,13 +58,14 @@ class FrameBuffer:
                 return []
             whole = self._frame
             self._frame = None
-            return [whole]
+            self._pool.give(whole)
+            return [memoryview(whole)[: self._frame_size]]
         self._scratch_filled += count
         return self._split_scratch()
 
-    def _split_scratch(self) -> list[bytes | bytearray]:
+    def _split_scratch(self) -> list[bytes | memoryview]:
         scratch, filled = self._scratch, self._scratch_filled
-        frames: list[bytes | bytearray] = []
+        frames: list[bytes | memoryview] = []
         position = 0
         while filled - position >= SIZE_PREFIX:
             size = int.from_bytes(scratch[position : position + SIZE_PREFIX], "big", signed=True)
@@ -70,9 +75,11 @@ class FrameBuffer:
             if size <= filled - start:
                 frames.append(bytes(scratch[start : start + size]))
                 position = start + size
+                if self._pool:
+                    self._pool.forget_one()  # answers have become small
                 continue
             if size > SCRATCH_SIZE // 2:
-                self._frame = bytearray(min(size, max(FIRST_GROWTH, filled - start)))
+                self._frame = self._pool.take(size) or bytearray(min(_capacity(size), FIRST_GROWTH))
                 self._frame[: filled - start] = scratch[start:filled]
                 self._frame_filled = filled - start
                 self._frame_size = size
@@ -83,3 +90,8 @@ class FrameBuffer:
             scratch[:remaining] = bytes(scratch[position:filled])
             self._scratch_filled = remaining
         return frames
+
+
+def _capacity(size: int) -> int:
+    """Of a buffer for a frame: it is to serve for others that are about as large, too."""
+    return size + size // 8

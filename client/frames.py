@@ -42,14 +42,14 @@ def encode_request(
     return [head, *body]
 
 
-def correlation_id_of(frame: bytes | bytearray) -> int:
+def correlation_id_of(frame: bytes | memoryview) -> int:
     """The correlation id that an answer begins with. Raises FrameError."""
     if len(frame) < 4:
         raise FrameError(f"an answer of {len(frame)} bytes has no correlation id")
     return int(_INT32.unpack_from(frame)[0])
 
 
-def decode_response(frame: bytes | bytearray, api_key: int, version: int, response: type[R]) -> R:
+def decode_response(frame: bytes | memoryview, api_key: int, version: int, response: type[R]) -> R:
     """The answer in a frame (without size prefix) to a request of `version`. Raises DecodeError,
     FrameError.
     """
@@ -66,7 +66,7 @@ def decode_response(frame: bytes | bytearray, api_key: int, version: int, respon
     return response.decode(memoryview(frame), version, offset)[0]
 
 
-def _refused_api_versions(frame: bytes | bytearray, response: type[R]) -> R:
+def _refused_api_versions(frame: bytes | memoryview, response: type[R]) -> R:
     """The answer to ApiVersions in a version that the broker does not know: version 0, with what it knows.
 
     Some servers answer in another shape (librdkafka's mock cluster does): as if they had named nothing.

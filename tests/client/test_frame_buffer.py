@@ -1,9 +1,11 @@
 """Frames come out whole and in order however the stream was cut."""
 
 import random
+import sys
 
 import pytest
 
+from client.buffer_pool import MOST
 from client.frame_buffer import FIRST_GROWTH, SCRATCH_SIZE, FrameBuffer, FrameError
 
 
@@ -64,8 +66,30 @@ def test_a_large_frame_is_not_copied_out():
     buffer = FrameBuffer(10**8)
     data = framed([body])
     (frame,) = list(_raw(buffer, data))
-    assert isinstance(frame, bytearray)
+    assert isinstance(frame, memoryview)
     assert frame == body
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_large_buffers_are_used_again_when_nobody_looks_at_them(kept):
+    rng = random.Random(kept)
+    buffer = FrameBuffer(10**8)
+    looked_at = []
+    used = {}
+    for _ in range(20):
+        body = rng.randbytes(rng.randrange(FIRST_GROWTH, FIRST_GROWTH + 100_000))
+        (frame,) = list(_raw(buffer, framed([body])))
+        used[id(frame.obj)] = frame.obj
+        looked_at = [*looked_at, (frame[10:], body[10:])][-kept:]
+        for view, content in looked_at:
+            assert view == content
+        del frame
+    assert len(used) <= kept + 2
+    del view
+    looked_at.clear()
+    for _ in range(MOST):
+        assert list(_raw(buffer, framed([b"small"]))) == [b"small"]
+    assert [sys.getrefcount(one) for one in used.values()] == [3] * len(used)  # ours, `one` and the argument
 
 
 def _raw(buffer, data):
