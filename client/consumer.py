@@ -141,7 +141,6 @@ class Consumer(Reader):
         self.enable_auto_commit: Final = enable_auto_commit
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
-        self._calls = 0
         self._started = self._began = False
         self._subscription = TopicSubscription(exclude_internal=exclude_internal_topics)
         self._beginning = BEGINNINGS[auto_offset_reset]
@@ -367,7 +366,6 @@ class Consumer(Reader):
         Waits for the first of them, for at most `timeout_ms` (None: as long as it takes); then none. Asking for more
         says that these are handled. Raises the broker's error, CorruptRecordError, ClosedError.
         """
-        self._calls += 1
         most = self.max_poll_records if max_records is None else max_records
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         try:
@@ -416,4 +414,4 @@ class Consumer(Reader):
 
     def _progress(self) -> object:
         chunk = self._chunk
-        return self._calls, chunk, None if chunk is None else chunk.state.position
+        return self._asked, chunk, None if chunk is None else chunk.state.position

@@ -131,8 +131,8 @@ class NoOffsetError(KafkaError):
 
 
 class LogTruncationError(KafkaError):
-    """Records that have been read are gone: a leader was elected that did not have them, and `auto_offset_reset` is
-    "none" (KIP-320). `offset` is the first that is another record now, or none yet.
+    """Records that have been read are gone, and `auto_offset_reset` is "none": a leader was elected that did not have
+    them (KIP-320), or the topic was made anew. `offset` is the first that is another record now, or none yet.
     """
 
     def __init__(self, message: str, offset: int) -> None:

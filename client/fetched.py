@@ -113,7 +113,7 @@ class FetchedBatches:
         """
         from client.arrow import to_arrow
 
-        return to_arrow(self, columns)
+        return to_arrow([self], columns)
 
     def visible_batches(self) -> Iterator[RecordBatch | LegacyMessage]:
         """The batches without control batches and aborted transactions, each with its CRC checked."""

@@ -12,8 +12,8 @@ up to `max_buffered_bytes` for each partition; then that partition rests until t
 import asyncio
 import random as random_module
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Self
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 from client.cluster import Cluster
 from client.errors import ClosedError, KafkaError
@@ -26,6 +26,9 @@ from client.options import refuse_unknown
 from client.reader_state import Chunk, PartitionState, Position, Timestamp, known_position
 from client.topic_partition import TopicPartition
 from client.turn import Turn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Reader:
@@ -118,6 +121,8 @@ class Reader:
         self._chunk: Chunk | None = None
         # Where that begins which the caller has got in one piece, until it comes back for more.
         self._in_hand: dict[TopicPartition, int] = {}
+        # How often it has come back.
+        self._asked = 0
         self._closed = False
 
     # ---- life
@@ -270,11 +275,43 @@ class Reader:
                 chunk = await self._next_chunk()
         except TimeoutError:
             return None
+        return self._whole(chunk)
+
+    async def fetch_table(
+        self, columns: Collection[str] | None = None, *, timeout_ms: float | None = None
+    ) -> "pa.Table":
+        """All records that are there, of all partitions, as one Arrow table (see client.arrow); those of a partition
+        are in order. Waits for the first of them, for at most `timeout_ms`; then it is empty. pyarrow and numpy must
+        be installed.
+
+        `columns`: as for `FetchedBatches.to_arrow`. Deserializers are not used. The positions move behind what is in
+        the table. Raises the broker's error, CorruptRecordError, InvalidRecordError, InvalidOptionError, ClosedError.
+        """
+        from client.arrow import to_arrow
+
+        fetches = []
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                chunk: Chunk | None = await self._next_chunk()
+                while chunk is not None:
+                    fetches.append(self._whole(chunk))
+                    chunk = self._pop()
+        except TimeoutError:
+            pass
+        try:
+            return to_arrow(fetches, columns)
+        except BaseException:
+            for fetched in reversed(fetches):
+                self.seek(fetched.partition, fetched.first_offset)
+            raise
+
+    def _whole(self, chunk: Chunk) -> FetchedBatches:
+        """Hand all of it out."""
         self._chunk = None
         state, batches = chunk.state, chunk.batches
         assert state.position is not None
         batches.first_offset = max(state.position, batches.first_offset)
-        self._in_hand = {state.partition: batches.first_offset}
+        self._in_hand.setdefault(state.partition, batches.first_offset)
         state.position = max(batches.next_offset, batches.first_offset)
         return batches
 
@@ -290,7 +327,7 @@ class Reader:
         try:
             return list(self._records_of(batches))
         except BaseException:
-            self._states[batches.partition].seek(batches.first_offset)
+            self.seek(batches.partition, batches.first_offset)
             raise
 
     def __aiter__(self) -> Self:
@@ -326,6 +363,7 @@ class Reader:
         """What is in hand still, or else the oldest answer that counts; waits as long as it takes."""
         if self._turn.wanted:
             await self._turn.come_back()
+        self._asked += 1
         self._in_hand = {}
         chunk = self._chunk
         if chunk is not None and chunk.state.generation == chunk.generation:

@@ -39,18 +39,21 @@ def _two_byte_tables() -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
 
 
 _VALUES, _SIZES = _two_byte_tables()
+_VALUES_OF_ONE_BYTE: Final = _VALUES[:0x80].astype(np.int64)
 
 
 class RecordColumns:
     """All records of some batches.
 
-    `data` holds their bytes, decompressed: it is `buffer`, of which the batches are views, where none is compressed.
+    `data` holds their bytes, decompressed: if none is compressed it is `buffer`, where they begin at `positions`.
     There are as many `offsets`, `timestamps` (ms), `timestamp_types`, `key_starts`, `key_lengths`, `value_starts`,
     `value_lengths` (-1 for null), `header_counts`, `header_starts` (where the count stands) and `ends` as there are
     records. Raises InvalidRecordError where a record is malformed, and what `RecordBatch.records_data` does.
     """
 
     __slots__ = (
+        "_batches",
+        "_timestamp_deltas",
         "data",
         "ends",
         "header_counts",
@@ -58,35 +61,49 @@ class RecordColumns:
         "key_lengths",
         "key_starts",
         "offsets",
-        "timestamp_types",
-        "timestamps",
         "value_lengths",
         "value_starts",
     )
 
-    def __init__(self, batches: Sequence[RecordBatch], buffer: Buffer) -> None:
+    def __init__(self, batches: Sequence[RecordBatch], buffer: Buffer, positions: Sequence[int]) -> None:
         if any(batch.attributes & COMPRESSION_MASK for batch in batches):
             payloads = [batch.records_data() for batch in batches]
             ends = list(accumulate(map(len, payloads)))
             self.data: Buffer = b"".join(payloads)
         else:
             payloads = [batch.buffer[BATCH_HEADER_SIZE:] for batch in batches]
-            ends = [batch.position + batch.size_bytes for batch in batches]
+            ends = [position + batch.size_bytes for position, batch in zip(positions, batches, strict=True)]
             self.data = buffer
+        self._batches = batches
         spans = [(end - len(payload), end) for payload, end in zip(payloads, ends, strict=True)]
         try:
-            self._read(batches, spans)
+            self._read(spans)
         except (IndexError, InvalidRecordError):
             for batch in batches:
                 for _ in batch.records():  # it says which record, and what is wrong with it
                     pass
             raise InvalidRecordError("malformed records") from None
 
-    def _read(self, batches: Sequence[RecordBatch], spans: Sequence[tuple[int, int]]) -> None:
+    @property
+    def timestamps(self) -> Integers:
+        by_broker = self._of_batch([batch.max_timestamp for batch in self._batches])
+        by_producer = self._timestamp_deltas + self._of_batch([batch.base_timestamp for batch in self._batches])
+        types = self.timestamp_types
+        return np.where(types == TimestampType.LOG_APPEND_TIME, by_broker, by_producer) if types.any() else by_producer
+
+    @property
+    def timestamp_types(self) -> Integers:
+        return self._of_batch([int(batch.timestamp_type) for batch in self._batches])
+
+    def _of_batch(self, values: Sequence[int]) -> Integers:
+        """For each record what its batch has."""
+        return np.repeat(np.array(values, dtype=np.int64), [batch.record_count for batch in self._batches])
+
+    def _read(self, spans: Sequence[tuple[int, int]]) -> None:
         buffer = np.frombuffer(self.data, dtype=np.uint8)
-        counts = [batch.record_count for batch in batches]
+        counts = [batch.record_count for batch in self._batches]
         (
-            timestamps,
+            self._timestamp_deltas,
             offsets,
             self.key_lengths,
             self.key_starts,
@@ -96,15 +113,7 @@ class RecordColumns:
             self.header_counts,
             self.ends,
         ) = _decoder(sum(counts))(buffer, spans, counts)
-
-        def of_batch(values: Sequence[int]) -> Integers:
-            return np.repeat(np.array(values, dtype=np.int64), counts)
-
-        self.offsets = offsets + of_batch([batch.base_offset for batch in batches])
-        self.timestamp_types = of_batch([int(batch.timestamp_type) for batch in batches])
-        by_broker = of_batch([batch.max_timestamp for batch in batches])
-        by_producer = timestamps + of_batch([batch.base_timestamp for batch in batches])
-        self.timestamps = np.where(self.timestamp_types == TimestampType.LOG_APPEND_TIME, by_broker, by_producer)
+        self.offsets = offsets + self._of_batch([batch.base_offset for batch in self._batches])
 
 
 Decoded = tuple[Integers, ...]
@@ -154,8 +163,11 @@ def decode_by_numpy(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Seq
     header_starts = value_starts + np.maximum(value_lengths, 0)
     # The last one may be the buffer's last byte.
     header_counts, at = _varints(buffer, header_starts)
-    is_wrong = (lengths < 0) | (at > ends) | ((at != ends) & (header_counts == 0)) | (header_counts < 0)
-    if is_wrong.any():
+    if header_counts.any():
+        is_wrong = (at > ends) | ((at != ends) & (header_counts == 0)) | (header_counts < 0)
+    else:
+        is_wrong = at != ends
+    if is_wrong.any() or (lengths < 0).any():
         raise InvalidRecordError("a record does not end where its length says")
     return (
         timestamps,
@@ -221,12 +233,15 @@ def _run(data: Buffer, buffer: Bytes, position: int, end: int, most: int) -> Int
 
 def _short_varints(buffer: Bytes, words: NDArray[np.uint16], positions: Integers) -> tuple[Integers, Integers]:
     """As `_varints`, none of which may be the last byte of the buffer; `words` are the two bytes at every position."""
-    word = words[positions]
-    size = _SIZES[word]
-    number = _VALUES[word].astype(np.int64)
+    byte = buffer[positions]
+    if not len(byte) or byte.max() < 0x80:
+        return _VALUES_OF_ONE_BYTE.take(byte), positions + 1
+    word = words[positions].astype(np.intp)
+    size = _SIZES.take(word)
+    number = _VALUES.take(word).astype(np.int64)
     behind = positions + size
-    longer = np.flatnonzero(size == 3)
-    if len(longer):
+    if size.max() == 3:
+        longer = np.flatnonzero(size == 3)
         number[longer], behind[longer] = _varints(buffer, positions[longer])
     return number, behind
 
@@ -234,6 +249,8 @@ def _short_varints(buffer: Bytes, words: NDArray[np.uint16], positions: Integers
 def _varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers]:
     """The zigzag varints at these positions, and the positions behind them. Raises IndexError beyond the end."""
     byte = buffer[positions]
+    if not len(byte) or byte.max() < 0x80:
+        return _VALUES_OF_ONE_BYTE.take(byte), positions + 1
     number = (byte & 0x7F).astype(np.uint64)
     behind = positions + 1
     rest = np.flatnonzero(byte > 0x7F)

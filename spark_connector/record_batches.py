@@ -50,7 +50,7 @@ class RecordBatches:
         batches = list(fetched.visible_batches())
         current = [batch for batch in batches if isinstance(batch, BatchView)]
         if len(current) == len(batches):
-            made = ArrowColumns(fetched, current, self._end)
+            made = ArrowColumns([fetched], [current], self._end)
             columns = [self._column(made, name, made.count) for name in self._wanted]
         else:
             table = fetched.to_arrow({*self._wanted, "offset"})

@@ -1,16 +1,19 @@
 """Arrow tables of what was fetched: the same as the records one by one, whatever they look like."""
 
 import random
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
 
-from client.arrow import SCHEMA
+from client.arrow import SCHEMA, to_arrow
 from client.errors import InvalidOptionError
 from client.fetched import FetchedBatches
 from client.topic_partition import TopicPartition
 from protocol.compression import CompressionType
 from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.message_set import MessageSetBuilder
 from protocol.record_batch import set_base_offset
 from protocol.record_batch_builder import RecordBatchBuilder
 
@@ -80,6 +83,47 @@ def test_like_the_records_one_by_one(seed, codec):
     assert some.to_arrow().schema == SCHEMA
 
 
+def part(rng, kinds):
+    """A partition's batches, and the offset that was asked for. A kind is a codec, None for the old format."""
+    offset, data = rng.randint(0, 2**40), b""
+    asked_for = offset + rng.choice((0, 0, 30))
+    for _ in range(rng.randint(0, 3)):
+        kind, count = rng.choice(kinds), rng.randint(1, 60)
+        if kind is None:
+            messages = MessageSetBuilder(1)
+            for at in range(count):
+                messages.append(offset + at, NOW + at, content(rng, 40), content(rng, 900))
+            data += messages.build()
+        else:
+            data += batch(random_records(rng, count), offset, compression=kind)
+        offset += count + rng.choice((0, 3))
+    return data, asked_for
+
+
+@pytest.mark.parametrize(
+    "kinds", [(CompressionType.NONE,), (CompressionType.NONE, CompressionType.ZSTD), (CompressionType.NONE, None)]
+)
+@pytest.mark.parametrize("seed", range(20))
+def test_partitions_of_some_answers_in_one_table(seed, kinds):
+    """Those of an answer are decoded at a time, where they are not of an old format."""
+    rng = random.Random(seed)
+    fetches = []
+    for _ in range(rng.randint(1, 3)):
+        parts = [part(rng, kinds) for _ in range(rng.randint(1, 5))]
+        answer, places = bytearray(rng.randbytes(rng.randrange(40))), []
+        for data, _ in parts:
+            places.append(len(answer))
+            answer += data + rng.randbytes(rng.randrange(40))
+        for number, ((data, asked_for), place) in enumerate(zip(parts, places, strict=True)):
+            partition = TopicPartition(rng.choice(("t", "u")), number)
+            view = memoryview(answer)[place : place + len(data)]
+            fetches.append(FetchedBatches(partition, asked_for, view, high_watermark=0))
+    table = to_arrow(fetches)
+    assert table.schema == SCHEMA
+    assert rows(table) == [row for one in fetches for row in as_rows(one)]
+    assert table.select(["value"]).equals(to_arrow(fetches, ["value"]))
+
+
 def test_columns_are_chosen():
     some = fetched(batch([(NOW, b"k", b"v", [])]))
     table = some.to_arrow(["value", "offset"])
@@ -124,3 +168,26 @@ def test_damage_is_reported_as_by_the_records(seed):
             some.to_arrow()
     else:
         assert rows(some.to_arrow()) == expected
+
+
+WITHOUT_PANDAS = """
+import sys
+from importlib.util import find_spec
+from client.arrow import ArrowColumns
+from client.fetched import FetchedBatches
+from client.topic_partition import TopicPartition
+from protocol.record_batch_builder import RecordBatchBuilder
+
+builder = RecordBatchBuilder()
+for value in (b"v", None):
+    builder.append(1, value, value, [("h", value)])
+fetched = FetchedBatches(TopicPartition("t", 0), 0, memoryview(builder.build()), high_watermark=2)
+print(fetched.to_arrow().num_rows, ArrowColumns([fetched], [fetched.batches]).binary("value").to_pylist())
+print(find_spec("pandas") is not None, "pandas" in sys.modules)
+"""
+
+
+def test_pandas_is_not_imported():
+    """It takes longer than reading half a million records. (pyarrow imports it in many a place.)"""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["2 [b'v', None]", "True False"]

@@ -422,6 +422,46 @@ async def test_an_application_that_is_stuck_loses_its_partitions(ours, name, mod
         assert int((await waiting).value) == 7
 
 
+async def test_who_has_always_something_in_hand_is_not_stuck(ours, name, mode):
+    await topic(ours, name, 10)
+    async with Producer(bootstrap_servers=ours) as producer:
+        for number in range(10):
+            await producer.send(name, b"v", partition=number)
+    notes, loop = Notes(), asyncio.get_running_loop()
+    async with quick_consumer(ours, group_id=name, max_poll_interval_ms=2_000, enable_auto_commit=False, **mode) as one:
+        await one.subscribe([name], listener=notes)
+        for _ in range(10):
+            await one.fetch_batches()
+            over = loop.time() + 0.4
+            await until(lambda over=over: loop.time() > over, "handled, in much less than max_poll_interval_ms")
+        assert notes.heard == [("assigned", list(range(10)))]
+
+
+async def test_a_table_in_hand_is_not_committed(ours, name, mode):
+    pytest.importorskip("pyarrow")
+    await topic(ours, name, 3)
+    for partition in range(3):
+        await write(ours, name, range(4), partition)
+    places, in_hand = ["partition", "offset"], set()
+
+    async def fails_at_last():
+        rows = 0
+        async with quick_consumer(ours, name, group_id=name, **mode) as one:
+            while rows < 12:
+                table = await one.fetch_table(places)
+                rows += table.num_rows
+            in_hand.update((row["partition"], row["offset"]) for row in table.to_pylist())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fails_at_last()
+    async with quick_consumer(ours, name, group_id=name, **mode) as successor:
+        again = set()
+        while len(again) < len(in_hand):
+            again |= {(row["partition"], row["offset"]) for row in (await successor.fetch_table(places)).to_pylist()}
+    assert again == in_hand
+
+
 async def test_a_static_member_comes_back_unnoticed(ours, name):
     await topic(ours, name, 2)
     options = {"group_id": name, "partition_assignment_strategy": "range"}

@@ -6,7 +6,14 @@ import random
 import pytest
 
 from client import fetcher
-from client.errors import ClosedError, KafkaError, NoOffsetError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from client.errors import (
+    ClosedError,
+    InvalidOptionError,
+    KafkaError,
+    NoOffsetError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from client.producer import Producer
 from client.reader import Reader
 from client.reader_state import Timestamp
@@ -307,6 +314,64 @@ async def test_batches_undecoded(fake):
         assert sum(batch.record_count for batch in run.batches) == 7
         assert source.position(T0) == 7
         assert await source.fetch_batches(timeout_ms=5) is None
+
+
+async def test_one_table_of_all_partitions(fake):
+    pytest.importorskip("pyarrow")
+    partitions = [TopicPartition("many", number) for number in range(3)]
+    for partition in partitions:
+        fill(fake, 7, topic="many", partition=partition.partition, start=partition.partition * 100)
+    async with reader(fake) as source:
+        source.assign(dict.fromkeys(partitions, 1))
+        found = {number: [] for number in range(3)}
+        while sum(map(len, found.values())) < 18:
+            table = await source.fetch_table(["partition", "offset", "value"])
+            for row in table.to_pylist():
+                found[row["partition"]].append((row["offset"], int(row["value"])))
+        assert found == {number: [(at, number * 100 + at) for at in range(1, 7)] for number in range(3)}
+        assert [source.position(partition) for partition in partitions] == [7, 7, 7]
+        nothing = await source.fetch_table(["offset"], timeout_ms=5)
+        assert (nothing.num_rows, nothing.schema.names) == (0, ["offset"])
+
+
+async def test_a_table_that_cannot_be_made_loses_nothing(fake):
+    pytest.importorskip("pyarrow")
+    partitions = [TopicPartition("many", number) for number in range(3)]
+    for partition in partitions:
+        fill(fake, 3, topic="many", partition=partition.partition)
+    sound = fake.logs["many", 1][0]
+    fake.logs["many", 1][0] = sound[:-1] + bytes([sound[-1] ^ 1])
+    async with reader(fake) as source:
+        source.assign(dict.fromkeys(partitions, 0))
+        with pytest.raises(InvalidOptionError, match="columns='ofset'"):
+            await source.fetch_table(["ofset"])
+
+        async def everything():
+            for _ in partitions:
+                await source.fetch_table()
+
+        with pytest.raises(CorruptRecordError):
+            await everything()
+        assert source.position(partitions[1]) == 0
+        fake.logs["many", 1][0] = sound
+        rows = 0
+        for partition in partitions:
+            source.seek(partition, 0)
+        while rows < 9:
+            rows += (await source.fetch_table()).num_rows
+        assert rows == 9
+
+
+async def test_a_table_that_cannot_be_made_of_some_answers(fake):
+    pytest.importorskip("pyarrow")
+    fill(fake, 9)
+    fake.logs["t", 0][-1] = fake.logs["t", 0][-1][:-1] + b"?"
+    async with reader(fake, max_partition_fetch_bytes=1) as source:
+        source.assign({T0: 0})
+        await until(lambda: len(source._ready) == 3, "three answers are there")
+        with pytest.raises(CorruptRecordError):
+            await source.fetch_table()
+        assert source.position(T0) == 0
 
 
 async def test_a_corrupt_batch_is_reported(fake):
