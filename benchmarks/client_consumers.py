@@ -46,9 +46,7 @@ async def _ottla(options: argparse.Namespace, how: str) -> Figures:
                     break
         while records < options.count:
             if how == "arrow":
-                batches = await consumer.fetch_batches()
-                assert batches is not None
-                table = batches.to_arrow(["offset", "timestamp", "key", "value"])
+                table = await consumer.fetch_table(["partition", "offset", "timestamp", "key", "value"])
                 records += table.num_rows
                 size += options.size * table.num_rows
             else:

@@ -20,6 +20,7 @@ from benchmarks.client_stopwatch import Figures, Stopwatch, run
 LINGER_MS = 5
 BATCH_SIZE = 64 * 1024
 TURN = 500  # records, after which an asyncio client lets the event loop go round
+MANY = 1000  # records handed over at a time, as columns
 
 
 def produce_ottla(options: argparse.Namespace) -> Figures:
@@ -43,6 +44,24 @@ async def _produce_ottla(options: argparse.Namespace) -> Figures:
             if number % TURN == 0:
                 await asyncio.sleep(0)
         await producer.flush()
+        return watch.stop(options.count)
+
+
+def produce_ottla_columns(options: argparse.Namespace) -> Figures:
+    return run(_produce_ottla_columns(options))
+
+
+async def _produce_ottla_columns(options: argparse.Namespace) -> Figures:
+    from client.producer import Producer
+
+    topic, values = options.topic, [bytes(options.size)] * MANY
+    async with Producer(bootstrap_servers=options.bootstrap, linger_ms=LINGER_MS, batch_size=BATCH_SIZE) as producer:
+        await producer.partitions_for(topic)
+        written = []
+        watch = Stopwatch()
+        for number in range(0, options.count, MANY):
+            written += await producer.send_columns(topic, values[: options.count - number])
+        await asyncio.gather(*written)
         return watch.stop(options.count)
 
 
@@ -123,6 +142,7 @@ def produce_confluent_kafka(options: argparse.Namespace) -> Figures:
 
 PRODUCERS: dict[str, Callable[[argparse.Namespace], Figures]] = {
     "ottla": produce_ottla,
+    "ottla columns": produce_ottla_columns,
     "aiokafka": produce_aiokafka,
     "kafka-python": produce_kafka_python,
     "confluent-kafka": produce_confluent_kafka,

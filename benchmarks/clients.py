@@ -1,8 +1,9 @@
 """Benchmarks of the Python client beside others: `python -m benchmarks.clients [--quick]`; part of `make bench`.
 
 Each client is a process of its own. It sends the same records to the same broker, one call a record in the way that
-its documentation shows as the fast one, each round to a new topic; or it reads one topic to its end. What counts is
-the client's own CPU time a record: records a second also depend on what the broker beside it takes of the machine.
+its documentation shows as the fast one (ours also a thousand at a time), each round to a new topic; or it reads one
+topic to its end. What counts is the client's own CPU time a record: records a second also depend on what the broker
+beside it takes of the machine.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from pathlib import Path
 from benchmarks import cases, client_report
 from benchmarks.cases import Case, Figures
 from benchmarks.client_consumers import CONSUMERS
+from benchmarks.client_load import PRODUCERS
 from benchmarks.run import Load
 from benchmarks.server import Ottla
 
-CLIENTS = ("ottla", "aiokafka", "kafka-python", "confluent-kafka")
 RECORD_SIZES = (100, 1024)
 PARTITIONS = 4
 
@@ -30,8 +31,8 @@ def produce(base: Path, options: argparse.Namespace) -> Iterator[tuple[str, Figu
     for size in RECORD_SIZES:
         with Ottla(base) as server:
             for number in range(options.rounds):
-                for client in CLIENTS:
-                    topic = f"{client}-{number}"
+                for client in PRODUCERS:
+                    topic = f"{client}-{number}".replace(" ", "-")
                     server.create_topic(topic, PARTITIONS)
                     case = {"client": client, "topic": topic, "size": size, "count": options.records}
                     figures = Load(server, "produce", module="benchmarks.client_load", **case).run()
