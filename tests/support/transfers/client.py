@@ -76,7 +76,7 @@ class Client:
         self._latest = time.monotonic() + LONGEST_LIFE_S
         self._life = 0
         self._sent = 0
-        self._has_usurped = False
+        self._usurpers = 0  # in this life
         self._is_superseded = False
         """The producer was fenced, and not by ourselves."""
 
@@ -94,7 +94,8 @@ class Client:
 
     def _live(self) -> None:
         self._life += 1
-        self._is_superseded = self._has_usurped = False
+        self._is_superseded = False
+        self._usurpers = 0
         self.name = f"{self.plan.name}.{self._life}"
         self.journal = Journal(self.plan.directory / f"{self.name}.jsonl")
         try:
@@ -167,16 +168,19 @@ class Client:
         self.aborted()
 
     def _become_zombie(self) -> None:
-        """Somebody else begins with our id, once or for good, and we go on as if nothing were."""
-        self._has_usurped = True
-        journal = Journal(self.plan.directory / f"{self.name}-usurper.jsonl")
+        """Somebody else begins with our id, once or for good, and we go on as if nothing were.
+
+        It may happen again in the same life: nothing that has not reached a broker tells us that we are fenced.
+        """
+        self._usurpers += 1
+        name = f"{self.name}-usurper{self._usurpers}"
+        journal = Journal(self.plan.directory / f"{name}.jsonl")
         usurper = self._begin_producer(journal)
         if self.rng.random() < 0.5:
             journal.note("begin")
             usurper.begin_transaction()
             for number in range(self.rng.randint(1, 3)):
-                value = f"{self.name}-usurper/{number}"
-                self._send(usurper, journal, self.rng.choice(self.plan.targets), value)
+                self._send(usurper, journal, self.rng.choice(self.plan.targets), f"{name}/{number}")
             journal.note("commit")
             self.call(usurper.commit_transaction)
             journal.note("committed")
@@ -220,7 +224,7 @@ class Client:
 
     def _note_error(self, error: KafkaException) -> None:
         what: KafkaError = error.args[0]
-        self._is_superseded = what.code() in FENCED and not self._has_usurped
+        self._is_superseded = what.code() in FENCED and not self._usurpers
         self.journal.note("error", what.name(), what.str(), what.fatal(), what.txn_requires_abort())
 
 
