@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext
 
 from support.transfers.client import STUCK, Client, Plan, run_client
@@ -12,6 +14,10 @@ from support.transfers.client import STUCK, Client, Plan, run_client
 JOIN_S = 60.0
 LIBRDKAFKA_ENDS = (STUCK, -signal.SIGABRT, -signal.SIGSEGV)
 """It hangs, or breaks its heap ("double free", now and then when AddOffsetsToTxn is fenced): as good as a kill."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Runs are threads, and starting a process looks after all others, too: of two threads that fetch an exit code at the
+same time one gets 255 (popen_forkserver.Popen.poll)."""
 
 
 def fork_server() -> ForkServerContext:
@@ -30,22 +36,24 @@ class ClientProcess:
         self.has_successor = False
         self._is_stopped = False
         self._process = fork_server().Process(target=run_client, args=(kind, plan), daemon=True)
-        self._process.start()
+        with _ONE_AT_A_TIME:
+            self._process.start()
 
     @property
     def lives(self) -> bool:
         """Whether it runs."""
-        return self._process.is_alive()
+        with _ONE_AT_A_TIME:
+            return self._process.is_alive()
 
     @property
     def needs_successor(self) -> bool:
         """Whether librdkafka has ended it, and nobody is in its place."""
-        return self._process.exitcode in LIBRDKAFKA_ENDS and not self.has_successor
+        return not self.has_successor and self._exit_code() in LIBRDKAFKA_ENDS
 
     def kill(self) -> None:
         """SIGKILL, and wait."""
-        self._process.kill()
-        self._process.join(JOIN_S)
+        self._signal(signal.SIGKILL)
+        self.join()
 
     def stop(self) -> None:
         """SIGSTOP."""
@@ -59,10 +67,15 @@ class ClientProcess:
             self._is_stopped = False
 
     def _signal(self, number: int) -> None:
-        if self._process.is_alive() and self._process.pid is not None:
-            os.kill(self._process.pid, number)
+        with _ONE_AT_A_TIME:
+            if self._process.is_alive() and self._process.pid is not None:
+                os.kill(self._process.pid, number)
 
     def join(self) -> int | None:
         """Wait until it has ended by itself. Its exit code; None where it does not end."""
-        self._process.join(JOIN_S)
-        return self._process.exitcode
+        wait([self._process.sentinel], JOIN_S)
+        return self._exit_code()
+
+    def _exit_code(self) -> int | None:
+        with _ONE_AT_A_TIME:
+            return self._process.exitcode
