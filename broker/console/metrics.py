@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.console import replication_metrics
+from broker.console import coordinator_metrics, replication_metrics
+from broker.coordinator.consumer_group import AnyGroup
 from broker.metrics import ApiMetrics
 from broker.network.acceptor import Acceptor
 from broker.services import Services
@@ -70,6 +71,10 @@ def _by_log(read: Callable[[Log], int]) -> Callable[[Source], Readings]:
     return lambda source: [((log.topic, str(log.partition)), read(log)) for log in _logs(source.services)]
 
 
+def _by_group(read: Callable[[AnyGroup], float]) -> Callable[[Source], Readings]:
+    return lambda source: coordinator_metrics.by_group(source.services, read)
+
+
 def _by_cleaner(read: Callable[[LogCleaner], float]) -> Callable[[Source], Readings]:
     def readings(source: Source) -> Readings:
         cleaner = source.services.logs.cleaner
@@ -127,6 +132,7 @@ def _connections(source: Source) -> Readings:
 
 
 _API = ("api",)
+_GROUP = ("group",)
 _LOG_DIR = ("log_dir",)
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")
@@ -197,6 +203,15 @@ METRICS: tuple[Metric, ...] = (
            _single(lambda source: len(source.services.fetch_sessions))),
     Metric("ottla_delayed_requests", GAUGE, ("kind",), "Fetches that wait for bytes, produces that wait for replicas.",
            _delayed),
+    Metric("ottla_groups", GAUGE, ("state",), "Groups that this broker coordinates.",
+           lambda source: coordinator_metrics.groups_by_state(source.services)),
+    Metric("ottla_group_members", GAUGE, _GROUP, "Members of a group.", _by_group(lambda group: len(group.members))),
+    Metric("ottla_group_generation", GAUGE, _GROUP, "Generation of a group (the group epoch of KIP-848's).",
+           _by_group(coordinator_metrics.generation)),
+    Metric("ottla_group_committed_offset", GAUGE, ("group", *_PARTITION), "Offset that a group has committed.",
+           lambda source: coordinator_metrics.committed_offsets(source.services)),
+    Metric("ottla_transactional_ids", GAUGE, ("state",), "Transactional ids that this broker coordinates.",
+           lambda source: coordinator_metrics.transactions_by_state(source.services)),
     Metric("ottla_cleaner_runs", COUNTER, (), "Compactions that have come to their end.",
            _by_cleaner(lambda cleaner: cleaner.totals.runs)),
     Metric("ottla_cleaner_read_bytes", COUNTER, (), "Bytes of record batches that compaction has read.",

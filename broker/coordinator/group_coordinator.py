@@ -13,7 +13,7 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from broker.config import BrokerConfig
@@ -334,7 +334,7 @@ class GroupCoordinator:
         wanted_states = {state.lower() for state in states}
         wanted_types = {name.lower() for name in types}
         groups = []
-        for _, group in self._partitions.all_groups():
+        for group in self.all_groups():
             state = group.state.value
             group_type = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
             if (not wanted_states or state.lower() in wanted_states) and (
@@ -355,6 +355,10 @@ class GroupCoordinator:
     def count_by_state(self) -> dict[str, int]:
         """How many groups are in which state, for metrics."""
         counts = dict.fromkeys([state.value for kind in (GroupState, ConsumerGroupState) for state in kind], 0)
-        for _, group in self._partitions.all_groups():
+        for group in self.all_groups():
             counts[group.state.value] += 1
         return counts
+
+    def all_groups(self) -> Iterator[AnyGroup]:
+        """The groups of the partitions that are loaded."""
+        return (group for _, group in self._partitions.all_groups())

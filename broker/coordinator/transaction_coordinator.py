@@ -24,6 +24,7 @@ from broker.broker_connections import BrokerConnections
 from broker.config import BrokerConfig
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.transaction import (
+    STATES_BY_LABEL,
     ProducerIdAndEpoch,
     TopicPartition,
     Transaction,
@@ -195,6 +196,14 @@ class TransactionCoordinator:
         if any(term.is_loading for term in self._terms.values()):
             raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "transactions are being loaded")
         return [one for term in self._terms.values() for one in term.transactions.values()]
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many transactional ids are in which state, for metrics."""
+        counts = dict.fromkeys(STATES_BY_LABEL, 0)
+        for term in self._terms.values():
+            for transaction in term.transactions.values():
+                counts[transaction.state.label] += 1
+        return counts
 
     def _find(self, transactional_id: str) -> tuple[Term, Transaction | None]:
         partition = self._log.partition_for(transactional_id)

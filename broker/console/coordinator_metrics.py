@@ -1,0 +1,41 @@
+"""Readings of the metrics of groups and transactions: what `metrics` has rows for. Each broker tells of those that it
+coordinates and has loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.services import Services
+
+Readings = list[tuple[tuple[str, ...], float]]
+
+
+def groups_by_state(services: Services) -> Readings:
+    """How many groups are in each state."""
+    return [((state,), count) for state, count in services.coordination.groups.count_by_state().items()]
+
+
+def by_group(services: Services, read: Callable[[AnyGroup], float]) -> Readings:
+    """A number of each group."""
+    return [((group.group_id,), read(group)) for group in services.coordination.groups.all_groups()]
+
+
+def generation(group: AnyGroup) -> int:
+    """What goes up with each rebalance."""
+    return group.epoch if isinstance(group, ConsumerGroup) else group.generation
+
+
+def committed_offsets(services: Services) -> Readings:
+    """Of every group and partition."""
+    return [
+        ((group.group_id, topic, str(partition)), committed.offset)
+        for group in services.coordination.groups.all_groups()
+        for (topic, partition), committed in group.offsets.committed.items()
+    ]
+
+
+def transactions_by_state(services: Services) -> Readings:
+    """How many transactional ids are in each state."""
+    return [((state,), count) for state, count in services.coordination.transactions.count_by_state().items()]
