@@ -5,6 +5,7 @@ let the store do that, some time after the topic's retention.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from client.claim import Claim
@@ -33,15 +34,23 @@ class BlobStore:
 
     async def put(self, name: str, value: bytes) -> Claim:
         """Write it, whole, and give its claim. Raises OSError."""
-        await asyncio.to_thread(self._files.pipe_file, f"{self._root}/{name}", value)
+        await self._call(self._files.pipe_file, name, value)
         return Claim.of(self.url, name, value)
 
     async def get(self, claim: Claim) -> bytes:
         """What is there, checked. Raises BlobMissingError, ClaimError, OSError."""
         try:
-            value = await asyncio.to_thread(self._files.cat_file, f"{self._root}/{claim.name}")
+            value = await self._call(self._files.cat_file, claim.name)
         except FileNotFoundError as error:
             raise BlobMissingError(f"{self.url}/{claim.name} is missing: {claim.size} bytes were put there") from error
         assert isinstance(value, bytes)
         claim.check(value)
         return value
+
+    async def _call(self, method: Callable[..., object], name: str, *arguments: object) -> object:
+        try:
+            return await asyncio.to_thread(method, f"{self._root}/{name}", *arguments)
+        except OSError:
+            raise
+        except Exception as error:  # libraries of remote stores have errors of their own where nobody answers
+            raise OSError(f"{self.url}/{name}: {error}") from error

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 
+import fsspec
 import pytest
 from crc32c import crc32c
 
@@ -229,6 +230,29 @@ async def test_a_value_that_is_missing_or_damaged(broker, name, producer, tmp_pa
             await source.getmany()
         source.seek(partition, 3)
         assert [record.value for record in await take(source, 1)] == [b"3" * 20]
+
+
+class Unreachable(fsspec.AbstractFileSystem):
+    """A store whose library has an error of its own for that nobody answers, as botocore has."""
+
+    def pipe_file(self, path, value, mode="overwrite", **options):
+        raise RuntimeError("nobody answers")
+
+    def cat_file(self, path, start=None, end=None, **options):
+        raise RuntimeError("nobody answers")
+
+
+async def test_a_store_that_does_not_answer(broker, name, producer):
+    fsspec.register_implementation("unreachable", Unreachable, clobber=True)
+    large = ClaimCheckProducer(producer, store="unreachable://x", threshold=10)
+    with pytest.raises(OSError, match=f"unreachable://x/{name}/.*: nobody answers"):
+        await large.send(name, b"1" * 11)
+    await ClaimCheckProducer(producer, store="memory://x", threshold=10).send(name, b"1" * 11, partition=0)
+    async with consumer(broker, name) as inner:
+        source = ClaimCheckConsumer(inner, store="unreachable://x")
+        with pytest.raises(OSError, match="nobody answers"):
+            await source.getmany()
+        assert inner.position(TopicPartition(name, 0)) == 0
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/hostname", "a/../b", "", "a//b", ".hidden"])
