@@ -27,8 +27,18 @@ def start_demo(folder, *arguments):
     command = [sys.executable, "-m", "examples.clickstream_pipeline", "--output", str(folder / "out"), *arguments]
     with (folder / "said").open("w") as out:
         return subprocess.Popen(
-            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | {"COLUMNS": "200"}
+            command,
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"COLUMNS": "200"},
+            preexec_fn=heed_sigint,
         )
+
+
+def heed_sigint():
+    """What a shell starts in the background ignores SIGINT, and so would what that starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def descendants(pid):
