@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from broker.console.server import ConsoleServer
 
 STATIC = Path(__file__).parent / "static"
+SCRIPTS = ("console.js", "dom.js", "format.js", "opening_table.js", "topics.js")
 STATIC_FILES = {
     "/": ("index.html", "text/html"),
     "/console.css": ("console.css", "text/css"),
-    "/console.js": ("console.js", "text/javascript"),
-    "/format.js": ("format.js", "text/javascript"),
+    **{f"/{name}": (name, "text/javascript") for name in SCRIPTS},
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 

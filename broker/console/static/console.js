@@ -1,46 +1,16 @@
-// The page: asks /api/cluster every two seconds and changes only what is different, so that nothing flickers,
-// an open topic stays open, and a selection or the focus stays where it is.
+// The page: asks /api/cluster every two seconds and changes only what is different.
 
-import { NOTHING, bytes, count, duration, plural, rate } from "/format.js";
+import { $, element, setText, show } from "/dom.js";
+import { NOTHING, bytes, count, duration, perSecond, plural, rate } from "/format.js";
+import { updateTopics } from "/topics.js";
 
 const PERIOD_MS = 2000;
 const TIMEOUT_MS = 5000;
 const HISTORY = 60; // points of a curve: two minutes
-const FILTER_FROM = 8; // with fewer topics there is nothing to search for
 
-const $ = (id) => document.getElementById(id);
-const open = new Set(); // names of the topics that show their partitions
-const rows = new Map(); // topic name -> its <tbody>
 let previous = null;
 let answeredAt = null;
 let timer = 0;
-
-// -- small tools ----------------------------------------------------------------------------------------------------
-
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-function show(node, visible) {
-  if (node.hidden === visible) node.hidden = !visible;
-}
-
-// Per second since the answer before; null where there is none, or the broker was restarted in between.
-function perSecond(now, before, seconds) {
-  if (before === undefined || seconds <= 0 || now < before) return null;
-  return (now - before) / seconds;
-}
-
-function sum(values) {
-  return values.reduce((total, value) => total + value, 0);
-}
 
 // -- rates ----------------------------------------------------------------------------------------------------------
 
@@ -94,155 +64,6 @@ function draw({ history, line, area }) {
   area.setAttribute("d", path && `${path}L100,24L${start.toFixed(1)},24Z`);
 }
 
-// -- topics ---------------------------------------------------------------------------------------------------------
-
-function health(topic) {
-  const offline = topic.partitions.filter((one) => one.leader === null).length;
-  const behind = topic.partitions.filter((one) => one.isr.length < one.replicas.length).length;
-  if (offline) return { state: "bad", text: `${plural(offline, "partition")} offline` };
-  if (behind) return { state: "warning", text: `${plural(behind, "partition")} under-replicated` };
-  return null;
-}
-
-function messages(partition) {
-  return partition.log_end_offset === null ? 0 : partition.log_end_offset - partition.log_start_offset;
-}
-
-function makeTopic(topic) {
-  const id = `partitions-${rows.size}-${topic.id}`;
-  const button = element("button", { type: "button", "aria-expanded": "false", "aria-controls": id });
-  button.append(element("span", { class: "name" }, topic.name));
-  const name = element("th", { scope: "row" }, button);
-  if (topic.is_internal) name.append(element("span", { class: "tag" }, "internal"));
-  const warning = element("span", { class: "tag", hidden: "" });
-  const narrow = element("span", { class: "narrow" });
-  name.append(warning, narrow);
-  const cells = {};
-  const row = element("tr", {}, name);
-  for (const key of ["partitions", "messages", "in", "out", "size"]) {
-    const wide = ["partitions", "in", "out"].includes(key) ? " wide" : "";
-    cells[key] = element("td", { class: `number${wide}` });
-    row.append(cells[key]);
-  }
-  const details = element("tr", { class: "details", id, hidden: "" }, element("td", { colspan: "6" }));
-  const body = element("tbody", {}, row, details);
-  Object.assign(body, { button, cells, warning, narrow, details, partitions: null, topicId: topic.id });
-  button.addEventListener("click", () => {
-    if (!open.delete(topic.name)) open.add(topic.name);
-    const current = previous?.topics.find((one) => one.name === topic.name);
-    if (current) updatePartitions(body, current);
-  });
-  return body;
-}
-
-function updateTopic(body, topic, before, seconds) {
-  const { cells, warning, narrow } = body;
-  const inRate = perSecond(topic.produced_records, before?.produced_records, seconds);
-  const outRate = perSecond(topic.fetched_bytes, before?.fetched_bytes, seconds);
-  setText(cells.partitions, count(topic.partitions.length));
-  setText(cells.messages, count(sum(topic.partitions.map(messages))));
-  setText(cells.in, inRate === null ? NOTHING : `${rate(inRate)}/s`);
-  setText(cells.out, outRate === null ? NOTHING : `${bytes(outRate)}/s`);
-  setText(cells.size, bytes(sum(topic.partitions.map((one) => one.size_bytes ?? 0))));
-  setText(narrow, plural(topic.partitions.length, "partition") + (inRate ? `, ${rate(inRate)}/s in` : ""));
-  const problem = health(topic);
-  show(warning, problem !== null);
-  if (problem) {
-    setText(warning, problem.text);
-    warning.dataset.state = problem.state;
-  }
-  updatePartitions(body, topic);
-}
-
-const PARTITION_COLUMNS = [
-  ["Partition", (one) => count(one.partition)],
-  ["Start", (one) => count(one.log_start_offset)],
-  ["High watermark", (one) => count(one.high_watermark)],
-  ["End", (one) => count(one.log_end_offset)],
-  ["Size", (one) => bytes(one.size_bytes)],
-  ["Leader", (one) => (one.leader === null ? "none" : String(one.leader))],
-  ["Replicas", (one) => one.replicas.join(", ")],
-  ["In sync", (one) => one.isr.join(", ")],
-];
-
-function updatePartitions(body, topic) {
-  const isOpen = open.has(topic.name);
-  const expanded = String(isOpen);
-  if (body.button.getAttribute("aria-expanded") !== expanded) body.button.setAttribute("aria-expanded", expanded);
-  show(body.details, isOpen);
-  if (!isOpen) return;
-  if (body.partitions === null) {
-    const head = element("tr");
-    for (const [name] of PARTITION_COLUMNS) head.append(element("th", { scope: "col" }, name));
-    body.partitions = element("tbody");
-    const caption = element("caption", { class: "visually-hidden" }, `Partitions of ${topic.name}`);
-    const table = element("table", { class: "partitions" }, caption, element("thead", {}, head), body.partitions);
-    const scroller = { class: "scroller", role: "region", tabindex: "0", "aria-label": `Partitions of ${topic.name}` };
-    body.details.firstChild.append(element("div", scroller, table));
-  }
-  const list = body.partitions;
-  while (list.rows.length > topic.partitions.length) list.deleteRow(-1);
-  topic.partitions.forEach((partition, index) => {
-    let row = list.rows[index];
-    if (!row) {
-      row = list.insertRow();
-      PARTITION_COLUMNS.forEach((_, column) => row.append(column ? element("td") : element("th", { scope: "row" })));
-    }
-    const behind = partition.isr.length < partition.replicas.length;
-    const state = partition.leader === null ? "bad" : behind ? "warning" : "";
-    if ((row.dataset.state ?? "") !== state) row.dataset.state = state;
-    PARTITION_COLUMNS.forEach(([, text], column) => setText(row.cells[column], text(partition)));
-  });
-}
-
-function updateTopics(cluster, seconds) {
-  const table = $("topics");
-  const wanted = $("filter").value.trim().toLowerCase();
-  const before = new Map(previous?.topics.map((topic) => [topic.name, topic]));
-  const names = new Set(cluster.topics.map((topic) => topic.name));
-  for (const [name, body] of rows) {
-    if (names.has(name)) continue;
-    body.remove();
-    rows.delete(name);
-    open.delete(name);
-  }
-  let at = table.tHead.nextElementSibling;
-  let matching = 0;
-  for (const topic of cluster.topics) {
-    let body = rows.get(topic.name);
-    if (body && body.topicId !== topic.id) { // deleted and created again
-      if (at === body) at = body.nextElementSibling;
-      body.remove();
-      body = undefined;
-    }
-    if (!body) {
-      body = makeTopic(topic);
-      rows.set(topic.name, body);
-    }
-    if (at === body) at = body.nextElementSibling;
-    else table.insertBefore(body, at);
-    const matches = topic.name.toLowerCase().includes(wanted);
-    matching += matches;
-    show(body, matches);
-    updateTopic(body, topic, before.get(topic.name), seconds);
-  }
-  show($("filter"), cluster.topics.length >= FILTER_FROM || wanted !== "");
-  show($("no-match"), cluster.topics.length > 0 && matching === 0);
-  show($("empty"), cluster.topics.length === 0);
-  show(table, matching > 0);
-  updateTopicsSummary(cluster);
-}
-
-function updateTopicsSummary(cluster) {
-  const partitions = cluster.topics.flatMap((topic) => topic.partitions);
-  const offline = partitions.filter((one) => one.leader === null).length;
-  const behind = partitions.filter((one) => one.isr.length < one.replicas.length).length;
-  const parts = [`${count(cluster.topics.length)} with ${plural(partitions.length, "partition")}`];
-  if (offline) parts.push(`${count(offline)} offline`);
-  if (behind) parts.push(`${count(behind)} under-replicated`);
-  setText($("topics-summary"), cluster.topics.length ? parts.join(", ") : "");
-}
-
 // -- brokers, empty state, everything -------------------------------------------------------------------------------
 
 function updateBrokers(cluster) {
@@ -285,7 +106,7 @@ function update(cluster) {
       `, up\u00a0${duration(cluster.uptime_s).replace(" ", "\u00a0")}`,
   );
   updateRates(cluster, seconds);
-  updateTopics(cluster, seconds);
+  updateTopics(cluster, previous, seconds);
   updateBrokers(cluster);
   updateCommands(cluster.commands);
   show($("content"), true);
@@ -332,6 +153,6 @@ async function poll() {
 }
 
 makeRates();
-$("filter").addEventListener("input", () => previous && updateTopics(previous, 0));
+$("filter").addEventListener("input", () => previous && updateTopics(previous, null, 0));
 document.addEventListener("visibilitychange", () => document.hidden || poll());
 poll();

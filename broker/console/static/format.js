@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers, and as people read them.
 
 const whole = new Intl.NumberFormat("en");
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -39,4 +39,14 @@ export function duration(seconds) {
 
 export function plural(value, one) {
   return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
+}
+
+// Per second since the answer before; null where there is none, or the broker was restarted in between.
+export function perSecond(now, before, seconds) {
+  if (before === undefined || seconds <= 0 || now < before) return null;
+  return (now - before) / seconds;
+}
+
+export function sum(values) {
+  return values.reduce((total, value) => total + value, 0);
 }
