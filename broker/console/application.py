@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.console.server import ConsoleServer
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("console.js", "dom.js", "format.js", "opening_table.js", "topics.js")
+SCRIPTS = ("console.js", "dom.js", "format.js", "groups.js", "opening_table.js", "topics.js")
 STATIC_FILES = {
     "/": ("index.html", "text/html"),
     "/console.css": ("console.css", "text/css"),

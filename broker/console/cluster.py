@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.console.groups import describe_groups
 from broker.console.readiness import reason_not_ready
 from broker.first_commands import first_commands
 from broker.metadata_cache import Snapshot, TopicMetadata
@@ -43,6 +44,7 @@ def describe_cluster(services: Services, broker: Broker, *, version: str, uptime
         "log_dirs": _log_dirs(services),
         "brokers": _brokers(snapshot),
         "topics": [_topic(services, snapshot, topic) for _, topic in sorted(snapshot.topics.items())],
+        "groups": describe_groups(services),
     }
 
 

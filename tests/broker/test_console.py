@@ -19,6 +19,7 @@ from broker.console.readiness import reason_not_ready
 from broker.errors import BrokerStartError
 from broker.metadata_cache import Snapshot
 from client.admin import Admin
+from client.admin_types import OffsetAndMetadata
 from client.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.uuid import uuid_to_string
@@ -181,6 +182,37 @@ async def test_a_partition_that_is_elsewhere_has_no_offsets_and_one_without_live
         assert partition["log_end_offset"] is None
         assert partition["size_bytes"] is None
         services.replicas.partitions[("things", 0)] = here
+
+
+async def test_groups_and_how_far_behind_they_are(tmp_path: Path) -> None:
+    async with broker_with_console(tmp_path / "data") as (broker, http):
+        services, servers = broker.services, broker.bootstrap_servers
+        assert services is not None
+
+        async def told() -> Any:
+            return json.loads((await get(http, "/api/cluster"))[1])["groups"]
+
+        assert await told() == []
+        async with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
+            await admin.create_topic("things", 2)
+            for number in range(5):
+                await producer.send("things", partition=1, value=b"%d" % number)
+            for group_id, number, offset in (("b", 1, 2), ("a", 0, 9)):  # 9 is more than there is
+                offsets = {TopicPartition("things", number): OffsetAndMetadata(offset)}
+                await admin.alter_group_offsets(group_id, offsets)
+        a, b = await told()
+        assert (a["group_id"], a["offsets"][0]["high_watermark"], a["offsets"][0]["lag"]) == ("a", 0, 0)
+        offsets = {"topic": "things", "partition": 1, "committed_offset": 2}
+        assert b == {
+            "group_id": "b",
+            "type": "classic",
+            "state": "Empty",
+            "members": 0,
+            "offsets": [offsets | {"high_watermark": 5, "lag": 3}],
+        }
+        here = services.replicas.partitions.pop(("things", 1))  # as if it were elsewhere
+        assert (await told())[1]["offsets"] == [offsets | {"high_watermark": None, "lag": None}]
+        services.replicas.partitions["things", 1] = here
 
 
 # -- who may ask, and for what --------------------------------------------------------------------------------------

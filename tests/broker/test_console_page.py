@@ -7,15 +7,16 @@ from pathlib import Path
 from broker.broker import Broker
 from broker.first_commands import first_commands
 from client.admin import Admin
+from client.consumer import Consumer
 from client.producer import Producer
 from support.broker import BrokerProcess, running_broker
 from support.browser import Browser, browser, require_browser
 
 STATE = "return document.getElementById('state').textContent === arguments[0]"
 NAMES = "return [...document.querySelectorAll('#topics > tbody:not([hidden]) .name')].map((one) => one.textContent)"
-# Text of the visible cells of one topic's row.
+# Text of the visible cells of the row of a topic or a group.
 ROW = """
-const body = [...document.querySelectorAll('#topics > tbody')]
+const body = [...document.querySelectorAll('.opening > tbody')]
   .find((one) => one.querySelector('.name').textContent === arguments[0]);
 return body && [...body.rows[0].cells].filter((one) => one.offsetParent).map((one) => one.innerText.trim());
 """
@@ -24,7 +25,7 @@ return [...document.querySelectorAll('.partitions tbody tr')].filter((one) => on
   .map((row) => [...row.cells].map((one) => one.textContent))
 """
 TOGGLE = """
-[...document.querySelectorAll('#topics button')].find((one) => one.textContent === arguments[0]).click()
+[...document.querySelectorAll('.opening button')].find((one) => one.textContent === arguments[0]).click()
 """
 
 
@@ -107,6 +108,32 @@ async def test_page_fits_a_desktop_and_a_phone(tmp_path: Path) -> None:
         light = await chromium.run(background)
         await chromium.view(1280, 844, "dark")
         assert await chromium.run(background) != light
+
+
+async def test_groups_open_to_show_their_offsets(tmp_path: Path) -> None:
+    async with page(tmp_path) as (broker, chromium):
+        servers = broker.bootstrap_servers
+        shown = "return document.getElementById('groups-section').offsetParent !== null"
+        assert not await chromium.run(shown)
+        async with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
+            await admin.create_topic("orders", 2)
+            for _ in range(5):
+                await producer.send("orders", partition=1, value=b"v")
+            options = {"group_id": "billing", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+            async with Consumer("orders", bootstrap_servers=servers, **options) as consumer:
+                await consumer.getmany(max_records=3)
+                await consumer.commit()
+                await chromium.wait_for(f"return (() => {{{ROW}}})()?.[1] === 'Stable'", "billing")
+                assert await chromium.run(ROW, "billing") == ["billing", "Stable", "1", "2", "2"]
+                await chromium.run(TOGGLE, "billing")
+                assert await chromium.run(PARTITIONS) == [["orders-0", "0", "0", "0"], ["orders-1", "3", "5", "2"]]
+            await chromium.wait_for(f"return (() => {{{ROW}}})()[1] === 'Empty'", "billing")
+            await chromium.view(390, 844)
+            assert await chromium.run(ROW, "billing") == ["billing\nEmpty, 0 members", "2"]
+            await producer.send("orders", partition=0, value=b"v")
+            await chromium.wait_for(f"return (() => {{{PARTITIONS}}})()[0][3] === '1'")
+            await admin.delete_groups(["billing"])
+            await chromium.wait_for(f"return !(() => {{{shown}}})()")
 
 
 async def test_topics_can_be_filtered_by_name(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import { $, element, setText, show } from "/dom.js";
 import { NOTHING, bytes, count, duration, perSecond, plural, rate } from "/format.js";
+import { updateGroups } from "/groups.js";
 import { updateTopics } from "/topics.js";
 
 const PERIOD_MS = 2000;
@@ -107,6 +108,7 @@ function update(cluster) {
   );
   updateRates(cluster, seconds);
   updateTopics(cluster, previous, seconds);
+  updateGroups(cluster);
   updateBrokers(cluster);
   updateCommands(cluster.commands);
   show($("content"), true);

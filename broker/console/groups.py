@@ -1,0 +1,41 @@
+"""The groups that this broker coordinates, as JSON: what they have committed, and how far behind that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.services import Services
+
+
+def describe_groups(services: Services) -> list[dict[str, Any]]:
+    """By their ids. The lag is in records, null for partitions without a replica on this broker."""
+    groups = sorted(services.coordination.groups.all_groups(), key=lambda group: group.group_id)
+    return [
+        {
+            "group_id": group.group_id,
+            "type": "consumer" if isinstance(group, ConsumerGroup) else "classic",
+            "state": group.state.value,
+            "members": len(group.members),
+            "offsets": _offsets(services, group),
+        }
+        for group in groups
+    ]
+
+
+def _offsets(services: Services, group: AnyGroup) -> list[dict[str, Any]]:
+    found = []
+    for (topic, number), committed in sorted(group.offsets.committed.items()):
+        here = services.replicas.partitions.get((topic, number))
+        end = None if here is None or here.log is None else here.log.high_watermark
+        found.append(
+            {
+                "topic": topic,
+                "partition": number,
+                "committed_offset": committed.offset,
+                "high_watermark": end,
+                # Below zero it would be after an unclean election.
+                "lag": None if end is None else max(0, end - committed.offset),
+            }
+        )
+    return found
