@@ -3,17 +3,22 @@
 librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511):
 a client that does ends itself with STUCK, as somebody would end it, and is started anew.
 
+And a librdkafka that aborts takes what it purges for never sent (ADVBASE in its rdkafka_partition.c). Where only the
+answer was lost, with a connection, the next record gets the sequence number of one that is in the log: a broker has to
+take it for that one sent again, and it is lost. So after an abort that has purged something another life begins, with
+another epoch.
+
 It lives until the file `stop` is there; when its producer is fenced or dies, it begins another life with the same
 transactional id, or ends. Every choice comes from its plan's seed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,12 +76,13 @@ class Client:
         self.producer: Producer
         self._retired: list[Producer] = []
         """Those of lives before: to give one up could take until its messages are given up."""
-        self._delivered: defaultdict[int, Delivered] = defaultdict(Delivered)  # by id of the producer
+        self._delivered: dict[int, Delivered] = {}  # by id of the producer
         self._stop = plan.directory / STOP
         self._latest = time.monotonic() + LONGEST_LIFE_S
         self._life = 0
         self._sent = 0
         self._usurpers = 0  # in this life
+        self._has_purged = False
         self._is_superseded = False
         """The producer was fenced, and not by ourselves."""
 
@@ -122,6 +128,7 @@ class Client:
             }
         )
         self._retired.append(producer)
+        self._delivered[id(producer)] = Delivered()
         journal.note("init", self.plan.transactional_id)
         self.call(producer.init_transactions)
         journal.note("ready")
@@ -158,13 +165,19 @@ class Client:
                 self.call(self.producer.commit_transaction)
                 self.journal.note("committed")
                 return
+            if self.rng.random() < 0.5:  # else some is purged
+                self.flush(0.5)
         except KafkaException as error:
             self._note_error(error)
             if error.args[0].fatal():
                 raise LifeOverError from error
+        self._has_purged = False
         self.journal.note("abort")
         self.call(self.producer.abort_transaction)
         self.journal.note("aborted")
+        if self._has_purged:
+            self._retired.remove(self.producer)  # it has nothing to send
+            raise LifeOverError
         self.aborted()
 
     def _become_zombie(self) -> None:
@@ -197,11 +210,17 @@ class Client:
             if error is None:
                 journal.note("ack", value, self._delivered[id(producer)].offset(message))
             else:
+                self._has_purged |= error.code() == KafkaError._PURGE_QUEUE
                 journal.note("nack", value, error.name(), error.str())
 
         journal.note("send", *where, value)
         producer.produce(where[0], value + "." * self.rng.randrange(200), partition=where[1], on_delivery=told)
         producer.poll(0)
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything is answered, or for so long."""
+        with contextlib.suppress(SystemError):  # its way to say that the producer is dead: the next call tells why
+            self.producer.flush(timeout_s)
 
     def call(self, method: Callable[..., Any], *arguments: object) -> Any:
         """Call until it is answered: what may be tried again is."""

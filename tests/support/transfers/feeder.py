@@ -19,7 +19,7 @@ class Feeder(Client):
         for _ in range(self.rng.choice((1, 2, 5, 12))):
             self.send(self.rng.choice(self.plan.targets))
             if self.rng.random() < 0.2:
-                self.producer.flush(self.rng.random() * 0.1)
+                self.flush(self.rng.random() * 0.1)
         if self.rng.random() < 0.1:
             time.sleep(self.rng.random() * 0.3)
         return True
