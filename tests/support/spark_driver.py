@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -48,6 +49,8 @@ class SparkDriver:
         self._lives = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: set[psutil.Process] = set()
+        self._pythons: defaultdict[Victim, set[psutil.Process]] = defaultdict(set)
+        """Of each kind. Those whose daemon is killed go on without it, below nobody, and Spark goes on with them."""
 
     @property
     def lives(self) -> bool:
@@ -91,21 +94,19 @@ class SparkDriver:
             return []
         assert self._process is not None
         own = psutil.Process(self._process.pid)
-        machines = [one for one in own.children() if "java" in one.name()]
-        below = [child for machine in machines for child in machine.children()]
+        machines = [one for one in _children(own) if _is_java(one)]
+        below = [child for machine in machines for child in _children(machine)]
         executors = [one for one in below if _is_java(one)]
-        self._seen.update([own, *machines, *below])
-        for one in own.children(recursive=True):
-            self._seen.add(one)
+        self._seen.update([own, *machines, *below, *_children(own, recursive=True)])
         if victim == "driver":
             return [own, *machines]
         if victim == "executor":
             return executors
-        roots = executors if victim == "Python worker" else [one for one in below if not _is_java(one)]
-        return [
-            *(child for root in roots for child in root.children(recursive=True)),
-            *(roots if roots is not executors else []),
-        ]
+        roots = executors if victim == "Python worker" else [one for one in below if one not in executors]
+        found = {one for root in roots for one in [root, *_children(root, recursive=True)]}
+        pythons = self._pythons[victim]
+        pythons |= found - {*executors}
+        return [one for one in pythons if _is_running(one)]
 
     def end(self) -> None:
         """Kill whatever is left of any of them."""
@@ -118,6 +119,18 @@ class SparkDriver:
     def said(self) -> str:
         """What they have printed."""
         return (Path(self._job.folder) / "driver.out").read_text(errors="replace")
+
+
+def _children(process: psutil.Process, *, recursive: bool = False) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.children(recursive=recursive)
+    return []
+
+
+def _is_running(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _is_java(process: psutil.Process) -> bool:
