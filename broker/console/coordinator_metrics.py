@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.console.readings import Readings
 from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
 from broker.services import Services
-
-Readings = list[tuple[tuple[str, ...], float]]
 
 
 def groups_by_state(services: Services) -> Readings:

@@ -29,10 +29,10 @@ from broker.console.metrics import (
     DURATION_DOCUMENTATION,
     METRICS,
     Metric,
-    Readings,
     Source,
     used_apis,
 )
+from broker.console.readings import Readings
 from broker.metrics import LATENCY_BUCKETS_S
 from broker.network.acceptor import Acceptor
 from broker.services import Services

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.coordinator.consumer_group import AnyGroup
 from broker.services import Services
 
 
@@ -14,7 +14,7 @@ def describe_groups(services: Services) -> list[dict[str, Any]]:
     return [
         {
             "group_id": group.group_id,
-            "type": "consumer" if isinstance(group, ConsumerGroup) else "classic",
+            "type": group.group_type,
             "state": group.state.value,
             "members": len(group.members),
             "offsets": _offsets(services, group),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.console import coordinator_metrics, replication_metrics
+from broker.console.readings import Readings
 from broker.coordinator.consumer_group import AnyGroup
 from broker.metrics import ApiMetrics
 from broker.network.acceptor import Acceptor
@@ -23,9 +24,6 @@ from storage.log_directory import LogDirectory
 
 COUNTER = "counter"
 GAUGE = "gauge"
-
-Readings = list[tuple[tuple[str, ...], float]]
-"""Label values, and the value."""
 
 
 class Source(NamedTuple):

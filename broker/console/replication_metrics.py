@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from broker.console.readings import Readings
 from broker.services import Services
 from replication.isr_changes import IsrChanges
 from replication.partition import Partition
-
-Readings = list[tuple[tuple[str, ...], float]]
 
 
 def count_partitions(services: Services, holds: Callable[[Partition], bool]) -> int:

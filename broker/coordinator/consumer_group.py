@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from broker.coordinator.consumer_member import LEAVE_EPOCH, NOTHING, Assignment, ConsumerMember
 from broker.coordinator.consumer_records import (
@@ -74,6 +74,9 @@ class ConsumerGroupState(Enum):
 
 class ConsumerGroup:
     """One group."""
+
+    group_type: ClassVar[str] = "consumer"
+    """The broker assigns its partitions."""
 
     __slots__ = (
         "assignment_epoch",

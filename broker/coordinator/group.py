@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from typing import ClassVar
 
 from broker.coordinator.member import Member, OnJoined, OnSynced, Timer
 from broker.coordinator.offsets import GroupOffsets
@@ -46,6 +47,9 @@ _BEFORE = {
 
 class Group:
     """One group."""
+
+    group_type: ClassVar[str] = "classic"
+    """Its members assign their partitions themselves."""
 
     __slots__ = (
         "generation",

@@ -41,9 +41,6 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger(__name__)
 
-CLASSIC = "classic"
-"""The type of groups whose members assign their partitions themselves (KIP-848 knows others)."""
-
 FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
@@ -336,9 +333,8 @@ class GroupCoordinator:
         groups = []
         for group in self.all_groups():
             state = group.state.value
-            group_type = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
             if (not wanted_states or state.lower() in wanted_states) and (
-                not wanted_types or group_type in wanted_types
+                not wanted_types or group.group_type in wanted_types
             ):
                 protocol_type = CONSUMER if isinstance(group, ConsumerGroup) else group.protocol_type or ""
                 groups.append(
@@ -346,7 +342,7 @@ class GroupCoordinator:
                         group_id=group.group_id,
                         protocol_type=protocol_type,
                         group_state=state,
-                        group_type=group_type,
+                        group_type=group.group_type,
                     )
                 )
         loading = self._partitions.is_loading

@@ -219,7 +219,7 @@ class Client:
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything is answered, or for so long."""
-        with contextlib.suppress(SystemError):  # its way to say that the producer is dead: the next call tells why
+        with contextlib.suppress(SystemError):  # confluent-kafka's, of a dead producer
             self.producer.flush(timeout_s)
 
     def call(self, method: Callable[..., Any], *arguments: object) -> Any:
