@@ -1,15 +1,23 @@
-"""What holds for all tests: no test asserts a time, and who gets a second chance where `--reruns` grants one."""
+"""What holds for all tests: hypothesis asserts no time, and the time limits of tests scale with the machine."""
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.deadlines import PACE, TEST_TIMEOUT_S
 
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")
 
 
+def pytest_report_header() -> str:
+    """Say what the deadlines of this run are made of."""
+    return f"deadlines: this machine is {PACE:g} times slower than the reference"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Not the counted tests, whose failures may be rare and real."""
+    """Give every test its time limit (pytest-timeout), scaled: its own mark's, or the common one."""
     for item in items:
-        if item.get_closest_marker("counted") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=0))
+        mark = item.get_closest_marker("timeout")
+        seconds = TEST_TIMEOUT_S if mark is None else mark.args[0] * PACE
+        item.add_marker(pytest.mark.timeout(seconds), append=False)

@@ -15,6 +15,7 @@ import pytest
 from broker.config import BrokerConfig
 from broker.properties import read_properties
 from support.broker import ROOT, BrokerProcess
+from support.deadlines import DEADLINE_S
 from support.doc_scripts import dead_links, run_script
 from support.kafka_clients import need_kcat
 
@@ -62,7 +63,7 @@ def test_commands_print_what_stands_there(body, broker, environment, tmp_path):
             need_kcat()
         command = command.replace("127.0.0.1:9092", broker.bootstrap)
         done = subprocess.run(
-            ["bash", "-ec", command], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+            ["bash", "-ec", command], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S
         )
         assert done.returncode == 0, done.stderr
         if expected:

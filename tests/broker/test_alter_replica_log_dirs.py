@@ -18,7 +18,7 @@ from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from support.broker import until
+from support.deadlines import DEADLINE_S
 from support.log_dir_moves import (
     INVALID_TOPIC,
     NONE,
@@ -37,6 +37,7 @@ from support.log_dir_moves import (
     replicas_of,
     throttle,
 )
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 from support.wire import fetch as fetch_request
 
@@ -295,7 +296,7 @@ async def test_who_reads_the_old_files_is_not_disturbed(disks):
             await until(lambda: not list(source.glob("t-0*")), "the old files are gone")
             assert len(before.to_bytes()) == old.size_bytes
             assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
-            answer = await asyncio.wait_for(waiting, 10)
+            answer = await asyncio.wait_for(waiting, DEADLINE_S)
             assert answer.responses[0].partitions[0].error_code == NONE
             assert b"20" in bytes(answer.responses[0].partitions[0].records)
 

@@ -23,9 +23,10 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch import FetchRequest
-from support.broker import BrokerProcess, until
+from support.broker import BrokerProcess
 from support.counts import count
 from support.messages import read_vectors, vector_files
+from support.polling import until
 from support.wire import ConnectionClosedError, append, batch, create_topic, fetch, frame, produce, wire_client
 
 RSS_LIMIT = 300 << 20

@@ -21,7 +21,9 @@ from broker.controller.controller import Controller
 from broker.errors import BrokerStartError
 from registry.embedded import EmbeddedStore
 from storage.log_manager import LogManager
-from support.broker import ROOT, broker_process, running_broker, settings, until
+from support.broker import ROOT, broker_process, running_broker, settings
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.wire import ConnectionClosedError, append, batch, create_topic, fetch, wire_client
 
 CLEAN = ".kafka_cleanshutdown"
@@ -32,7 +34,7 @@ def refused(log_dir, **overrides):
     command = [sys.executable, "-m", "broker"]
     for name, value in settings(log_dir, **overrides).items():
         command += ["--set", f"{name}={value}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert "Ottla is ready" not in done.stdout
     lines = [line for line in done.stderr.splitlines() if line.startswith("ottla: ")]
     assert "Traceback" not in done.stderr
@@ -243,7 +245,7 @@ async def test_clients_are_closed_and_the_port_is_free(tmp_path):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         broker.stop()
         with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), DEADLINE_S) == b""
         writer.close()
         with contextlib.suppress(ConnectionResetError):
             await writer.wait_closed()

@@ -12,7 +12,8 @@ from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.metadata import MetadataRequest
 from registry.embedded import EmbeddedStore
-from support.broker import settings, until
+from support.broker import settings
+from support.polling import until
 from support.wire import append, batch, fetch, wire_client
 
 PARTITIONS = 7

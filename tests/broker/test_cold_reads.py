@@ -13,7 +13,9 @@ from client.producer import Producer
 from client.reader import Reader
 from client.topic_partition import TopicPartition
 from storage.file_system import FileSystem
-from support.broker import settings, until
+from support.broker import settings
+from support.deadlines import DEADLINE_S
+from support.polling import until
 
 
 class ColdFileSystem(FileSystem):
@@ -64,7 +66,7 @@ async def test_cold_records_arrive_whole(tmp_path, size):
     async with Broker(BrokerConfig.load(None, settings(tmp_path / "data")), fs=fs) as broker:
         await produced(broker.bootstrap_servers, values)
         before = fs.reads
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_S):
             assert await consumed(broker.bootstrap_servers, len(values)) == values
         assert fs.reads > before
 
@@ -77,11 +79,11 @@ async def test_a_slow_disk_holds_up_only_who_reads_from_it(tmp_path):
         before = fs.reads
         reading = asyncio.create_task(consumed(broker.bootstrap_servers, 1))
         await until(lambda: fs.reads > before, "the read has begun")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await produced(broker.bootstrap_servers, [b"b"])  # served meanwhile
         assert not reading.done()
         fs.disk.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             assert await reading == [b"a"]
 
 
@@ -97,6 +99,6 @@ async def test_cached_records_do_not_leave_the_loop(tmp_path):
     async with Broker(BrokerConfig.load(None, settings(tmp_path / "data")), fs=fs) as broker:
         await produced(broker.bootstrap_servers, [b"x" * 100_000])
         before = fs.reads
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             assert await consumed(broker.bootstrap_servers, 1) == [b"x" * 100_000]
         assert fs.reads == before

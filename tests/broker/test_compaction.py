@@ -10,9 +10,9 @@ import confluent_kafka
 
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.record_batch_builder import RecordBatchBuilder
-from support.broker import until
 from support.live import live
 from support.log_dirs import read_records
+from support.polling import until
 
 POLICY = {"cleanup_policy": "compact", "segment_bytes": "2000", "min_cleanable_dirty_ratio": "0.01"}
 

@@ -16,7 +16,8 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from registry.config_znodes import TopicConfigZnode
 from registry.embedded import EmbeddedStore
-from support.broker import running_broker, settings, until
+from support.broker import running_broker, settings
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -25,7 +25,9 @@ from client.topic_partition import TopicPartition
 from protocol.uuid import uuid_to_string
 from registry.controller_znodes import ControllerZnode
 from registry.embedded import EmbeddedStore
-from support.broker import ROOT, BrokerProcess, running_broker, settings, until
+from support.broker import ROOT, BrokerProcess, running_broker, settings
+from support.deadlines import DEADLINE_S
+from support.polling import until
 
 
 @asynccontextmanager
@@ -309,7 +311,7 @@ def test_an_address_of_another_machine_ends_the_process_with_one_line(tmp_path: 
     command = [sys.executable, "-m", "broker"]
     for name, value in (settings(tmp_path / "data") | {"ottla.console.listener": "192.0.2.1:8080"}).items():
         command += ["--set", f"{name}={value}"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith("ottla: ottla.console.listener=192.0.2.1:8080: must be")
     assert "Traceback" not in ended.stderr

@@ -18,7 +18,8 @@ from client.admin import Admin
 from client.producer import Producer
 from client.reader import Reader
 from client.topic_partition import TopicPartition
-from support.broker import ROOT, running_broker, until
+from support.broker import ROOT, running_broker
+from support.polling import until
 
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 MESSAGES = 30

@@ -25,10 +25,10 @@ from protocol.messages.offset_delete import (
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.record_batch import iter_batches
 from protocol.versioned import decode_versioned, encode_versioned, peek_version
-from support.broker import until
 from support.consumer_member import ConsumerMember, describe, settle
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.live import Clock, live
+from support.polling import until
 from support.wire import create_topic
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

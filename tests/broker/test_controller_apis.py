@@ -27,7 +27,8 @@ from protocol.messages.list_partition_reassignments import (
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from registry.embedded import EmbeddedStore
 from registry.topic_znodes import PartitionStateZnode
-from support.broker import settings, until
+from support.broker import settings
+from support.polling import until
 from support.wire import wire_client
 
 

@@ -11,7 +11,8 @@ from client.admin import Admin
 from client.consumer import Consumer
 from client.producer import Producer
 from client.topic_partition import TopicPartition
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.polling import until
 
 GROUP_STATES = {
     "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling",

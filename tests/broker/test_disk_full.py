@@ -20,9 +20,11 @@ from broker.config import BrokerConfig
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.record_batch import iter_batches
 from registry.embedded import EmbeddedStore
-from support.broker import ROOT, settings, until
+from support.broker import ROOT, settings
+from support.deadlines import DEADLINE_S
 from support.faulty_disk import FaultyFileSystem
 from support.full_disk import NOT_MOUNTED, SCENARIOS
+from support.polling import until
 from support.wire import append, batch, create_topic, fetch, wire_client
 
 STORAGE_ERROR = 56
@@ -43,7 +45,9 @@ def test_a_real_disk_of_a_few_megabytes(tmp_path, scenario):
     for unshare in (["unshare", "-rm"], ["unshare", "-m"]):  # as root of a user namespace, or as root
         try:
             command = [*unshare, sys.executable, "-c", code]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+            done = subprocess.run(
+                command, cwd=ROOT, capture_output=True, text=True, timeout=2 * DEADLINE_S, check=False
+            )
         except FileNotFoundError as error:
             said.append(str(error))
             continue

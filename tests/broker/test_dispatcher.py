@@ -21,6 +21,7 @@ from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVe
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from replication.errors import NotLeaderOrFollowerError
 from support.connections import Lazy
+from support.deadlines import DEADLINE_S
 from support.wire import decode_answer, frame
 
 FIND, VERSIONS = int(ApiKey.FIND_COORDINATOR), int(ApiKey.API_VERSIONS)
@@ -235,7 +236,7 @@ async def ready(pending):
     """The answer of a request that waits."""
     called = asyncio.Event()
     pending.on_ready(called.set)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await called.wait()
     return pending.result()
 

@@ -11,7 +11,8 @@ from protocol.error_codes import ErrorCode
 from protocol.message_set import iter_messages
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.record_batch import iter_batches
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.polling import until
 from support.transactions import TransactionalProducer
 from support.wire import WireClient, append, batch, create_topic, fetch, produce, wire_client
 

@@ -19,9 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from storage.checkpoints import CLEANER_CHECKPOINT, OffsetCheckpoint
 from storage.file_system import FileSystem
 from storage.verification import verify_directory
-from support.acknowledged import DEADLINE_S, Load, Reader, check_compacted, check_kept, partitions_of
+from support.acknowledged import Load, Reader, check_compacted, check_kept, partitions_of
 from support.broker import BrokerProcess
 from support.counts import count
+from support.deadlines import DEADLINE_S
 
 KILLS = int(os.environ.get("OTTLA_KILLS") or count(4, 50))
 SEGMENT = {"segment.bytes": "20000", "index.interval.bytes": "500"}

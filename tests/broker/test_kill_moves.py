@@ -17,9 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from client.admin import Admin
 from client.admin_types import Replica
 from storage.verification import verify_directory
-from support.acknowledged import DEADLINE_S, Load, Reader, check_compacted, check_kept, partitions_of
+from support.acknowledged import Load, Reader, check_compacted, check_kept, partitions_of
 from support.broker import BrokerProcess
 from support.counts import count
+from support.deadlines import DEADLINE_S
 
 KILLS = int(os.environ.get("OTTLA_KILLS") or count(3, 30))
 SEGMENT = {"segment.bytes": "20000", "index.interval.bytes": "500", "file.delete.delay.ms": "100"}

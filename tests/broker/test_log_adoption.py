@@ -16,8 +16,10 @@ from protocol.uuid import uuid_to_string
 from storage.errors import LogDirLockedError
 from storage.verification import verify_directory
 from storage.verification_report import Severity
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.deadlines import DEADLINE_S
 from support.log_dirs import EXPECTED, LOG_DIRS, RECORDED_NOW_MS, copy_log_directory, expected, matches
+from support.polling import until
 from support.reference import REFERENCE
 
 VISIBLE = [name for name in EXPECTED if "." not in name and not name.startswith("__")]
@@ -113,7 +115,7 @@ async def compare(reader, records):
     partitions = {TopicPartition(topic, int(number)): f"{topic}-{number}" for topic, _, number in map(split, records)}
     reader.assign(dict.fromkeys(partitions, "beginning"))
     found = {name: [] for name in records}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         for _ in range(sum(map(len, records.values()))):
             record = await anext(reader)
             found[partitions[TopicPartition(record.topic, record.partition)]].append(record)

@@ -13,7 +13,6 @@ from client.admin import Admin
 from client.admin_types import ConfigChange, ConfigOperation, ResourceType
 from client.topic_partition import TopicPartition
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from support.broker import until
 from support.cut_log import raw_batches
 from support.log_dir_moves import (
     NONE,
@@ -32,6 +31,7 @@ from support.log_dir_moves import (
     throttle,
 )
 from support.pair import pair
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 
 # -- disks -------------------------------------------------------------------------------------------------------------

@@ -28,9 +28,11 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from protocol.record_batch import iter_batches
 from storage.errors import AllLogDirsFailedError
-from support.broker import ROOT, broker_process, settings, until
+from support.broker import ROOT, broker_process, settings
+from support.deadlines import DEADLINE_S
 from support.disks import STORAGE_ERROR, three
 from support.faulty_disk import FaultyFileSystem
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 from support.wire import fetch as fetch_request
 
@@ -128,7 +130,7 @@ async def test_who_waits_hears_of_it(disks):
             waiting = asyncio.create_task(fetch(other, "t", lost, fetch_offset=1, max_wait_ms=20_000, min_bytes=1))
             await until(lambda: disks.broker.services.replicas.fetches.size, "it waits")
             await disks.fail(disks.paths[2])
-            assert (await asyncio.wait_for(waiting, 10)).error_code == STORAGE_ERROR
+            assert (await asyncio.wait_for(waiting, DEADLINE_S)).error_code == STORAGE_ERROR
 
 
 async def test_describe_log_dirs(disks):
@@ -254,7 +256,7 @@ async def test_the_last_one_ends_the_broker(disks):
             for partition in range(3):
                 with contextlib.suppress(Exception):
                     await append(disks.client, "t", batch(b"x"), partition)
-            await asyncio.wait_for(asyncio.shield(disks.broker._running), 20)
+            await asyncio.wait_for(asyncio.shield(disks.broker._running), DEADLINE_S)
 
     with pytest.raises(BaseExceptionGroup) as ended:
         await fail()
@@ -273,7 +275,7 @@ async def test_the_directory_of_the_embedded_registry_ends_the_broker(tmp_path):
                 for partition in range(2):
                     with contextlib.suppress(Exception):
                         await append(client, "t", batch(b"x"), partition)
-            await asyncio.wait_for(asyncio.shield(broker._running), 20)
+            await asyncio.wait_for(asyncio.shield(broker._running), DEADLINE_S)
 
     with pytest.raises(BaseExceptionGroup) as ended:
         await fail()
@@ -315,7 +317,7 @@ def test_no_directory_at_the_start(tmp_path):
     command = [sys.executable, "-m", "broker"]
     for name, value in settings(f"{tmp_path}/a,{tmp_path}/b").items():
         command += ["--set", f"{name}={value}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 1
     [line] = [line for line in done.stderr.splitlines() if line.startswith("ottla: ")]
     assert "all log directories have failed" in line

@@ -24,9 +24,10 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from support.broker import broker_process, running_broker, until
+from support.broker import broker_process, running_broker
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.live import live
+from support.polling import until
 from support.transactions import TransactionalProducer, again
 from support.wire import create_topic, wire_client
 

@@ -10,7 +10,8 @@ from protocol.error_codes import ErrorCode
 from protocol.message_set import MessageSetBuilder
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.record_batch import iter_batches
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.polling import until
 from support.wire import NOW_MS, append, batch, create_topic, fetch, produce, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

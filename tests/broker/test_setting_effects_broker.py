@@ -15,9 +15,11 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from registry.embedded import EmbeddedStore
 from storage.setting import ConfigError
-from support.broker import settings, until
+from support.broker import settings
+from support.deadlines import DEADLINE_S
 from support.effects import shows
 from support.live import UNSET, Clock, WatchedFileSystem, batch, live
+from support.polling import until
 
 TWO_LISTENERS = {
     "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
@@ -161,7 +163,7 @@ async def test_a_broker_that_is_cut_off_counts_as_dead_after_the_session_timeout
     others.watch_children("/brokers/ids", gone.set)
     sessions[0].disconnect()
     if ends:
-        await asyncio.wait_for(gone.wait(), 20)
+        await asyncio.wait_for(gone.wait(), DEADLINE_S)
         expired = sessions[0].session_id
         sessions[0].reconnect()
         await until(lambda: broker.controller.is_active and sessions[0].session_id != expired, "it is there again")
@@ -173,7 +175,7 @@ async def test_a_broker_that_is_cut_off_counts_as_dead_after_the_session_timeout
         sessions[0].reconnect()
         broker.stop()
         await running
-        await asyncio.wait_for(gone.wait(), 20)
+        await asyncio.wait_for(gone.wait(), DEADLINE_S)
     await others.close()
     await store.close()
 

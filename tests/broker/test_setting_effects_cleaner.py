@@ -4,9 +4,9 @@ import asyncio
 
 from storage.compactor import InlineCompactor
 from storage.file_system import FileSystem
-from support.broker import until
 from support.effects import shows
 from support.live import live
+from support.polling import until
 
 SOON = {"log.cleaner.backoff.ms": "10"}
 POLICY = {"cleanup_policy": "compact", "segment_bytes": "300", "min_cleanable_dirty_ratio": "0.01"}

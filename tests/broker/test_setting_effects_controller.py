@@ -10,9 +10,10 @@ from broker.controller import controller as controller_module
 from broker.controller.controller import Controller
 from broker.hand_over import HandOver
 from registry.embedded import EmbeddedStore
-from support.broker import settings, until
+from support.broker import settings
 from support.controllers import Cluster
 from support.effects import shows
+from support.polling import until
 
 PARTITIONS = 10
 

@@ -12,11 +12,12 @@ from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.record_batch import iter_batches
 from storage.setting import ConfigError
-from support.broker import until
 from support.consumer_member import ConsumerMember, describe
+from support.deadlines import DEADLINE_S
 from support.effects import shows
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.live import live
+from support.polling import until
 
 POLICIES = [
     ("bidirectional", True, True),
@@ -85,7 +86,7 @@ async def test_members_of_the_newer_protocol(tmp_path):
         assert (await one.join()).heartbeat_interval_ms == 77
         two = ConsumerMember(broker.ask, "g", "two", "t")
         assert (await two.beat()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + DEADLINE_S
         while (await describe(broker.ask, "g")).group_state != "Empty":  # nothing is heard of it any longer
             assert time.monotonic() < deadline
             await asyncio.sleep(0.01)

@@ -10,10 +10,10 @@ from broker.replicas import ReplicaParts
 from client.network import AsyncioNetwork
 from replication.log_dir_moves import LogDirMoves
 from storage.log_config import LogConfig
-from support.broker import until
 from support.effects import shows
 from support.log_dir_moves import NONE, THROTTLE, alter, moved, other_than, throttle
 from support.log_move import manager
+from support.polling import until
 from support.wire import append, batch, create_topic
 
 

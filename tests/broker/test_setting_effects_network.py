@@ -13,9 +13,11 @@ from broker.network.limits import ConnectionQuota
 from client.errors import ConnectionLostError
 from client.network import AsyncioNetwork
 from protocol.messages.metadata import MetadataRequest
-from support.broker import settings, until
+from support.broker import settings
+from support.deadlines import DEADLINE_S
 from support.effects import shows
 from support.live import live
+from support.polling import until
 
 
 async def answers(connection):
@@ -41,7 +43,7 @@ async def test_idle_connections_are_closed(tmp_path):
     async with live(tmp_path / "data", overrides) as broker:
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.broker.acceptors["PLAINTEXT"].port)
         with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), DEADLINE_S) == b""
         writer.close()
         with contextlib.suppress(ConnectionResetError):
             await writer.wait_closed()

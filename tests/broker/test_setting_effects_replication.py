@@ -18,10 +18,10 @@ from registry.topic_znodes import PartitionStateZnode
 from replication.follower_progress import NEVER
 from replication.in_sync_replicas import InSyncReplicas
 from replication.partition import Partition
-from support.broker import until
 from support.effects import shows
 from support.live import BROKER_RESOURCE
 from support.pair import pair, states
+from support.polling import until
 from support.wire import append, batch, fetch, wire_client
 
 

@@ -12,9 +12,9 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from replication.partition import Partition
-from support.broker import until
 from support.effects import shows
 from support.live import Clock, live
+from support.polling import until
 from support.transactions import (
     TRANSACTION,
     TransactionalProducer,

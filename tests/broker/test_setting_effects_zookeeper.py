@@ -15,8 +15,8 @@ from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from storage.setting import ConfigError
 from support.broker import running_broker, settings
-from support.cluster import eventually
 from support.effects import shows
+from support.polling import until
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
 
 
@@ -95,7 +95,7 @@ async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
         async def is_shown():
             return (await look("/old/kafka07/brokers/topics/t/7"))[0] == expected
 
-        await eventually(is_shown, f"0.7's node has {expected}")
+        await until(is_shown, f"0.7's node has {expected}")
 
     async with (
         running_broker(tmp_path / "data", broker_id="7", **options) as broker,
@@ -119,7 +119,7 @@ async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
         async def is_gone():
             return (await look("/old/kafka07/brokers/topics"))[1] == []
 
-        await eventually(is_gone, "the topic's node is gone")
+        await until(is_gone, "the topic's node is gone")
     assert await look("/old/kafka07/brokers/ids") == (None, [])
 
 
@@ -132,7 +132,7 @@ async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, l
             found = {name: await look(f"/old/brokers/topics/t/{name}") for name in ("7", "8")}
             return {name: data for name, (data, _) in found.items() if data is not None} == expected
 
-        await eventually(are_shown, f"the counts are {expected}")
+        await until(are_shown, f"the counts are {expected}")
 
     async with running_broker(tmp_path / "seven", broker_id="7", **options) as seven:
         async with running_broker(tmp_path / "eight", broker_id="8", **options):
@@ -141,7 +141,7 @@ async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, l
                 async def are_two():
                     return len((await admin.describe_cluster()).brokers) == 2
 
-                await eventually(are_two, "both are known")
+                await until(are_two, "both are known")
                 await admin.create_topic("t", assignment={0: [7, 8], 1: [8, 7], 2: [8, 7]})
             await counts({"7": b"1", "8": b"2"})
         await counts({"7": b"3"})  # its partitions go over to who has them; its nodes are gone with it

@@ -6,6 +6,7 @@ from broker.broker import Broker
 from broker.config import BrokerConfig
 from storage.file_system import FileSystem
 from support.broker import settings
+from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, batch, open_log, read_records
 
 
@@ -46,7 +47,7 @@ async def test_stop_while_recovering(tmp_path):
         broker.stop()
 
     ready = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         await broker.run(ready.append)
     assert not ready
     assert fs.reads < 10, "the rest of the log under way at most"
@@ -68,6 +69,6 @@ async def test_stop_before_loading_leaves_a_clean_directory_clean(tmp_path):
     running = asyncio.create_task(broker.run())
     await asyncio.sleep(0)
     broker.stop()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         await running
     assert (tmp_path / ".kafka_cleanshutdown").exists()

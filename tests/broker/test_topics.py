@@ -22,7 +22,8 @@ from protocol.messages.create_topics import (
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -30,9 +30,10 @@ from protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from support.broker import running_broker, until
+from support.broker import running_broker
 from support.groups import commit as commit_offset
 from support.groups import find_group
+from support.polling import until
 from support.transactions import (
     TransactionalProducer,
     again,

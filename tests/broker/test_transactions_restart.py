@@ -21,9 +21,10 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.record_batch import iter_batches
 from storage.file_system import FileSystem
-from support.broker import running_broker, settings, until
+from support.broker import running_broker, settings
 from support.live import Clock
 from support.log_dirs import RECORDED_NOW_MS, copy_log_directory
+from support.polling import until
 from support.transactions import (
     TransactionalProducer,
     committed,

@@ -16,7 +16,9 @@ from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from storage.errors import InconsistentClusterIdError
-from support.broker import BrokerProcess, running_broker, settings, until
+from support.broker import BrokerProcess, running_broker, settings
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.wire import append, batch, create_topic, fetch, wire_client
 from support.znodes import live_order, live_tree, recorded_order, recorded_tree
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
@@ -152,7 +154,7 @@ async def test_a_broker_without_zookeeper_goes_on_serving_and_comes_back_with_an
         )
         async with Broker(BrokerConfig.load(None, overrides)) as broker:
             gone = asyncio.Event()
-            async with asyncio.timeout(60), wire_client(broker.bootstrap_servers) as client:
+            async with asyncio.timeout(DEADLINE_S), wire_client(broker.bootstrap_servers) as client:
                 await create_topic(client, "t")
                 before = await registry.exists("/brokers/ids/1")
                 registry.watch_children("/brokers/ids", gone.set)
@@ -188,7 +190,7 @@ async def test_a_broker_whose_id_was_taken_while_it_was_away_ends(tmp_path, conn
         broker = Broker(BrokerConfig.load(None, overrides))
         ready, gone = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(broker.run(lambda broker: ready.set()))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             await ready.wait()
             registry.watch_children("/brokers/ids", gone.set)
             assert await registry.children("/brokers/ids") == ["1"]

@@ -10,6 +10,7 @@ from client.errors import ConnectionLostError, LogDirNotFoundError, UnknownTopic
 from client.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import broker_process
+from support.deadlines import DEADLINE_S
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -38,7 +39,7 @@ async def places(admin, topic):
 
 
 async def until_moved(admin, topic, partition, path):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         while True:
             found = (await places(admin, topic))[partition]
             if list(found) == [False] and found[False][0] == path:

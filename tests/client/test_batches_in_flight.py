@@ -15,8 +15,8 @@ from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.record_batch import read_batch
-from support.broker import until
 from support.fake_broker import APPLY_AND_CLOSE, CLOSE, FakeBroker
+from support.polling import until
 
 PRODUCE = ApiKey.PRODUCE
 OK = ErrorCode.NONE

@@ -19,8 +19,8 @@ from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVe
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.messages.produce import ProduceRequest
-from support.broker import until
 from support.fake_broker import CLOSE, SILENCE, FakeBroker
+from support.polling import until
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ from client.producer import Producer
 from client.reader_state import Timestamp
 from client.rebalance_listener import RebalanceListener
 from client.topic_partition import TopicPartition
-from support.broker import broker_process, until
+from support.broker import broker_process
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
 
 _NUMBERS = itertools.count(1)
@@ -88,7 +90,7 @@ async def committed(source, name, partition=0):
 
 
 async def eventually(ask, answer):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         while await ask() != answer:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -12,7 +12,8 @@ import pytest
 
 from client.admin import Admin
 from client.producer import Producer
-from support.broker import ROOT, broker_process, until
+from support.broker import ROOT, broker_process
+from support.polling import until
 from support.quick_groups import BROKER_SETTINGS
 
 COUNT, PARTITIONS = 1_200, 4
@@ -69,7 +70,7 @@ async def test_killed_members(tmp_path, seed, concurrency):
             await until(lambda at=done: len({one[:2] for one in handled()}) >= at, f"{done} are handled")
             members[-2].end()
             start()
-        await until(lambda: len({one[:2] for one in handled()}) == COUNT, "all are handled", 60)
+        await until(lambda: len({one[:2] for one in handled()}) == COUNT, "all are handled")
         again = Counter(one[:2] for one in handled())
         if concurrency == 1:  # only what was handled and not yet committed; with more, also what is behind a slow one
             assert sum(again.values()) - len(again) <= 2 * PARTITIONS

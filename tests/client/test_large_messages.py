@@ -23,7 +23,8 @@ from client.errors import BlobMissingError, ClaimError, InvalidOptionError, Reco
 from client.listener_container import ListenerContainer
 from client.producer import Producer
 from client.topic_partition import TopicPartition
-from support.broker import until
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.quick_groups import quick_consumer
 
 _NUMBERS = itertools.count(1)
@@ -50,7 +51,7 @@ def consumer(broker, name, **options):
 
 async def take(source, count):
     found = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         while len(found) < count:
             found += itertools.chain(*(await source.getmany()).values())
     return found
@@ -160,7 +161,7 @@ async def test_a_container_of_whole_messages(broker, name, producer):
         ) as container:
             await container.start()
             await until(lambda: sorted(done) == [b"0", b"2", b"3"], "all but one")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(DEADLINE_S):
                 while await committed(source, name) != {0: 3}:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             held.set()

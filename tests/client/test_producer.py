@@ -18,8 +18,8 @@ from client.producer import Producer
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.record_batch import read_batch
-from support.broker import until
 from support.fake_broker import APPLY_AND_CLOSE, CLOSE, STALL, FakeBroker
+from support.polling import until
 
 PRODUCE = ApiKey.PRODUCE
 

@@ -15,7 +15,8 @@ from client.errors import IllegalStateError, KafkaError, UnknownTopicOrPartition
 from client.group_metadata import ConsumerGroupMetadata
 from client.producer import Producer
 from client.topic_partition import TopicPartition
-from support.broker import BrokerProcess, until
+from support.broker import BrokerProcess
+from support.polling import until
 
 PARTITIONS = 4  # of every topic, in both
 _NUMBERS = itertools.count(1)

@@ -18,8 +18,9 @@ from protocol.message_set import iter_mixed
 from protocol.messages.fetch import EpochEndOffset, PartitionData
 from protocol.record_batch import set_base_offset, set_partition_leader_epoch
 from protocol.record_batch_builder import RecordBatchBuilder
-from support.broker import until
+from support.deadlines import DEADLINE_S
 from support.fake_broker import FakeBroker
+from support.polling import until
 
 T0 = TopicPartition("t", 0)
 
@@ -158,7 +159,7 @@ async def test_not_for_ever_as_a_topic_may_have_been_made_anew(fake, monkeypatch
         source.assign({T0: 0})
         assert await read(source, 1) == [0]
         fake.append("t", 0, encoded(1, epoch=0))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             assert await read(source, 1) == [1]
         assert (1, -1) in told(fake)
 

@@ -22,8 +22,8 @@ from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.errors import CorruptRecordError
 from protocol.record_batch_builder import RecordBatchBuilder
-from support.broker import until
 from support.fake_broker import CLOSE, STALL, FakeBroker
+from support.polling import until
 
 T0 = TopicPartition("t", 0)
 

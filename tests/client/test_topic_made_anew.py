@@ -10,7 +10,8 @@ from client.errors import LogTruncationError, TopicExistsError
 from client.producer import Producer
 from client.reader import Reader
 from client.topic_partition import TopicPartition
-from support.broker import until
+from support.deadlines import DEADLINE_S
+from support.polling import until
 
 
 async def write(broker, topic, values):
@@ -20,13 +21,13 @@ async def write(broker, topic, values):
 
 
 async def read(source, count):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         return [int((await anext(source)).value) for _ in range(count)]
 
 
 async def make_anew(admin, topic):
     await admin.delete_topic(topic)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         while True:
             with contextlib.suppress(TopicExistsError):  # it is being deleted for a moment
                 await admin.create_topic(topic, 1)

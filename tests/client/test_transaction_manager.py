@@ -14,9 +14,9 @@ from client.transaction_status import TransactionState
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.record_batch import read_batch
-from support.broker import until
 from support.fake_broker import APPLY_AND_CLOSE, CLOSE, STALL
 from support.fake_coordinator import FakeCoordinator
+from support.polling import until
 
 INIT, ADD, PRODUCE, END = (
     ApiKey.INIT_PRODUCER_ID,

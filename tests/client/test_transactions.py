@@ -17,7 +17,9 @@ from client.producer import Producer
 from client.reader import Reader
 from client.topic_partition import TopicPartition
 from support.broker import BrokerProcess, running_broker
-from support.cluster import broker_cluster, eventually
+from support.cluster import broker_cluster
+from support.deadlines import DEADLINE_S
+from support.polling import until
 
 _NUMBERS = itertools.count(1)
 
@@ -39,7 +41,10 @@ async def committed(servers, topic, partitions=(0, 1), isolation_level="read_com
     """The values up to the end that readers of this isolation level are told, by partition."""
     names = [TopicPartition(topic, partition) for partition in partitions]
     found = {name: [] for name in names}
-    async with Reader(bootstrap_servers=servers, isolation_level=isolation_level) as reader, asyncio.timeout(30):
+    async with (
+        Reader(bootstrap_servers=servers, isolation_level=isolation_level) as reader,
+        asyncio.timeout(DEADLINE_S),
+    ):
         ends = await reader.end_offsets(names)
         reader.assign(dict.fromkeys(names, 0))
         while any(reader.position(name) < ends[name] for name in names):
@@ -59,14 +64,14 @@ async def until_offsets(servers, group, wanted):
     async def there():
         return await offsets(servers, group) == wanted
 
-    await eventually(there, f"offsets {wanted}")
+    await until(there, f"offsets {wanted}")
 
 
 async def until_committed(servers, topic, wanted):
     async def there():
         return await committed(servers, topic) == wanted
 
-    await eventually(there, f"records {wanted}")
+    await until(there, f"records {wanted}")
 
 
 async def test_an_abort_hides_records_from_readers_of_committed_data(broker, topic):
@@ -138,7 +143,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
                 async with Admin(bootstrap_servers=servers) as admin:
                     return (await admin.describe_transaction("slow")).state == "CompleteAbort"
 
-            await eventually(is_aborted, "the coordinator aborts it")
+            await until(is_aborted, "the coordinator aborts it")
             with pytest.raises(KafkaError) as caught:
                 await sender.commit_transaction()
             assert caught.value.code.name in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -240,7 +245,7 @@ async def test_the_broker_is_killed(tmp_path, when, commit):
             middle = [b"0", b"1", b"2"] if commit else []
             return await committed(process.bootstrap, "t", (0,)) == [[b"first", *middle, b"last"]]
 
-        await eventually(there, "what was committed")
+        await until(there, "what was committed")
 
 
 @pytest.mark.timeout(300)

@@ -25,8 +25,9 @@ from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
-from support.broker import running_broker, until
-from support.cluster import eventually
+from support.broker import running_broker
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
 
 GROUP = "judges"
@@ -78,7 +79,7 @@ class Cluster:
             with contextlib.suppress(Exception):
                 return await self.owners(topic) == expected
 
-        await eventually(become, f"owners {expected}")
+        await until(become, f"owners {expected}")
 
     async def offset(self, partition, topic="orders"):
         path = f"/consumers/{GROUP}/offsets/{topic}/{partition}"
@@ -107,7 +108,7 @@ async def cluster(tmp_path):
 
 async def take(source, count):
     """So many records, as (partition, offset)."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         return [(record.partition, record.offset) for record in [await anext(source) for _ in range(count)]]
 
 
@@ -179,7 +180,7 @@ async def test_what_is_registered(cluster):
             ]
             return all(stat is not None and stat.ephemeral_owner in sessions for stat in stats)
 
-        await eventually(are_owned, "both topics have owners that live as long as their sessions")
+        await until(are_owned, "both topics have owners that live as long as their sessions")
     assert await cluster.registry.children(path) == []
 
 
@@ -229,7 +230,7 @@ async def test_an_offset_is_that_of_what_is_done_with(cluster):
         async def is_two():
             return await cluster.offset(0) == 2
 
-        await eventually(is_two, "what is in hand is not committed in between")
+        await until(is_two, "what is in hand is not committed in between")
         await consumer.commit()
         assert await cluster.offset(0) == 3
         assert consumer._partitions.positions(with_in_hand=False) == {}  # it is not taken back
@@ -320,11 +321,11 @@ async def test_an_owner_that_does_not_let_go(cluster):
     with pytest.raises(RebalanceFailedError, match=f"in 2 attempts: 1 partitions.*{path}"):
         await cluster.consumer(rebalance_max_retries=1, rebalance_backoff_ms=10).start()
     assert await cluster.owners() == {1: "stranger-0"}
-    consumer = cluster.consumer(rebalance_backoff_ms=60_000)
+    consumer = cluster.consumer(rebalance_backoff_ms=3_600_000)
     starting = asyncio.create_task(consumer.start())
     await until(lambda: consumer._rebalancer.count, "it has tried")
     await cluster.registry.delete(path)
-    async with asyncio.timeout(30):  # long before the backoff is over
+    async with asyncio.timeout(DEADLINE_S):  # long before the backoff is over
         await starting
     assert len(await cluster.owners()) == 2
     await consumer.close()
@@ -361,7 +362,7 @@ async def test_a_deleted_registration_is_made_again(cluster):
         async def is_back():
             return await cluster.registry.children(f"/consumers/{GROUP}/ids") == [consumer.consumer_id]
 
-        await eventually(is_back, "registered again")
+        await until(is_back, "registered again")
         assert await take(consumer, 1) == [(0, 0)]
 
 

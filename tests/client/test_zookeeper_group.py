@@ -11,7 +11,7 @@ from registry.errors import ConnectionLossError, NoNodeError
 from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
-from support.cluster import eventually
+from support.polling import until
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
 
 OWNERS = "/consumers/g/owners/orders"
@@ -72,7 +72,7 @@ async def test_a_claim_whose_answer_is_lost_is_taken_back(stage):
         async def is_applied(numbers=numbers):
             return numbers == (2,) or len(await other.children(OWNERS)) == 1 + len(numbers)
 
-        await eventually(is_applied, "the servers have made the nodes")
+        await until(is_applied, "the servers have made the nodes")
         async with heard(own, ConnectionState.CONNECTED):
             proxy.drop()
         with pytest.raises(ConnectionLossError):
@@ -99,5 +99,5 @@ async def test_nodes_of_others_are_left_alone(stage):
     async def is_there():
         return (await other.get(f"{OWNERS}/9"))[0] == b"g_two-0"
 
-    await eventually(is_there, "the node of another")
+    await until(is_there, "the node of another")
     assert group._claimed == set()

@@ -11,7 +11,9 @@ from client.producer import Producer
 from client.topic_partition import TopicPartition
 from client.zookeeper_consumer import ZooKeeperConsumer
 from client.zookeeper_rebalance import ZooKeeperRebalanceListener
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.zookeeper import new_chroot, shared_zookeeper
 from support.zookeeper_consumers import CLAIM, RECORD, Entry, check_entries
 
@@ -68,7 +70,7 @@ class Storm:
     async def stop(self, name):
         consumer, task = self.live.pop(name)
         await consumer.close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE_S):
             await task
 
     def read(self):
@@ -92,7 +94,7 @@ async def test_consumers_that_come_and_go_at_random(tmp_path):
                     await storm.stop(rng.choice(list(storm.live)))
                 for partition in range(PARTITIONS):
                     await producer.send("orders", b"%d" % step, partition=partition)
-        await until(lambda: storm.read() >= PARTITIONS * STEPS, "everything is read", 60)
+        await until(lambda: storm.read() >= PARTITIONS * STEPS, "everything is read")
         for name in list(storm.live):
             await storm.stop(name)
     assert check_entries(storm.entries) == 0  # nothing twice: every consumer has said goodbye

@@ -4,7 +4,8 @@ import pytest
 
 from client.admin import Admin
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from support.cluster import broker_cluster, eventually
+from support.cluster import broker_cluster
+from support.polling import until
 from support.wire import wire_client
 
 
@@ -42,7 +43,7 @@ def known_leader(cluster, asked, topic, leader):
 
 async def test_settings_of_a_topic_are_told_by_a_broker_without_a_replica_of_it(cluster):
     await cluster.create_topic("t", {0: [0]}, {"retention.ms": "7000"})
-    await eventually(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
+    await until(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
     resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
     async with wire_client(cluster.bootstrap(1)) as client:
         answer = await client.call(DescribeConfigsRequest(resources=[resource]))
@@ -59,10 +60,10 @@ async def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
     await cluster.until_led_by(other, "t")
     await cluster.until_led_by(-1, "solo")
     assert set((await cluster.state("t"))["isr"]) == {other, controller}
-    await eventually(known_leader(cluster, controller, "t", other), "metadata tell of it")
+    await until(known_leader(cluster, controller, "t", other), "metadata tell of it")
     await cluster.start(leader)
     await cluster.until_led_by(leader, "solo")
-    await eventually(in_sync(cluster, "t", {0, 1, 2}), "it has caught up")
+    await until(in_sync(cluster, "t", {0, 1, 2}), "it has caught up")
     assert (await cluster.state("t"))["leader"] == other
 
 
@@ -75,7 +76,7 @@ async def test_a_broker_that_is_back_before_it_was_missed(cluster):
     await cluster.kill(leader)
     await cluster.start(leader)
     await cluster.until_led_by(other, "t")
-    await eventually(in_sync(cluster, "t", {leader, other}), "it has caught up")
+    await until(in_sync(cluster, "t", {leader, other}), "it has caught up")
     assert (await cluster.state("t"))["leader_epoch"] > before
 
 
@@ -88,16 +89,16 @@ async def test_a_killed_controller_is_followed_by_another(cluster):
     async def is_followed():
         return await cluster.controller() not in (controller, -1)
 
-    await eventually(is_followed, "there is another controller")
+    await until(is_followed, "there is another controller")
     assert await cluster.znode("/controller_epoch") == epoch + 1
     others = {0, 1, 2} - {controller}
     for partition in range(3):
-        await eventually(in_sync(cluster, "t", others, partition), "the rest is in sync")
-        await eventually(led_by_one_of(cluster, "t", others, partition), "one of them leads")
+        await until(in_sync(cluster, "t", others, partition), "the rest is in sync")
+        await until(led_by_one_of(cluster, "t", others, partition), "one of them leads")
     await cluster.create_topic("u", {0: sorted(others)})
     await cluster.start(controller)
     for partition in range(3):
-        await eventually(in_sync(cluster, "t", {0, 1, 2}, partition), "it has caught up")
+        await until(in_sync(cluster, "t", {0, 1, 2}, partition), "it has caught up")
 
 
 async def test_sessions_that_expire(cluster):
@@ -111,9 +112,9 @@ async def test_sessions_that_expire(cluster):
             stat = await cluster.registry.exists(f"/brokers/ids/{broker_id}")
             return stat is not None and stat.czxid > before.czxid
 
-        await eventually(is_back, "it is registered anew")
+        await until(is_back, "it is registered anew")
         for partition in range(3):
-            await eventually(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
+            await until(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
     assert await cluster.controller() in {0, 1, 2}
     await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
 
@@ -130,4 +131,4 @@ async def test_brokers_that_stop_hand_over_first(cluster):
         assert "without having handed over" not in cluster.brokers[broker_id].log_text()
         await cluster.start(broker_id)
         for partition in range(3):
-            await eventually(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
+            await until(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")

@@ -12,8 +12,8 @@ from client.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-from support.broker import until
-from support.cluster import BrokerCluster, broker_cluster, eventually
+from support.cluster import BrokerCluster, broker_cluster
+from support.polling import until
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -98,7 +98,7 @@ async def test_the_coordinator_is_killed(tmp_path, protocol):
                 found = await consumer.committed([partition])
                 return found and found[partition].offset == consumer.position(partition)
 
-            await eventually(all_committed, "they are committed, at the new coordinator")
+            await until(all_committed, "they are committed, at the new coordinator")
             assert consumer.group_metadata().generation_id > 0
         assert sorted(set(values)) == list(range(100))
 
@@ -152,4 +152,4 @@ async def until_error(ask, code):
     async def is_so():
         return (await ask()).error_code == code
 
-    await eventually(is_so, f"the answer is {code.name}")
+    await until(is_so, f"the answer is {code.name}")

@@ -16,9 +16,9 @@ from ottla.zookeeper_server import ZooKeeperEnsemble
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from support.acknowledged import Load, Reader, check_kept
-from support.cluster import eventually
 from support.counts import FULL, count
 from support.linked_cluster import BROKERS, LinkedCluster, linked_cluster
+from support.polling import until
 from support.wire import append, batch, fetch, wire_client
 
 KEPT = ("t", 0)
@@ -65,7 +65,7 @@ class Plot:
             assert not self.load.errors, self.load.errors[:3]
             return self.load.count >= wanted
 
-        await eventually(holds, f"{SOME} more acknowledgements", 60)
+        await until(holds, f"{SOME} more acknowledgements")
 
     async def is_led_by_another(self, former: int) -> None:
         """Somebody else leads."""
@@ -73,7 +73,7 @@ class Plot:
         async def holds() -> bool:
             return await self.leader() not in (former, -1)
 
-        await eventually(holds, f"broker {former} does not lead any more")
+        await until(holds, f"broker {former} does not lead any more")
 
     async def read(self) -> None:
         """Read on, and see that offsets did not go back."""
@@ -86,7 +86,7 @@ class Plot:
         async def holds() -> bool:
             return sorted((await self.cluster.state("t"))["isr"]) == list(BROKERS)
 
-        await eventually(holds, "all are in sync", 60)
+        await until(holds, "all are in sync")
 
     async def check(self) -> None:
         """See the module's text."""
@@ -151,7 +151,7 @@ async def controller_killed(plot: Plot) -> AsyncIterator[None]:
     async def is_replaced() -> bool:
         return await plot.cluster.controller() not in (controller, -1)
 
-    await eventually(is_replaced, "another is the controller")
+    await until(is_replaced, "another is the controller")
     yield
     await plot.cluster.start(controller)
 

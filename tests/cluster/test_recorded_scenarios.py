@@ -15,7 +15,8 @@ from client.admin import Admin
 from client.topic_partition import TopicPartition
 from ottla.replication_throttle import clear_throttle, set_throttle
 from registry.admin_znodes import DeleteTopicZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
-from support.cluster import broker_cluster, eventually
+from support.cluster import broker_cluster
+from support.polling import until
 from support.wire import append, batch, wire_client
 from support.znodes import live_tree, recorded_tree
 
@@ -50,7 +51,7 @@ async def same(cluster, name, compared=everything, ours=str):
         return found == expected
 
     try:
-        await eventually(is_same, name)
+        await until(is_same, name)
     except AssertionError:
         assert found == expected
 
@@ -65,7 +66,7 @@ async def in_sync(cluster, topic, partitions, brokers):
     async def is_in_sync():
         return all([set((await cluster.state(topic, one)).get("isr", ())) == set(brokers) for one in range(partitions)])
 
-    await eventually(is_in_sync, f"{topic} is in sync on {brokers}")
+    await until(is_in_sync, f"{topic} is in sync on {brokers}")
 
 
 async def produced(cluster, leader, topic, size, count, partition=0):
@@ -75,7 +76,7 @@ async def produced(cluster, leader, topic, size, count, partition=0):
             return (await append(client, topic, batch(bytes(size)), partition)).error_code == 0
 
         for _ in range(count):
-            await eventually(is_taken, f"broker {leader} leads {topic}")
+            await until(is_taken, f"broker {leader} leads {topic}")
 
 
 def bytes_of(tmp_path, broker_id, partition):
@@ -134,7 +135,7 @@ async def leaders_change(cluster):
     async def has_taken_over():
         return await cluster.controller() == 1
 
-    await eventually(has_taken_over, "broker 1 is the controller")
+    await until(has_taken_over, "broker 1 is the controller")
     cluster.resume(2)
     await same(cluster, "10-controller-cleanly-stopped.json")
 
@@ -152,7 +153,7 @@ async def a_partition_moves(cluster, tmp_path):
         async def has_begun():
             return bytes_of(tmp_path, 2, MOVE) > 0
 
-        await eventually(has_begun, "broker 2 has got something")
+        await until(has_begun, "broker 2 has got something")
         await same(cluster, "11-reassignment-in-progress.json")
         assert list(await admin.list_partition_reassignments()) == [MOVE]
         assert bytes_of(tmp_path, 2, MOVE) < bytes_of(tmp_path, 0, MOVE)
@@ -162,7 +163,7 @@ async def a_partition_moves(cluster, tmp_path):
     async def has_gone():
         return not (tmp_path / "broker-0" / "move-0").exists()
 
-    await eventually(has_gone, "broker 0 has deleted it")
+    await until(has_gone, "broker 0 has deleted it")
 
 
 async def an_unclean_election(cluster):
@@ -174,7 +175,7 @@ async def an_unclean_election(cluster):
     async def is_missed():
         return (await cluster.state("solo", 2))["leader"] == -1
 
-    await eventually(is_missed, "nobody leads what only broker 2 has")
+    await until(is_missed, "nobody leads what only broker 2 has")
     await produced(cluster, 1, "unclean", 100, 10)
     await killed(cluster, 1)
     await same(cluster, "13-no-leader-last-isr-kept.json")
@@ -228,4 +229,4 @@ async def test_scenarios_30_and_31(tmp_path):
             async def is_known():  # of partition 1 only the notification has told the controller
                 return set((await admin.describe_topics(["t"]))["t"].partitions[1].isr) == {0, 1}
 
-            await eventually(is_known, "the ISR is in the metadata")
+            await until(is_known, "the ISR is in the metadata")

@@ -11,6 +11,7 @@ from client.errors import LogTruncationError
 from client.producer import Producer
 from client.topic_partition import TopicPartition
 from support.cluster import broker_cluster
+from support.deadlines import DEADLINE_S
 
 T0 = TopicPartition("t", 0)
 
@@ -23,7 +24,7 @@ async def write(cluster, broker_id, values):
 
 async def take(consumer, count):
     values = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         while len(values) < count:
             for records in (await consumer.getmany(max_records=count - len(values))).values():
                 values += [int(record.value) for record in records]

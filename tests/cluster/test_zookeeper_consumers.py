@@ -11,8 +11,8 @@ from client.producer import Producer
 from client.topic_partition import TopicPartition
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
-from support.broker import until
 from support.cluster import broker_cluster
+from support.polling import until
 from support.zookeeper import proxied
 from support.zookeeper_consumers import (
     CLAIM,
@@ -96,7 +96,7 @@ class Scene:
             found = offsets_read(self.consumers)
             return all(found[partition] >= set(range(feeder.count[partition])) for partition in PARTITIONS)
 
-        await until(is_read, "everything is read", 60)
+        await until(is_read, "everything is read")
 
 
 @contextlib.asynccontextmanager

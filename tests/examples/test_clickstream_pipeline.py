@@ -18,7 +18,7 @@ from examples.clickstream_pipeline.clicks import START_MS, Incident, Kind, click
 from examples.clickstream_pipeline.spark_files import committed_files
 from support.broker import ROOT
 from support.counts import full_only
-from support.polling import until
+from support.polling import until_blocking
 
 MINUTE_MS = 60_000
 
@@ -84,7 +84,7 @@ def test_stopped_at_any_time_it_leaves_nothing_that_runs(tmp_path):
         return "starting Spark" in (tmp_path / "said").read_text() and len(started) >= 5
 
     try:
-        until(has_begun, "the servers run and Spark is being started")
+        until_blocking(has_begun, "the servers run and Spark is being started")
         demo.send_signal(signal.SIGINT)
         assert demo.wait(60) == 130, (tmp_path / "said").read_text()
     finally:

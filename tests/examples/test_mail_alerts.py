@@ -20,7 +20,9 @@ from client.topic_partition import TopicPartition
 from examples.mail_alerts.alert import Alert
 from examples.mail_alerts.alert_queue import AlertQueue
 from examples.mail_alerts.alert_store import AlertStore
-from support.broker import ROOT, broker_process, until
+from support.broker import ROOT, broker_process
+from support.deadlines import DEADLINE_S
+from support.polling import until
 
 TOPICS = ("disks", "networks")
 
@@ -118,7 +120,7 @@ async def committed(servers, group):
 
 
 async def is_committed(servers, group, count):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         while await committed(servers, group) != count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

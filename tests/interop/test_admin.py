@@ -6,8 +6,9 @@ import warnings
 import pytest
 
 from support.broker import broker_process
+from support.deadlines import DEADLINE_S
 from support.kafka_clients import CLIENTS, Sent, kafka, kcat
-from support.polling import until
+from support.polling import until_blocking
 
 RECORDS = [Sent(0, b"k", b"%d" % number) for number in range(10)]
 
@@ -32,7 +33,7 @@ def test_confluent_kafka(broker):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = NewTopic("by-confluent", 2, 1, config={"retention.ms": "1000000"})
     assert admin.create_topics([topic], validate_only=True)["by-confluent"].result(20) is None
-    assert "by-confluent" not in admin.list_topics(timeout=20).topics
+    assert "by-confluent" not in admin.list_topics(timeout=DEADLINE_S).topics
     admin.create_topics([topic])["by-confluent"].result(20)
     with pytest.raises(KafkaException) as raised:
         admin.create_topics([topic])["by-confluent"].result(20)
@@ -67,7 +68,7 @@ def test_confluent_kafka(broker):
     spec = {TopicPartition("by-confluent", 0): OffsetSpec.latest()}
     assert [future.result(20).offset for future in admin.list_offsets(spec).values()] == [10]
     admin.delete_topics(["by-confluent"])["by-confluent"].result(20)
-    assert "by-confluent" not in admin.list_topics(timeout=20).topics
+    assert "by-confluent" not in admin.list_topics(timeout=DEADLINE_S).topics
 
 
 def test_confluent_kafka_replaces_all_settings(broker):
@@ -104,7 +105,7 @@ def test_kafka_python_moves_replicas_between_log_directories(tmp_path):
             target = next(f"{tmp_path}/{name}" for name in "ab" if not source.endswith(name))
             outcomes = admin.alter_replica_log_dirs({("moved", 0, 0): target})
             assert [error.errno for error in outcomes.values()] == [0]
-            until(lambda: places() == {target: False}, "it is moved")
+            until_blocking(lambda: places() == {target: False}, "it is moved")
             outcomes = admin.alter_replica_log_dirs({("moved", 0, 0): "/nowhere"})
             assert [error.errno for error in outcomes.values()] == [57]
         finally:

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_S
 
-DEADLINE_S = 60.0
 ANSWER_S = 10.0
 TIMES = {
     "group.min.session.timeout.ms": "1000",

@@ -13,11 +13,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from support.deadlines import DEADLINE_S
 from support.kafka_clients import kafka
 
 COUNT = 10
 CLOSE_S = 20.0
-TIMEOUT_S = 20.0
 WITH_OFFSET = pytest.mark.parametrize("offset", [None, 0], ids=["nothing committed", "from an offset"])
 
 
@@ -26,7 +26,7 @@ def topic(broker):
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(COUNT):
         producer.produce("assigned", str(number), partition=0)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(DEADLINE_S) == 0
     return "assigned"
 
 
@@ -36,7 +36,7 @@ def test_confluent_kafka(broker, topic, offset):
         {"bootstrap.servers": broker.bootstrap, "group.id": f"confluent-{offset}", "auto.offset.reset": "earliest"}
     )
     consumer.assign([TopicPartition(topic, 0) if offset is None else TopicPartition(topic, 0, offset)])
-    messages = consumer.consume(COUNT, TIMEOUT_S)
+    messages = consumer.consume(COUNT, DEADLINE_S)
     assert [message.value() for message in messages] == [b"%d" % number for number in range(COUNT)]
     began = time.monotonic()
     consumer.close()
@@ -53,7 +53,7 @@ def test_kafka_python(broker, topic, offset):
     if offset is not None:
         consumer.seek(partition, offset)
     found = []
-    until = time.monotonic() + TIMEOUT_S
+    until = time.monotonic() + DEADLINE_S
     while len(found) < COUNT and time.monotonic() < until:
         for records in consumer.poll(500).values():
             found += [record.value for record in records]
@@ -68,7 +68,7 @@ async def test_aiokafka(broker, topic, offset):
     consumer = AIOKafkaConsumer(
         bootstrap_servers=broker.bootstrap, group_id=f"aiokafka-{offset}", auto_offset_reset="earliest"
     )
-    await asyncio.wait_for(consumer.start(), TIMEOUT_S)
+    await asyncio.wait_for(consumer.start(), DEADLINE_S)
     try:
         partition = AioTopicPartition(topic, 0)
         consumer.assign([partition])
@@ -76,7 +76,7 @@ async def test_aiokafka(broker, topic, offset):
             consumer.seek(partition, offset)
         found = []
         while len(found) < COUNT:
-            found.append((await asyncio.wait_for(consumer.getone(), TIMEOUT_S)).value)
+            found.append((await asyncio.wait_for(consumer.getone(), DEADLINE_S)).value)
         assert found == [b"%d" % number for number in range(COUNT)]
     finally:
         await asyncio.wait_for(consumer.stop(), CLOSE_S)

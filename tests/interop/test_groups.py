@@ -23,10 +23,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
 from support.counts import FULL
+from support.deadlines import DEADLINE_S
 
 SCRIPT = Path(__file__).resolve().parents[1] / "support" / "group_member.py"
 SESSION_MS = 4_000
-DEADLINE_S = 90.0
 LIBRARIES = {
     "confluent-kafka": ("range", "roundrobin", "cooperative", "consumer"),  # the last is the newer protocol
     "aiokafka": ("range", "roundrobin", "sticky"),

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.counts import FULL, count
+from support.deadlines import DEADLINE_S
 from support.kafka_clients import CLIENTS, Sent, need_kcat
 
 PARTITIONS = 4
@@ -125,7 +126,7 @@ def test_a_real_file_goes_through_kcat_and_comes_back_the_same(codec, broker, tm
     new_topic(broker, topic, 1)
     # -X: the lines shall stay in order and none be lost while kcat fills its queue.
     command = [program, "-q", "-b", broker.bootstrap, "-P", "-t", topic, "-p", "0", "-z", codec, "-l", str(path)]
-    subprocess.run([*command, "-X", "enable.idempotence=true"], check=True, timeout=300)
+    subprocess.run([*command, "-X", "enable.idempotence=true"], check=True, timeout=5 * DEADLINE_S)
     with path.open("rb") as file:
         expected = sha256(file, size)
     command = [program, "-q", "-b", broker.bootstrap, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-D", "\n"]

@@ -22,16 +22,16 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from client.producer import Producer as OttlaProducer
+from support.deadlines import DEADLINE_S
 from support.kafka_clients import kafka
 
-TIMEOUT_S = 30.0
 _NUMBERS = itertools.count(1)
 
 
 def create(broker, name: str) -> str:
     """A topic of two partitions."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, 2)])[name].result(TIMEOUT_S)
+    admin.create_topics([NewTopic(name, 2)])[name].result(DEADLINE_S)
     return name
 
 
@@ -59,7 +59,7 @@ def read_confluent(servers: str, topic: str, isolation: str) -> list[bytes]:
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
-    values, ends, deadline = [], set(), time.monotonic() + TIMEOUT_S
+    values, ends, deadline = [], set(), time.monotonic() + DEADLINE_S
     while len(ends) < 2:
         assert time.monotonic() < deadline
         message = consumer.poll(1)
@@ -79,7 +79,7 @@ def read_kafka_python(servers: str, topic: str, isolation: str) -> list[bytes]:
     consumer.assign(partitions)
     consumer.seek_to_beginning()
     ends = consumer.end_offsets(partitions)
-    values, deadline = [], time.monotonic() + TIMEOUT_S
+    values, deadline = [], time.monotonic() + DEADLINE_S
     while any(consumer.position(partition) < ends[partition] for partition in partitions):
         assert time.monotonic() < deadline
         for records in consumer.poll(500).values():
@@ -98,7 +98,7 @@ async def _read_aiokafka(servers: str, topic: str, isolation: str) -> list[bytes
         values = []
         ends = await consumer.end_offsets(partitions)
         for partition in partitions:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(DEADLINE_S):
                 while await consumer.position(partition) < ends[partition]:
                     for records in (await consumer.getmany(timeout_ms=500)).values():
                         values += [record.value for record in records]
@@ -119,17 +119,17 @@ READERS = {"confluent-kafka": read_confluent, "kafka-python": read_kafka_python,
 
 def produce_confluent(broker, topic) -> None:
     producer = confluent(broker, f"confluent-{topic}")
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(DEADLINE_S)
     for number, commit in enumerate([True, False, True]):
         producer.begin_transaction()
         for partition in (0, 1):
             for part in range(20):
                 producer.produce(topic, f"{number}-{partition}-{part}", partition=partition)
-        producer.flush(TIMEOUT_S)
+        producer.flush(DEADLINE_S)
         if commit:
-            producer.commit_transaction(TIMEOUT_S)
+            producer.commit_transaction(DEADLINE_S)
         else:
-            producer.abort_transaction(TIMEOUT_S)
+            producer.abort_transaction(DEADLINE_S)
 
 
 async def _produce_aiokafka(broker, topic) -> None:
@@ -181,18 +181,18 @@ def test_commits_are_seen_and_aborts_are_not(broker, topic, producer):
 @pytest.mark.parametrize("reader", READERS)
 def test_an_open_transaction_holds_readers_back(broker, topic, reader):
     producer = confluent(broker, f"open-{topic}")
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     producer.produce(topic, "v", partition=0)
-    producer.flush(TIMEOUT_S)
+    producer.flush(DEADLINE_S)
     plain = Producer({"bootstrap.servers": broker.bootstrap})
     plain.produce(topic, "behind", partition=0)
-    plain.flush(TIMEOUT_S)
+    plain.flush(DEADLINE_S)
     read = READERS[reader]
     assert read(broker.bootstrap, topic, "read_committed") == []
     assert read(broker.bootstrap, topic, "read_uncommitted") == [b"behind", b"v"]
-    producer.commit_transaction(TIMEOUT_S)
-    deadline = time.monotonic() + TIMEOUT_S
+    producer.commit_transaction(DEADLINE_S)
+    deadline = time.monotonic() + DEADLINE_S
     while read(broker.bootstrap, topic, "read_committed") != [b"behind", b"v"]:
         assert time.monotonic() < deadline
 
@@ -202,18 +202,18 @@ def test_an_open_transaction_holds_readers_back(broker, topic, reader):
 
 def test_a_zombie_of_confluent_kafka_is_fenced(broker, topic):
     old = confluent(broker, f"zombie-{topic}")
-    old.init_transactions(TIMEOUT_S)
+    old.init_transactions(DEADLINE_S)
     old.begin_transaction()
     old.produce(topic, "zombie", partition=0)
-    old.flush(TIMEOUT_S)
+    old.flush(DEADLINE_S)
     new = confluent(broker, f"zombie-{topic}")
-    new.init_transactions(TIMEOUT_S)  # aborts what is open
+    new.init_transactions(DEADLINE_S)  # aborts what is open
     with pytest.raises(KafkaException) as caught:
-        old.commit_transaction(TIMEOUT_S)
+        old.commit_transaction(DEADLINE_S)
     assert caught.value.args[0].fatal()
     new.begin_transaction()
     new.produce(topic, "kept", partition=0)
-    new.commit_transaction(TIMEOUT_S)
+    new.commit_transaction(DEADLINE_S)
     assert read_confluent(broker.bootstrap, topic, "read_committed") == [b"kept"]
 
 
@@ -260,14 +260,14 @@ def test_a_producer_is_killed_in_the_middle(broker, topic):
     with doomed:
         assert json.loads(doomed.stdout.readline()) == "open"
         os.kill(doomed.pid, signal.SIGKILL)
-        doomed.wait(TIMEOUT_S)
+        doomed.wait(DEADLINE_S)
     assert read_confluent(broker.bootstrap, topic, "read_committed") == []
     assert len(read_confluent(broker.bootstrap, topic, "read_uncommitted")) == 100
     successor = confluent(broker, f"doomed-{topic}")
-    successor.init_transactions(TIMEOUT_S)
+    successor.init_transactions(DEADLINE_S)
     successor.begin_transaction()
     successor.produce(topic, "next", partition=0)
-    successor.commit_transaction(TIMEOUT_S)
+    successor.commit_transaction(DEADLINE_S)
     for read in READERS.values():
         assert read(broker.bootstrap, topic, "read_committed") == [b"next"]
 
@@ -277,7 +277,7 @@ def test_a_producer_is_killed_in_the_middle(broker, topic):
 
 def positions(broker, group: str, topic: str) -> list[int]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
-    found = consumer.committed([TopicPartition(topic, partition) for partition in (0, 1)], TIMEOUT_S)
+    found = consumer.committed([TopicPartition(topic, partition) for partition in (0, 1)], DEADLINE_S)
     consumer.close()
     return [one.offset for one in found]
 
@@ -290,7 +290,7 @@ def test_offsets_are_committed_with_the_transaction(broker, topic, commit):
     plain = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(10):
         plain.produce(source, str(number), partition=0)
-    plain.flush(TIMEOUT_S)
+    plain.flush(DEADLINE_S)
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -302,10 +302,10 @@ def test_offsets_are_committed_with_the_transaction(broker, topic, commit):
     )
     consumer.subscribe([source])
     producer = confluent(broker, f"transfer-{topic}")
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     read = 0
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + DEADLINE_S
     while read < 10:
         assert time.monotonic() < deadline
         for message in consumer.consume(10, 1):
@@ -314,14 +314,14 @@ def test_offsets_are_committed_with_the_transaction(broker, topic, commit):
             read += 1
     moved = consumer.position(consumer.assignment())
     producer.send_offsets_to_transaction(
-        [one for one in moved if one.offset >= 0], consumer.consumer_group_metadata(), TIMEOUT_S
+        [one for one in moved if one.offset >= 0], consumer.consumer_group_metadata(), DEADLINE_S
     )
     if commit:
-        producer.commit_transaction(TIMEOUT_S)
+        producer.commit_transaction(DEADLINE_S)
     else:
-        producer.abort_transaction(TIMEOUT_S)
+        producer.abort_transaction(DEADLINE_S)
     consumer.close()
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + DEADLINE_S
     wanted = [10 if commit else -1001, -1001]
     while (found := positions(broker, group, source)) != wanted:
         assert time.monotonic() < deadline, found
@@ -342,6 +342,6 @@ async def test_offsets_in_a_transaction_of_aiokafka(broker, topic):
             await (producer.commit_transaction() if commit else producer.abort_transaction())
     finally:
         await producer.stop()
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + DEADLINE_S
     while (found := await asyncio.to_thread(positions, broker, group, topic)) != [3, -1001]:
         assert time.monotonic() < deadline, found

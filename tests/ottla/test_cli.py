@@ -13,6 +13,7 @@ from client.connection import SOFTWARE_VERSION
 from ottla.app import app
 from ottla.commands.broker import parse_arguments, parse_settings
 from ottla.failure import CommandError, explain
+from support.deadlines import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [
@@ -147,7 +148,7 @@ def test_broker_from_the_command_line(tmp_path):
         done = subprocess.run(listed, capture_output=True, text=True, cwd=ROOT)
         assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 

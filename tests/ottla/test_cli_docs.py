@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.broker import broker_process
+from support.deadlines import DEADLINE_S
 from support.zookeeper import new_chroot, shared_zookeeper
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +56,12 @@ def test_the_page_tells_the_truth(tmp_path):
         }
         for command, shown in ran:
             done = subprocess.run(
-                ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60
+                ["bash", "-c", command],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env=environment,
+                timeout=DEADLINE_S,
             )
             assert done.returncode == 0, command + done.stderr
             printed = done.stderr + done.stdout

@@ -15,9 +15,9 @@ import pytest
 from broker.first_commands import TRY
 from ottla.process_output import ProcessOutput
 from support.broker import ROOT
-from support.polling import until
+from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 
-DEADLINE_S = 60
 ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
 SHORT_SESSIONS = ("--set", "zookeeper.session.timeout.ms=2000")
 
@@ -45,8 +45,8 @@ class Running:
             lines += iter(stream.readline, "")
 
     def ready(self):
-        until(lambda: self.process.poll() is not None or f"{TRY}\n" in self.out, "the cluster is ready")
-        until(lambda: self.process.poll() is not None or self.out[-1] == "\n", "the cluster is ready")
+        until_blocking(lambda: self.process.poll() is not None or f"{TRY}\n" in self.out, "the cluster is ready")
+        until_blocking(lambda: self.process.poll() is not None or self.out[-1] == "\n", "the cluster is ready")
         assert self.process.poll() is None, self.errors
         return self
 
@@ -123,9 +123,11 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
 
         address = running.value("broker-3").split()[0]
         os.kill(running.pid("broker-3"), signal.SIGKILL)
-        until(lambda: "broker-3    | has ended by SIGKILL; the others go on\n" in running.errors, running.errors)
-        until(lambda: ids() == ["1", "2"], "the session of broker 3 has timed out")
-        until(lambda: in_trouble("--under-replicated") == ["orders-0", "orders-1"], "the ISR lacks broker 3")
+        until_blocking(
+            lambda: "broker-3    | has ended by SIGKILL; the others go on\n" in running.errors, running.errors
+        )
+        until_blocking(lambda: ids() == ["1", "2"], "the session of broker 3 has timed out")
+        until_blocking(lambda: in_trouble("--under-replicated") == ["orders-0", "orders-1"], "the ISR lacks broker 3")
         assert in_trouble("--unavailable") == ["alone-0"]
         assert in_trouble("--unavailable", "--under-replicated") == ["alone-0", "orders-0", "orders-1"]
         shown = ottla("topics", "describe", "alone", "--unavailable", "-b", servers).out
@@ -137,7 +139,7 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         with subprocess.Popen(
             [sys.executable, "-m", "broker", again], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as third:
-            until(lambda: "3" in ids(), "broker 3 is back")
+            until_blocking(lambda: "3" in ids(), "broker 3 is back")
             assert address.encode() in b"".join(iter(third.stdout.readline, f"{TRY}\n".encode()))
             third.terminate()
             third.stdout.read()
@@ -166,7 +168,7 @@ def test_what_is_left_of_a_temporary_cluster(tmp_path, ottla):
 
 def test_ctrl_c_while_it_starts():
     with Running("--brokers", 2) as starting:
-        children = until(
+        children = until_blocking(
             lambda: [pid for pid, words in descendants(starting.process.pid).items() if "broker-1.properties" in words],
             "a broker is being started",
         )

@@ -17,9 +17,9 @@ from ruamel.yaml import YAML
 
 from ottla.ports import free_ports
 from support.broker import ROOT
+from support.deadlines import DEADLINE_S
 
 FILE = ROOT / "docker-compose.yml"
-DEADLINE_S = 90
 BROKERS = ("broker-1", "broker-2", "broker-3")
 ZOOKEEPERS = ("zookeeper-1", "zookeeper-2", "zookeeper-3")
 PROGRAMS = {"ottla": [sys.executable, "-m", "ottla"], "python": [sys.executable]}

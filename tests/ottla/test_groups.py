@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from client.admin import Admin
 from client.producer import Producer
-from support.broker import DEADLINE_S, until
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.zookeeper import new_chroot, shared_zookeeper
 
 numbers = itertools.count(1)

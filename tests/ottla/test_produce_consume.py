@@ -10,6 +10,7 @@ import pytest
 
 from ottla.failure import CommandError
 from ottla.options import parse_size, parse_time, unescape
+from support.deadlines import DEADLINE_S
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_interrupt_ends_following_quietly(on, topic):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"first\n"
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
     assert err == b""
 
@@ -131,7 +132,7 @@ def test_interrupt_ends_following_quietly(on, topic):
 def test_a_reader_that_goes_away_is_no_error(on, topic):
     on("produce", topic, stdin=b"some line\n" * 100_000)
     command = f"'{sys.executable}' -m ottla consume {topic} | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=DEADLINE_S)
     assert (done.stdout, done.stderr) == (b"some line\n", b"")
 
 
@@ -143,7 +144,7 @@ def test_a_group_remembers_where_it_was(on, topic):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"5\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == (b"", b"")
+        assert process.communicate(timeout=DEADLINE_S) == (b"", b"")
     assert process.returncode == 130
     [described] = on("groups", "describe", topic, "--json").json
     assert (described["state"], [one["committed_offset"] for one in described["partitions"]]) == ("Empty", [5])

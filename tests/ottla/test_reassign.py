@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from support.broker import DEADLINE_S, BrokerProcess
-from support.polling import until
+from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 from support.zookeeper import new_chroot, shared_zookeeper
 
 numbers = itertools.count(1)
@@ -41,10 +42,12 @@ def on(ottla, brokers, monkeypatch):
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", brokers[1].bootstrap)
 
     def are_known():
-        return ottla("reassign", "list").out and len(AdminClient(conf).list_topics(timeout=10).brokers) == len(brokers)
+        return ottla("reassign", "list").out and len(AdminClient(conf).list_topics(timeout=DEADLINE_S).brokers) == len(
+            brokers
+        )
 
     conf = {"bootstrap.servers": brokers[1].bootstrap}
-    until(are_known, "all brokers are known")
+    until_blocking(are_known, "all brokers are known")
     return ottla
 
 
@@ -57,7 +60,9 @@ def topic(on):
 
 def replicas(brokers, topic):
     """Leader, replicas and in-sync replicas by partition, as librdkafka sees them."""
-    found = AdminClient({"bootstrap.servers": brokers[1].bootstrap}).list_topics(topic, timeout=10).topics[topic]
+    found = (
+        AdminClient({"bootstrap.servers": brokers[1].bootstrap}).list_topics(topic, timeout=DEADLINE_S).topics[topic]
+    )
     return {number: (one.leader, one.replicas, sorted(one.isrs)) for number, one in found.partitions.items()}
 
 
@@ -88,10 +93,10 @@ def test_partitions_are_moved_and_moved_back(on, brokers, topic, tmp_path):
     assert on("reassign", "start", plan, "--save-current", before).err == "2 partitions are on their way\n"
     done = on("reassign", "status", plan, "--wait")
     assert done.out.splitlines()[1].split() == [f"{topic}-0", "done", "3,2", "3,2"]
-    until(lambda: replicas(brokers, topic) == {0: (3, [3, 2], [2, 3]), 1: (2, [2, 3], [2, 3])}, "moved")
+    until_blocking(lambda: replicas(brokers, topic) == {0: (3, [3, 2], [2, 3]), 1: (2, [2, 3], [2, 3])}, "moved")
     on("reassign", "start", before)
     on("reassign", "status", before, "--wait")
-    until(lambda: [one[1] for one in replicas(brokers, topic).values()] == [[1, 2], [2, 1]], "back")
+    until_blocking(lambda: [one[1] for one in replicas(brokers, topic).values()] == [[1, 2], [2, 1]], "back")
     shown = on("consume", topic, "--from-beginning", "--count", 20, "--json")
     assert len(shown.lines) == 20
 
@@ -113,7 +118,7 @@ def test_a_move_with_a_throttle_is_listed_cancelled_and_cleaned_up(on, brokers, 
     assert on("reassign", "status", plan, code=1).out.splitlines()[1].split()[:3] == [f"{topic}-0", "on", "its"]
     assert config(on, "leader.replication.throttled.rate", "--broker", 1) == "1024"  # it still moves
     assert on("reassign", "cancel", "--all").err == "1 moves ended\n"
-    until(lambda: replicas(brokers, topic)[0][1] == [2, 1], "it stays where it was, in the target's order")
+    until_blocking(lambda: replicas(brokers, topic)[0][1] == [2, 1], "it stays where it was, in the target's order")
     assert on("reassign", "list", "--json").json == []
     for broker in BROKERS:
         assert config(on, "leader.replication.throttled.rate", "--broker", broker) is None
@@ -209,9 +214,9 @@ def test_what_cannot_be_moved(on, topic, tmp_path):
 
 def test_preferred_leaders_get_their_partitions_back(on, brokers, topic, tmp_path):
     brokers[2].stop()
-    until(lambda: replicas(brokers, topic)[1][0] == 1, "another leads")
+    until_blocking(lambda: replicas(brokers, topic)[1][0] == 1, "another leads")
     brokers[2].start()
-    until(lambda: replicas(brokers, topic)[1][2] == [1, 2], "it is in sync again")
+    until_blocking(lambda: replicas(brokers, topic)[1][2] == [1, 2], "it is in sync again")
     file = tmp_path / "partitions.json"
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0}]}))
     assert on("elect-leaders", "--file", file, "--json").json == [{"partition": f"{topic}-0", "outcome": "not needed"}]
@@ -220,7 +225,7 @@ def test_preferred_leaders_get_their_partitions_back(on, brokers, topic, tmp_pat
         [f"{topic}-0", "not", "needed"],
         [f"{topic}-1", "elected"],
     ]
-    until(lambda: replicas(brokers, topic)[1][0] == 2, "it leads again")
+    until_blocking(lambda: replicas(brokers, topic)[1][0] == 2, "it leads again")
     on("elect-leaders", "--all")
     assert on("elect-leaders", "--all", "--json").json == []  # none is needed
 
@@ -230,16 +235,16 @@ def test_an_unclean_election(on, brokers, tmp_path):
     topic = f"moved{next(numbers)}"
     on("topics", "create", topic, "--replica-assignment", "3:2")
     brokers[2].stop()
-    until(lambda: replicas(brokers, topic)[0][2] == [3], "one is in sync")
+    until_blocking(lambda: replicas(brokers, topic)[0][2] == [3], "one is in sync")
     brokers[3].stop()
     brokers[2].start()
-    until(lambda: replicas(brokers, topic)[0][0] == -1, "nobody leads")
+    until_blocking(lambda: replicas(brokers, topic)[0][0] == -1, "nobody leads")
     refused = on("elect-leaders", "--topic", f"{topic}:0", code=1)
     assert "without an election" in refused.err
     assert on("elect-leaders", "--topic", f"{topic}:0", "--unclean", "--json").json == [
         {"partition": f"{topic}-0", "outcome": "elected"}
     ]
-    until(lambda: replicas(brokers, topic)[0][0] == 2, "it leads")
+    until_blocking(lambda: replicas(brokers, topic)[0][0] == 2, "it leads")
     brokers[3].start()
 
 

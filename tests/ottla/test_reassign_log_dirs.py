@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from support.broker import DEADLINE_S, BrokerProcess
-from support.polling import until
+from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 from support.zookeeper import new_chroot, shared_zookeeper
 
 numbers = itertools.count(1)
@@ -52,7 +53,7 @@ def topic(on, brokers):
     """A topic of some megabytes with one replica, on broker 1."""
     name = f"moved{next(numbers)}"
     known = AdminClient({"bootstrap.servers": brokers[1].bootstrap})
-    until(lambda: len(known.list_topics(timeout=10).brokers) == len(brokers), "both are known")
+    until_blocking(lambda: len(known.list_topics(timeout=DEADLINE_S).brokers) == len(brokers), "both are known")
     on("topics", "create", name, "--replica-assignment", "1")
     producer = Producer({"bootstrap.servers": brokers[1].bootstrap, "batch.size": 16384})
     for _ in range(300):
@@ -159,7 +160,7 @@ def test_to_another_broker_and_a_certain_directory(on, folder, topic, tmp_path):
         back = write(tmp_path / "back.json", topic, _1="any")
         on("reassign", "start", back)
         on("reassign", "status", back, "--wait")
-        until(lambda: len(where(folder, topic)) == 1, "it has left the other broker")
+        until_blocking(lambda: len(where(folder, topic)) == 1, "it has left the other broker")
 
 
 def test_what_is_refused(on, folder, topic, tmp_path):

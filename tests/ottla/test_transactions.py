@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from client.admin import Admin
-from support.broker import DEADLINE_S
+from support.deadlines import DEADLINE_S
 from support.wire import batch, produce, wire_client
 
 numbers = itertools.count(1)

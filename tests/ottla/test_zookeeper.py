@@ -14,6 +14,7 @@ import pytest
 from ottla import java, zookeeper_files, zookeeper_server
 from ottla.failure import CommandError
 from support.broker import ROOT
+from support.deadlines import DEADLINE_S
 
 
 class Running:
@@ -42,7 +43,7 @@ class Running:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=DEADLINE_S)
 
 
 def listens(address):
@@ -93,7 +94,7 @@ def test_a_server_without_its_command_keeps_others_off_its_directory(tmp_path):
             running.process.wait(60)
             assert listens(running.value("connect"))
             command = [sys.executable, "-m", "ottla", "zookeeper", "--data-dir", str(tmp_path / "zk")]
-            second = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
+            second = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=DEADLINE_S, check=False)
             assert (second.returncode, b"another ZooKeeper" in second.stderr) == (1, True)
         finally:
             os.kill(int(server), signal.SIGKILL)
@@ -109,7 +110,7 @@ def test_ctrl_c_while_it_starts():
     command = [sys.executable, "-m", "ottla", "zookeeper"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as starting:
         children = Path(f"/proc/{starting.pid}/task/{starting.pid}/children")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + DEADLINE_S
         while not (servers := children.read_text().split()):
             assert starting.poll() is None
             assert time.monotonic() < deadline

@@ -14,6 +14,7 @@ from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
+from support.deadlines import DEADLINE_S
 from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard, new_chroot, shared_zookeeper
 
@@ -136,7 +137,7 @@ class Calls:
 
     async def wait(self):
         """Wait for a call since the last wait."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await self._event.wait()
         self._event.clear()
 
@@ -152,7 +153,7 @@ def eventually():
     """Wait until an asynchronous question is answered with yes."""
 
     async def wait(question):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + DEADLINE_S
         while not await question():
             assert time.monotonic() < deadline, "it did not come true"
             await asyncio.sleep(0.005)

@@ -9,6 +9,7 @@ import pytest
 
 from registry.errors import RegistryClosedError, SessionExpiredError
 from registry.interface import ConnectionState, Create, Delete, Set
+from support.deadlines import DEADLINE_S
 
 CONNECTED, SUSPENDED, EXPIRED = ConnectionState.CONNECTED, ConnectionState.SUSPENDED, ConnectionState.EXPIRED
 
@@ -85,7 +86,7 @@ async def test_many_changes_end_with_the_last_state_seen(registry, other):
                 seen.append(int((await registry.get("/n"))[0]))
                 if seen[-1] == 100:
                     return
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(DEADLINE_S):
                 await wake.wait()
 
     async def change():

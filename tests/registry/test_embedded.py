@@ -26,6 +26,7 @@ from registry.errors import (
 )
 from registry.interface import Acl, ConnectionState, Create, Delete, Set
 from support.counts import count
+from support.deadlines import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -350,7 +351,7 @@ async def test_a_store_lives_on_a_full_disk(tmp_path):
         assert await registry.get("/before") == (b"1", store.tree.node("/before").stat())
         with pytest.raises(NoNodeError):  # an error of its own comes first
             await registry.set("/missing", bytes(100_000))
-        await asyncio.gather(other.close(), asyncio.wait_for(_refused(observer), 10))
+        await asyncio.gather(other.close(), asyncio.wait_for(_refused(observer), DEADLINE_S))
         assert await observer.exists("/ephemeral") is None
         store._file._connection.execute("PRAGMA max_page_count = 10000")
         await registry.create("/after", bytes(100_000))

@@ -20,11 +20,11 @@ from registry.interface import MAX_REQUEST_BYTES, Acl, ConnectionState, Create, 
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
+from support.deadlines import DEADLINE_S
 from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard
 
 CONNECTED, SUSPENDED = ConnectionState.CONNECTED, ConnectionState.SUSPENDED
-DEADLINE_S = 30
 
 
 @pytest.fixture

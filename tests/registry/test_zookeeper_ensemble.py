@@ -11,10 +11,10 @@ from registry.errors import ConnectionLossError
 from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
+from support.deadlines import DEADLINE_S
 from support.zookeeper import heard, new_chroot
 
 SUSPENDED = ConnectionState.SUSPENDED
-DEADLINE_S = 60
 
 
 def run_apart(work):

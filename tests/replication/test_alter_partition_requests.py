@@ -18,7 +18,7 @@ from replication.alter_partition import IsrChange, IsrChangeRefusedError, Leader
 from replication.alter_partition_requests import AlterPartitionRequests
 from replication.in_sync_replicas import LagRules
 from replication.isr_changes import IsrChanges
-from support.broker import until
+from support.polling import until
 from support.replica_group import ReplicaGroup
 
 ID, NO_ID = b"1" * 16, bytes(16)

@@ -10,8 +10,9 @@ from client.offsets import EARLIEST
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from support.acknowledged import Load, Reader, check_kept
-from support.cluster import broker_cluster, eventually
+from support.cluster import broker_cluster
 from support.counts import count
+from support.polling import until
 from support.wire import batch, produce, wire_client
 
 LAG_MS = 1_500
@@ -38,7 +39,7 @@ async def isr_is(cluster, *expected):
     async def holds():
         return sorted((await cluster.state("t")).get("isr", [])) == sorted(expected)
 
-    await eventually(holds, f"the ISR is {expected}")
+    await until(holds, f"the ISR is {expected}")
 
 
 async def until_acknowledged(load, more):
@@ -49,7 +50,7 @@ async def until_acknowledged(load, more):
         assert not load.errors
         return acknowledged(load) >= wanted
 
-    await eventually(holds, f"{more} more acknowledgements", 60)
+    await until(holds, f"{more} more acknowledgements", 60)
 
 
 def acknowledged(load):
@@ -67,7 +68,7 @@ async def logs_are_equal(tmp_path):
         first, *others = [log_bytes(tmp_path, broker_id) for broker_id in ALL]
         return all(other == first for other in others)
 
-    await eventually(holds, "the replicas' logs are byte-identical")
+    await until(holds, "the replicas' logs are byte-identical")
     assert sum(map(len, log_bytes(tmp_path, 0).values())) > 0
 
 
@@ -143,16 +144,16 @@ async def test_min_insync_replicas_are_asked_for(tmp_path):
             async def is_refused():  # at once, once the leader has heard what the controller has written
                 return await produced(client) == ErrorCode.NOT_ENOUGH_REPLICAS
 
-            await eventually(is_taken, "all are there")
+            await until(is_taken, "all are there")
             cluster.pause(other)
             cluster.pause(another)
             assert await produced(client, acks=1) == ErrorCode.NONE  # or they would lack nothing
             await isr_is(cluster, leader)
-            await eventually(is_refused, "the leader knows that it is alone")
+            await until(is_refused, "the leader knows that it is alone")
             assert await produced(client, acks=1) == ErrorCode.NONE
             cluster.resume(other)
             await isr_is(cluster, leader, other)
-            await eventually(is_taken, "the leader has heard of it")
+            await until(is_taken, "the leader has heard of it")
             cluster.resume(another)
             await isr_is(cluster, *ALL)
         await logs_are_equal(tmp_path)
@@ -170,7 +171,7 @@ async def test_records_that_were_deleted_are_deleted_everywhere(tmp_path):
         async def is_led_by_another():
             return (await cluster.state("t"))["leader"] not in (leader, -1)
 
-        await eventually(is_led_by_another, "another leads")
+        await until(is_led_by_another, "another leads")
         await cluster.start(leader)
         async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
             found = await admin.list_offsets({TopicPartition(*KEPT): EARLIEST})

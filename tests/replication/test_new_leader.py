@@ -7,8 +7,8 @@ import pytest
 from protocol.error_codes import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from support.broker import until
 from support.pair import pair
+from support.polling import until
 from support.wire import append, batch, fetch, wire_client
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

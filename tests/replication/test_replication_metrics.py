@@ -1,8 +1,8 @@
 """What the console tells of replication: of a leader and its follower, and when the follower is cut off."""
 
 from broker.console.metrics import METRICS, Source
-from support.broker import until
 from support.pair import pair
+from support.polling import until
 from support.wire import append, batch, wire_client
 
 

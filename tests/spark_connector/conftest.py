@@ -1,22 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from support.broker import broker_process
 from support.spark import start_session
 from support.spark_topics import Topics
-
-HERE = Path(__file__).parent
-TIMEOUT_S = 300
-
-
-def pytest_collection_modifyitems(items):
-    """Whichever test is the first one waits for Spark to start, and all for its Python workers."""
-    for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from ottla.spark_environment import spark_environment
 from spark_connector import py_files
 from support.broker import broker_process
 from support.counts import full_only
+from support.deadlines import DEADLINE_S
 
 PROGRAM = """\
 import sys
@@ -80,7 +81,9 @@ def python_without_us(folder):
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = folder / "bin" / "python"
     command = [python, "-c", "import client"]
-    alone = subprocess.run(command, cwd=folder, env=without_us(), capture_output=True, text=True, timeout=60)
+    alone = subprocess.run(
+        command, cwd=folder, env=without_us(), capture_output=True, text=True, timeout=10 * DEADLINE_S
+    )
     assert "No module named 'client'" in alone.stderr
     return python
 
@@ -138,7 +141,9 @@ async def test_executors_that_do_not_see_this_checkout(tmp_path):
                 "SPARK_WORKER_DIR": str(tmp_path / "work"),
             }
         )
-        run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=560)
+        run = partial(
+            subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=10 * DEADLINE_S
+        )
         done = await asyncio.to_thread(run, command)
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("WHERE", "READ")))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 
 from spark_connector.idle_clients import IdleClients
-from support.broker import until
+from support.polling import until
 
 
 class Client:

@@ -20,7 +20,8 @@ from confluent_kafka import Producer
 
 from support.broker import broker_process
 from support.counts import full_only
-from support.polling import until
+from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 from support.spark_driver import Job, SparkDriver, Victim
 from support.topic_contents import topic_contents
 
@@ -39,8 +40,8 @@ ROUND: tuple[Victim, ...] = (
     "Python worker",
     "broker",
 )
-DEADLINE_S = 300.0  # a driver takes a minute to start where cores are few
 RECORDS_A_SECOND = 200
+SPARK_S = 5 * DEADLINE_S  # a driver takes a minute to start where cores are few
 
 
 class Feeder(threading.Thread):
@@ -60,7 +61,7 @@ class Feeder(threading.Thread):
                 self._producer.produce("source", f"{self.count}".encode(), partition=self.count % 3)
                 self.count += 1
             self._producer.poll(0)
-        assert self._producer.flush(DEADLINE_S) == 0
+        assert self._producer.flush(SPARK_S) == 0
 
     def stop(self):
         self._stopped.set()
@@ -103,7 +104,7 @@ class Chaos:
             return condition()
 
         try:
-            until(happens, what, DEADLINE_S)
+            until_blocking(happens, what, SPARK_S)
         except AssertionError:
             print(self._driver.said()[-3000:])
             raise
@@ -154,7 +155,7 @@ def test_every_record_is_there_once_whoever_is_killed(tmp_path, kind):
             feeder.stop()
             driver.kill("driver", random.Random(seed))
             driver.start(to_the_end=True)
-            assert driver.wait(DEADLINE_S) == 0, driver.said()[-5000:]
+            assert driver.wait(SPARK_S) == 0, driver.said()[-5000:]
         finally:
             feeder.stop()
             driver.end()

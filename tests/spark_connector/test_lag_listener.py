@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from spark_connector.lag_listener import LagListener
 from support.counts import full_only
-from support.polling import until
+from support.polling import until_blocking
 
 
 def metrics(registry, query, topic):
@@ -33,14 +33,14 @@ def test_a_query_shows_what_it_has_read_and_what_there_is(spark, topics, tmp_pat
         def look(_, number):
             # While the second batch is under way the progress of the first one is told.
             if number == 1:
-                until(lambda: metrics(registry, "lagging", topic) == (2.0, 5.0, 3.0), "the lag is shown")
+                until_blocking(lambda: metrics(registry, "lagging", topic) == (2.0, 5.0, 3.0), "the lag is shown")
                 with urllib.request.urlopen(f"http://127.0.0.1:{listener.port}/metrics") as answer:
                     seen.append(answer.read().decode())
 
         query = writer.foreachBatch(look).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
         query.start().awaitTermination()
         assert f'ottla_spark_lag{{partition="0",query="lagging",topic="{topic}"}} 3.0' in seen[0]
-        until(lambda: metrics(registry, "lagging", topic) == (None, None, None), "the query is shown no more")
+        until_blocking(lambda: metrics(registry, "lagging", topic) == (None, None, None), "the query is shown no more")
     finally:
         spark.streams.removeListener(listener)
         listener.close()

@@ -20,7 +20,9 @@ from spark_connector.record_batches import TARGET_BYTES, RecordBatches
 from spark_connector.schema import source_schema
 from spark_connector.source_options import source_options
 from support.broker import ROOT, BrokerProcess
-from support.cluster import broker_cluster, eventually
+from support.cluster import broker_cluster
+from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.spark_topics import Topics
 
 
@@ -225,7 +227,7 @@ def test_what_compaction_has_removed_is_a_gap_and_no_loss(tmp_path):
         async def is_compacted():
             return await asyncio.to_thread(lambda: len(read(topics, topic, 0, 300)) < 150)
 
-        asyncio.run(eventually(is_compacted, "older values are gone"))
+        asyncio.run(until(is_compacted, "older values are gone"))
         found = read(topics, topic, 0, 300)
         assert found[-7:] == numbers(293, 300)
         assert found == [(at, b"%d" % at) for at, _ in found]
@@ -297,5 +299,5 @@ def test_no_other_kafka_client_is_imported(topics):
     topic = topics.create()
     topics.number(topic, 10)
     command = [sys.executable, "-c", READ_ALONE, topic, topics.broker.bootstrap]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.stdout.split("\n")[:2] == ["10", "[]"], done.stderr

@@ -24,6 +24,7 @@ from storage.compaction_run import CompactionRun, compact_log
 from storage.compaction_worker import Commands, Pace
 from storage.log_append import AppendOrigin
 from storage.offset_map import OffsetMap
+from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, open_log, read_batches, read_records
 
 SETTINGS = {"retention_ms": -1, "cleanup_policy": ("compact",)}
@@ -395,7 +396,7 @@ def test_a_worker_tells_of_files_that_it_cannot_read(tmp_path):
     job = worker_job(log)
     job["directory"] = str(tmp_path / "gone")
     with start_worker() as worker:
-        output, _ = worker.communicate(json.dumps({"job": job}).encode() + b"\n", timeout=20)
+        output, _ = worker.communicate(json.dumps({"job": job}).encode() + b"\n", timeout=DEADLINE_S)
     (answer,) = [json.loads(line) for line in output.splitlines()]
     assert answer["error"]["errno"] == errno.ENOENT
     assert "gone" in answer["error"]["message"]

@@ -17,6 +17,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from support.broker import ROOT
 from support.counts import count
+from support.deadlines import DEADLINE_S
 from support.faulty_disk import FaultyFileSystem
 from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, open_log, read_batches, read_records
 
@@ -255,7 +256,7 @@ def manager(fs, *paths, **options):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -407,4 +408,4 @@ log.append_as_leader(batch("y"), 0)
 assert [r.value for r in read_records(log)] == [b"x" * 700] * count + [b"y"]
 log.close()
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)

@@ -14,8 +14,8 @@ from storage.compactor import InlineCompactor, ProcessCompactor
 from storage.file_system import FileSystem
 from storage.log_cleaner import LogCleaner
 from storage.log_directories import LogDirectories
-from support.broker import until
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, open_log, read_records
+from support.polling import until
 
 SETTINGS = {"retention_ms": -1, "segment_bytes": 300, "cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.1}
 

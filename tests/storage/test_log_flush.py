@@ -13,6 +13,7 @@ from storage.file_system import FileSystem
 from storage.log_append import AppendOrigin
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, batch, open_log, read_records
 
 
@@ -179,7 +180,7 @@ def test_where_a_sync_fails_the_recovery_point_stays(tmp_path, fs, where):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

@@ -19,6 +19,7 @@ from storage.file_system import FileSystem
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
+from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, EXPECTED, LOG_DIRS, RECORDED_NOW_MS, batch, expected, read_batches
 
 TOPIC_ID = b"T" * 16
@@ -49,7 +50,7 @@ async def running(logs):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -336,7 +337,7 @@ class TestPeriodicWork:
         assert log.recovery_point == 3
         log.append_as_leader(batch("a"), 0)
         await logs.truncate_to(log, 1)
-        await asyncio.wait_for(logs.flush_up_to(log, 4), 10)
+        await asyncio.wait_for(logs.flush_up_to(log, 4), DEADLINE_S)
         assert log.log_end_offset == 1
 
     async def test_flush_ms(self, tmp_path):
@@ -405,7 +406,7 @@ class TestPeriodicWork:
         logs.dirs.lock()
         await logs.load()
         shutil.rmtree(tmp_path / "a")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             with pytest.raises(Exception, match="No such file"):
                 await logs.run()
         logs.dirs.unlock()

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from support.deadlines import DEADLINE_S
 from support.delivered import Delivered
 
-DEADLINE_S = 60.0
 ANSWER_S = 5.0
 UNSENT = 300  # records under way at a time: more would only make the tail longer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -10,15 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
 from ottla.ports import free_ports
+from support.deadlines import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 30.0
 READY = "\nTry, in another terminal:"
 
 
@@ -136,13 +135,3 @@ def broker_process(log_dir: Path, **overrides: str) -> Iterator[BrokerProcess]:
     named = {name.replace("_", "."): value for name, value in overrides.items()}
     with BrokerProcess(log_dir, named) as process:
         yield process
-
-
-async def until(condition: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
-    """Poll a condition until it holds. Fails with `what` when it does not in time."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_s
-    while not condition():
-        if loop.time() > deadline:
-            raise AssertionError(f"not in {timeout_s} s: {what}")
-        await asyncio.sleep(0.005)

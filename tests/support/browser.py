@@ -15,9 +15,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from support.deadlines import DEADLINE_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
-DEADLINE_S = 20.0
 FLAGS = (
     "--headless",
     "--no-sandbox",

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from registry.errors import NoNodeError
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
-from support.broker import DEADLINE_S, BrokerProcess
+from support.broker import BrokerProcess
+from support.polling import until
 from support.zookeeper import new_chroot, shared_zookeeper
 
 SESSION_TIMEOUT_MS = 4_000
@@ -59,7 +60,7 @@ class BrokerCluster:
             await asyncio.to_thread(self.brokers[broker_id].launch)
         await asyncio.gather(*(asyncio.to_thread(self.brokers[one].wait_ready) for one in broker_ids))
         for broker_id in broker_ids:
-            await eventually(partial(self._knows, broker_id, set(broker_ids)), f"broker {broker_id} knows the others")
+            await until(partial(self._knows, broker_id, set(broker_ids)), f"broker {broker_id} knows the others")
 
     def settings_of(self, broker_id: int) -> Mapping[str, str]:
         """Settings that a broker has for itself."""
@@ -129,7 +130,7 @@ class BrokerCluster:
         async def is_led() -> bool:
             return bool((await self.state(topic, partition)).get("leader") == leader)
 
-        await eventually(is_led, f"{topic}-{partition} is led by {leader}")
+        await until(is_led, f"{topic}-{partition} is led by {leader}")
 
     async def controller(self) -> int:
         """The controller's broker id, -1 where there is none."""
@@ -154,16 +155,7 @@ class BrokerCluster:
         async def is_led() -> bool:
             return all([(await self.state(topic, partition)).get("leader", -1) >= 0 for partition in assignment])
 
-        await eventually(is_led, f"{topic} has leaders")
-
-
-async def eventually(condition: Callable[[], Awaitable[object]], what: str, timeout_s: float = DEADLINE_S) -> None:
-    """Poll an asynchronous condition until it holds. Fails with `what` when it does not in time."""
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    while not await condition():
-        if asyncio.get_running_loop().time() > deadline:
-            raise AssertionError(f"not in {timeout_s} s: {what}")
-        await asyncio.sleep(0.02)
+        await until(is_led, f"{topic} has leaders")
 
 
 @contextlib.asynccontextmanager

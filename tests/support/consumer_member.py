@@ -9,7 +9,8 @@ from typing import Any
 
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from support.groups import DEADLINE_S, Ask
+from support.deadlines import DEADLINE_S
+from support.groups import Ask
 
 Owned = Mapping[bytes, Sequence[int]]
 

@@ -24,7 +24,8 @@ from registry.embedded import EmbeddedStore
 from registry.errors import ConnectionLossError
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
 from registry.tree import ensure_persistent_paths
-from support.broker import settings, until
+from support.broker import settings
+from support.polling import until
 
 NOW_MS = 1_700_000_000_000
 STORAGE_ERROR = 56

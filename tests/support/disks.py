@@ -8,8 +8,9 @@ import errno
 from broker.broker import Broker
 from broker.config import BrokerConfig
 from registry.topic_znodes import PartitionStateZnode
-from support.broker import settings, until
+from support.broker import settings
 from support.faulty_disk import FaultyFileSystem
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 
 STORAGE_ERROR = 56

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from support.broker import ROOT
+from support.deadlines import DEADLINE_S
 
 
 def run_script(body: str, bootstrap: str, folder: Path) -> str:
@@ -19,7 +20,7 @@ def run_script(body: str, bootstrap: str, folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
+from support.deadlines import DEADLINE_S
 
 DISK_BYTES = 8 << 20
 BALLAST_BYTES = 5 << 20
 RECORDS = 4000
-DEADLINE_S = 60.0
 NOT_MOUNTED = 77
 
 

@@ -28,8 +28,8 @@ from protocol.messages.offset_fetch import (
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.versioned import encode_versioned
+from support.deadlines import DEADLINE_S
 
-DEADLINE_S = 30.0
 RETRIABLE = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,

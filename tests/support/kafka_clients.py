@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import pytest
 
+from support.deadlines import DEADLINE_S
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python warns when imported by Python 3.11
     import kafka
-
-TIMEOUT_S = 20
 
 
 class Sent(NamedTuple):
@@ -92,7 +92,7 @@ class ConfluentKafka(Client):
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
-        assert producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(DEADLINE_S) == 0
         assert not errors, errors[:3]
 
     def consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
@@ -105,7 +105,7 @@ class ConfluentKafka(Client):
         found: list[list[Sent]] = [[] for _ in counts]
         left = sum(counts)
         while left > 0:
-            messages = consumer.consume(min(left, 10_000), TIMEOUT_S)
+            messages = consumer.consume(min(left, 10_000), DEADLINE_S)
             assert messages, f"{left} records are missing"
             for message in messages:
                 assert message.error() is None, message.error()
@@ -135,9 +135,9 @@ class KafkaPython(Client):
             producer.send(topic, record.value, record.key, list(record.headers), partition=record.partition)
             for record in records
         ]
-        producer.flush(TIMEOUT_S)
+        producer.flush(DEADLINE_S)
         for future in sent:
-            future.get(TIMEOUT_S)
+            future.get(DEADLINE_S)
         producer.close()
 
     def consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
@@ -148,7 +148,7 @@ class KafkaPython(Client):
         found: list[list[Sent]] = [[] for _ in counts]
         left = sum(counts)
         while left > 0:
-            polled = consumer.poll(TIMEOUT_S * 1000, max_records=10_000)
+            polled = consumer.poll(DEADLINE_S * 1000, max_records=10_000)
             assert polled, f"{left} records are missing"
             for partition, messages in polled.items():
                 into = found[partition.partition]
@@ -206,7 +206,7 @@ class AioKafka(Client):
             await consumer.seek_to_beginning()
             left = sum(counts)
             while left > 0:
-                polled = await consumer.getmany(timeout_ms=TIMEOUT_S * 1000, max_records=10_000)
+                polled = await consumer.getmany(timeout_ms=DEADLINE_S * 1000, max_records=10_000)
                 assert polled, f"{left} records are missing"
                 for partition, messages in polled.items():
                     into = found[partition.partition]
@@ -257,7 +257,7 @@ class Ottla(Client):
         async with Reader(bootstrap_servers=servers) as reader:
             reader.assign({TopicPartition(topic, partition): "beginning" for partition in range(len(counts))})
             while sum(map(len, found)) < sum(counts):
-                records = await reader.fetch(timeout_ms=TIMEOUT_S * 1000)
+                records = await reader.fetch(timeout_ms=DEADLINE_S * 1000)
                 assert records, "records are missing"
                 for record in records:
                     into = found[record.partition]
@@ -325,7 +325,7 @@ def need_kcat() -> str:
     return found
 
 
-def kcat(servers: str, *arguments: str, stdin: bytes | None = None, timeout_s: float = TIMEOUT_S) -> bytes:
+def kcat(servers: str, *arguments: str, stdin: bytes | None = None, timeout_s: float = DEADLINE_S) -> bytes:
     """What kcat prints; it must end well."""
     done = subprocess.run(
         [need_kcat(), "-q", "-b", servers, *arguments],

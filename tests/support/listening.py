@@ -10,8 +10,8 @@ import struct
 from broker.network.acceptor import Acceptor
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from client.network import AsyncioNetwork
-from support.broker import until
 from support.connections import echo
+from support.polling import until
 
 MIB = 1 << 20
 NARROW = 65536  # so that the system takes little of what a client does not read

@@ -13,8 +13,8 @@ from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from support.broker import until
 from support.log_dirs import iter_whole
+from support.polling import until
 from support.wire import append, batch, create_topic
 from support.wire import fetch as fetch_request
 

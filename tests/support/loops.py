@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from support.deadlines import DEADLINE_S
+
 LOOPS: list[Any] = [pytest.param(asyncio.new_event_loop, id="asyncio")]
 try:
     import uvloop
@@ -27,7 +29,7 @@ def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
 
         async def main() -> None:
             asyncio.get_running_loop().set_exception_handler(lambda loop, context: unhandled.append(dict(context)))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(DEADLINE_S):
                 await test(**fixtures)
 
         with asyncio.Runner(loop_factory=loop_factory) as runner:

@@ -2,11 +2,13 @@
 
 from confluent_kafka import Producer
 
+from support.deadlines import DEADLINE_S
+
 
 class MockCluster:
     """Three brokers, topics of four partitions made on first use."""
 
     def __init__(self, brokers=3):
         self._producer = Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "", "log_level": 0})
-        found = self._producer.list_topics(timeout=20).brokers.values()
+        found = self._producer.list_topics(timeout=DEADLINE_S).brokers.values()
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in found)

@@ -6,7 +6,8 @@ from broker.broker import Broker
 from broker.config import BrokerConfig
 from client.admin import Admin
 from registry.embedded import EmbeddedStore
-from support.broker import settings, until
+from support.broker import settings
+from support.polling import until
 
 
 @contextlib.asynccontextmanager

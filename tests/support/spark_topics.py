@@ -14,7 +14,7 @@ from client.admin import Admin
 from client.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import BrokerProcess
-from support.cluster import eventually
+from support.polling import until
 
 _names = itertools.count()
 
@@ -81,7 +81,7 @@ class Topics:
             async def is_gone() -> bool:
                 return topic not in await admin.describe_topics()
 
-            await eventually(is_gone, f"{topic} is deleted")
+            await until(is_gone, f"{topic} is deleted")
 
         self.admin(run)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-DEADLINE_S = 30.0
+from support.deadlines import DEADLINE_S
 
 
 class Written(NamedTuple):

@@ -17,9 +17,9 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from support.deadlines import DEADLINE_S
 from support.wire import NOW_MS, batch, fetch
 
-DEADLINE_S = 30.0
 TRANSACTION = 1  # key type
 READ_COMMITTED = 1
 RETRIABLE = (

@@ -15,9 +15,9 @@ from protocol.compression import CompressionType
 from protocol.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from protocol.message import Message
 from protocol.record_batch_builder import RecordBatchBuilder
+from support.deadlines import DEADLINE_S
 from support.reference import REFERENCE
 
-TIMEOUT_S = 20.0
 # Of today: retention takes what is older than a week half a minute after a broker's start.
 NOW_MS = int(time.time()) * 1000
 M = TypeVar("M", bound=Message)
@@ -74,7 +74,7 @@ class WireClient:
 
     async def receive_raw(self) -> bytes:
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(DEADLINE_S):
                 (size,) = struct.unpack(">i", await self.reader.readexactly(4))
                 return await self.reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -94,7 +94,7 @@ class WireClient:
     async def is_closed(self) -> bool:
         """Wait until the broker has closed the connection, without a word."""
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(DEADLINE_S):
                 return await self.reader.read(1) == b""
         except ConnectionError:
             return True

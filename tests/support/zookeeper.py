@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ottla.zookeeper_server import ZooKeeperEnsemble
 from registry.zookeeper_address import ZooKeeperAddress
+from support.deadlines import DEADLINE_S
 from support.tcp_proxy import TcpProxy
 
 _numbers = itertools.count(1)
@@ -35,7 +36,7 @@ async def heard(registry, state):
     listener = registry.listen(lambda now: event.set() if now is state else None)
     try:
         yield
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             await event.wait()
     finally:
         listener.cancel()

@@ -9,7 +9,7 @@ from broker.controller.channel import ControllerChannel
 from client.network import AsyncioNetwork
 from protocol.headers import decode_request_header
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from support.broker import until
+from support.polling import until
 
 VERSION = 4
 

@@ -9,8 +9,8 @@ from registry.broker_znodes import BrokerZnode
 from registry.controller_znodes import ControllerEpochZnode, ControllerZnode, FeatureZnode
 from registry.interface import Create, Delete, Set
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
-from support.broker import until
 from support.controllers import Cluster
+from support.polling import until
 
 
 @pytest.fixture

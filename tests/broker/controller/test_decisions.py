@@ -15,8 +15,8 @@ from registry.broker_znodes import BrokerZnode, Endpoint
 from registry.controller_znodes import FeatureZnode
 from registry.interface import Create, Delete
 from registry.topic_znodes import PartitionStateZnode, TopicZnode
-from support.broker import until
 from support.controllers import NOW_MS, Cluster
+from support.polling import until
 
 KEY = ("t", 0)
 

@@ -6,8 +6,8 @@ import pytest
 
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from registry.notification_znodes import LogDirEventNotificationsZnode, LogDirEventNotificationZnode
-from support.broker import until
 from support.controllers import Cluster
+from support.polling import until
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from registry.notification_znodes import (
     LogDirEventNotificationZnode,
 )
 from registry.topic_znodes import PartitionStateZnode
-from support.broker import until
 from support.controllers import Cluster
+from support.polling import until
 from support.znodes import recorded_tree, without_varying
 
 LIVE = ("/brokers/topics/", "/admin/", "/controller_epoch")
@@ -53,7 +53,7 @@ def live(cluster):
 async def same(cluster, name):
     expected = recorded(name)
     try:
-        await until(lambda: live(cluster) == expected, name, 10)
+        await until(lambda: live(cluster) == expected, name)
     except AssertionError:
         assert live(cluster) == expected
 

@@ -7,8 +7,8 @@ import pytest
 from broker.controller import topic_deletion
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from registry.config_znodes import TopicConfigZnode
-from support.broker import until
 from support.controllers import ID, Cluster
+from support.polling import until
 
 OTHER_ID = bytes(reversed(ID))
 

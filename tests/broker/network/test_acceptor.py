@@ -12,10 +12,10 @@ from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from storage.file_records import FileRecords
 from storage.file_system import FileSystem
-from support.broker import until
 from support.connections import Lazy, Pending, echo, framed
 from support.listening import MIB, NARROW, Client, listening
 from support.loops import on_both_loops
+from support.polling import until
 
 LONG = 8 * MIB
 

@@ -12,10 +12,10 @@ import pytest
 
 from storage.file_records import FileRecords
 from storage.file_system import FileSystem
-from support.broker import until
 from support.connections import framed
 from support.listening import MIB, NARROW, Client, listening
 from support.loops import on_both_loops
+from support.polling import until
 
 
 class Watched(FileSystem):

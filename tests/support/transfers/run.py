@@ -11,7 +11,8 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
-from support.transfers.client import DEADLINE_S, STOP, Client, Plan
+from support.deadlines import DEADLINE_S
+from support.transfers.client import STOP, Client, Plan
 from support.transfers.client_process import LIBRDKAFKA_ENDS, ClientProcess
 from support.transfers.feeder import Feeder, PlainFeeder
 from support.transfers.history import History, Partition

@@ -11,7 +11,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from support.transfers.client import CALL_S, DEADLINE_S, FAST, Client, Plan, text_of
+from support.deadlines import DEADLINE_S
+from support.transfers.client import CALL_S, FAST, Client, Plan, text_of
 
 POLL_S = 0.03
 SESSION_MS = 1000
