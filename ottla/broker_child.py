@@ -101,8 +101,8 @@ class BrokerChild:
         if self._process is None:
             return True
         if self.is_running:
-            self._process.terminate()
-            self._process.send_signal(signal.SIGCONT)  # it may be paused
+            self._send_signal(signal.SIGTERM)
+            self._send_signal(signal.SIGCONT)  # it may be paused
         try:
             async with asyncio.timeout(timeout_s):
                 await self.wait()
@@ -114,9 +114,14 @@ class BrokerChild:
 
     def kill(self) -> None:
         """SIGKILL, as a crash would."""
-        with contextlib.suppress(ProcessLookupError):
-            if self._process is not None:
-                self._process.kill()
+        self._send_signal(signal.SIGKILL)
+
+    def _send_signal(self, number: signal.Signals) -> None:
+        # Not Process.send_signal: that polls first, and where the process has ended already, it takes the exit code
+        # away from asyncio's child watcher, which then reports 255.
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     async def _read_facts(self, stream: asyncio.StreamReader) -> None:
         """Between READY and TRY stand names and values."""

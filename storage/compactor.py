@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import math
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable
@@ -21,6 +23,8 @@ from storage.compaction import CleanedGroup, Compaction, CompactionJob, Compacti
 from storage.compaction_filter import CompactionStats
 from storage.errors import LogDirIOError, UncleanableLogError
 from storage.file_system import FileSystem
+
+logger = logging.getLogger(__name__)
 
 OnGroup = Callable[[CleanedGroup], Awaitable[None]]
 
@@ -104,8 +108,13 @@ class ProcessCompactor:
 
     async def run(self, job: CompactionJob, on_group: OnGroup) -> CompactionResult:
         """See `Compactor`."""
+        if self._process is not None and self._process.returncode is not None:
+            logger.warning("%s, and is started again", await self._ended(self._process))
         process = self._process or await self._start()
-        self._send({"job": job.to_json()})
+        try:
+            self._send({"job": job.to_json()})
+        except (OSError, RuntimeError):
+            raise await self._ended(process) from None
         while True:
             answer = await self._answer(process)
             if "group" in answer:
@@ -138,14 +147,22 @@ class ProcessCompactor:
 
     async def _answer(self, process: Process) -> dict[str, Any]:
         assert process.stdout is not None
-        line = await process.stdout.readline()
+        try:
+            line = await process.stdout.readline()
+        except OSError:  # asyncio hands on what a write to the process has failed with
+            raise await self._ended(process) from None
         if not line.endswith(b"\n"):
-            await self.close()
-            raise CompactionProcessError(f"the process for compaction has ended with {process.returncode}")
+            raise await self._ended(process)
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    async def _ended(self, process: Process) -> CompactionProcessError:
+        """The error to raise when the process does not take or give anything any more."""
+        await self.close()
+        return CompactionProcessError(f"the process for compaction has ended with {process.returncode}")
+
     def _send(self, command: dict[str, Any]) -> None:
+        """Write a command. A process that has ended: asyncio raises nothing or OSError, uvloop RuntimeError."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command).encode() + b"\n")
@@ -154,13 +171,16 @@ class ProcessCompactor:
         """See `Compactor`."""
         self._rate = bytes_per_second
         if self._process is not None:
-            self._send({"rate": bytes_per_second if bytes_per_second < math.inf else None})
+            with contextlib.suppress(OSError, RuntimeError):  # it has ended: `run` tells
+                self._send({"rate": bytes_per_second if bytes_per_second < math.inf else None})
 
     def kill(self) -> None:
         """See `Compactor`."""
-        if self._process is not None:
+        # Not Process.kill: that polls first, and where the process has ended already, it takes the exit code away from
+        # asyncio's child watcher, which then reports 255.
+        if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                os.kill(self._process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """See `Compactor`."""

@@ -84,7 +84,9 @@ class JobProcess:
         if self._process is None:
             return None
         if self._process.returncode is None:
-            self._process.terminate()
+            # Not Process.terminate: that polls first, and may take the exit code away from asyncio's child watcher.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGTERM)
             try:
                 async with asyncio.timeout(STOP_TIMEOUT_S):
                     await self._process.wait()

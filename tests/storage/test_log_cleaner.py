@@ -3,6 +3,9 @@
 import asyncio
 import errno
 import logging
+import os
+import signal
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +18,7 @@ from storage.file_system import FileSystem
 from storage.log_cleaner import LogCleaner
 from storage.log_directories import LogDirectories
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, open_log, read_records
+from support.loops import on_both_loops
 from support.polling import until
 
 SETTINGS = {"retention_ms": -1, "segment_bytes": 300, "cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.1}
@@ -305,6 +309,64 @@ async def test_readers_in_flight_are_not_disturbed(tmp_path):
     await yard.clean()
     assert [one.to_bytes() for one in fetched] == expected
     assert log.read(0, 1 << 20, max_offset=8).records.to_bytes() == expected[6]
+
+
+@on_both_loops
+async def test_a_worker_that_is_killed_between_two_jobs_is_replaced(tmp_path, caplog):
+    yard = Yard(tmp_path, ProcessCompactor)
+    job, dirty = dirty_log(yard)
+    compactor = ProcessCompactor()
+    await yard.cleaner._clean(CompactionRun(job), job, dirty, compactor)
+    first = compactor.pid
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: compactor._process.returncode is not None, "the exit code is known")
+    compactor.set_rate(1e9)
+    job, dirty = dirty_log(yard, "u")
+    await yard.cleaner._clean(CompactionRun(job), job, dirty, compactor)
+    assert compactor.pid not in (None, first)
+    await compactor.close()
+    assert yard.cleaner.totals.runs == 2
+    assert "the process for compaction has ended with -9, and is started again" in caplog.text
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the handler is closed"), BrokenPipeError(), ConnectionResetError()])
+async def test_a_write_to_a_worker_that_has_ended_is_a_failed_run_that_is_tried_again(error, tmp_path, caplog):
+    """The end of a pipe may be known before the exit code is. What a write raises then depends on the event loop."""
+
+    def write(data):
+        raise error
+
+    yard = Yard(tmp_path, ProcessCompactor)
+    log, dirty = dirty_log(yard)
+    compactor = ProcessCompactor()
+    process = await compactor._start()
+    process.stdin = SimpleNamespace(write=write, close=process.stdin.close)
+    compactor.set_rate(1e9)
+    await yard.cleaner._clean(CompactionRun(log), log, dirty, compactor)
+    assert "compaction has failed, and is tried again: the process for compaction has ended with" in caplog.text
+    assert (yard.cleaner.uncleanable, compactor.pid, yard.cleaner.totals.runs) == ({}, None, 0)
+    await yard.cleaner._clean(CompactionRun(log), log, dirty, compactor)
+    await compactor.close()
+    assert yard.cleaner.totals.runs == 1
+    assert len(values(log)) == 2
+
+
+@on_both_loops
+async def test_a_worker_that_is_killed_twice_has_its_own_exit_code(monkeypatch):
+    """The exit code belongs to asyncio's child watcher; Popen.poll, which Process.kill calls, takes it away."""
+    polled = []
+    monkeypatch.setattr(subprocess.Popen, "poll", polled.append)
+    compactor = ProcessCompactor()
+    process = await compactor._start()
+    compactor.kill()
+    await compactor.close()
+    assert polled == []
+    assert process.returncode == -signal.SIGKILL
+
+
+def dirty_log(yard, name="t"):
+    log = yard.log(name)
+    return log, cleanable_range(log)
 
 
 async def test_a_process_that_is_killed_is_replaced(tmp_path, caplog):
