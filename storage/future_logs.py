@@ -77,6 +77,8 @@ class FutureLogs:
         current.abort_compaction("it is moved to another log directory")
         if _is_named_in(directory, key):  # of an earlier log: it is not true of this one
             await manager.checkpoints.write_all_of(directory)
+        if manager.cleaner is not None:
+            await manager.cleaner.expected_in(directory, key)
         return future
 
     async def remove(self, key: TopicPartition) -> None:
@@ -149,12 +151,12 @@ class FutureLogs:
         if new.closed:
             return  # its directory has failed: the start decides
         manager.departures.put_aside(old)
-        await manager.departures.finish(source, key)
         directory = manager.dirs.of(str(target))
         if directory is not None and directory.is_online:
             await manager.checkpoints.write_all_of(directory)
             if manager.cleaner is not None:
                 await manager.cleaner.moved(directory)
+        await manager.departures.finish(source, key)
         await self._forget_origin(new)
 
     async def _forget_origin(self, log: Log) -> None:

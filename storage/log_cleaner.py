@@ -115,18 +115,30 @@ class LogCleaner:
 
     # -- checkpoints -------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Read the checkpoints; of a file that is damaged nothing is believed, so that its logs are compacted anew."""
+    async def load(self) -> None:
+        """Read the checkpoints, and leave one entry for each log, in the directory where the log is.
+
+        A stop in the middle of a move leaves the entry in the directory that the log has left, or in both: the one
+        beside the log counts. Nothing of a damaged file is used: its logs are compacted from their start again.
+        """
+        found: dict[LogDirectory, dict[TopicPartition, int]] = {}
         for directory in self._dirs.online:
             try:
-                offsets = directory.cleaner_offsets.read()
+                found[directory] = directory.cleaner_offsets.read()
             except CorruptFileError as error:
                 logger.warning("%s: its logs are compacted from their start again", error)
-                continue
+        elsewhere: dict[TopicPartition, int] = {}
+        for directory, offsets in found.items():
             for key, offset in offsets.items():
-                log = self._logs.get(key)
-                if log is not None and log.directory.parent == directory.path:
+                if self._is_in(directory, key):
                     self.checkpoints[key] = offset
+                elif key in self._logs:
+                    elsewhere[key] = offset
+        self.checkpoints = elsewhere | self.checkpoints
+        changed = [directory for directory, offsets in found.items() if self._offsets_of(directory) != offsets]
+        # First the directories that gain an entry: a stop between two writes loses none.
+        for directory in sorted(changed, key=lambda one: not self._offsets_of(one).keys() - found[one].keys()):
+            await self._write(directory)
 
     def truncated(self, log: Log) -> None:
         """The end of a log has gone: what takes its place is dirty, from the active segment on at least."""
@@ -151,9 +163,26 @@ class LogCleaner:
         if directory.is_online:
             await self._write(directory)
 
+    async def expected_in(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """A log is about to be copied to a directory: forget what an earlier log of its name has left there."""
+        try:
+            is_named = key in directory.cleaner_offsets.read()
+        except CorruptFileError:
+            is_named = True
+        if is_named:
+            await self._write(directory)
+
     async def moved(self, directory: LogDirectory) -> None:
         """A log has come to a directory from another one."""
         await self._write(directory)
+
+    def _is_in(self, directory: LogDirectory, key: TopicPartition) -> bool:
+        log = self._logs.get(key)
+        return log is not None and log.directory.parent == directory.path
+
+    def _offsets_of(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        """What the checkpoint of a directory has to say."""
+        return {key: offset for key, offset in self.checkpoints.items() if self._is_in(directory, key)}
 
     def _write_soon(self, log: Log) -> None:
         directory = self._dirs.of(str(log.directory))
@@ -165,11 +194,7 @@ class LogCleaner:
         """Write the checkpoint of a directory. On a full disk the old one stays: then too much is compacted again."""
         async with self._writing:
             self._unwritten.discard(directory)
-            offsets = {
-                key: offset
-                for key, offset in self.checkpoints.items()
-                if (log := self._logs.get(key)) is not None and log.directory.parent == directory.path
-            }
+            offsets = self._offsets_of(directory)
             try:
                 await self._fs.run_blocking(lambda: directory.cleaner_offsets.write(offsets))
             except LogDirIOError as error:

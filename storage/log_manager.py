@@ -141,7 +141,7 @@ class LogManager:
         self.dirs.check_left()
         await self.futures.loaded()
         if self.cleaner is not None:
-            self.cleaner.load()
+            await self.cleaner.load()
 
     def stop_loading(self) -> None:
         """`load`, now or later, shall end soon, by LoadingStoppedError. Nothing is marked clean."""

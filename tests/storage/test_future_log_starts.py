@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import logging
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
+from storage.compactor import ProcessCompactor
 from storage.file_system import FileSystem
+from storage.log_cleaner import LogCleaner
 from storage.log_copy import LogCopy
 from storage.moved_from import MOVED_FROM
 from storage.replica_places import ReplicaPlaces
@@ -18,6 +21,8 @@ from support.log_move import KEY, STEP, Move, files, let_go, manager
 from support.memory_disk import memory_directory
 from support.power_cut import Disk, PowerCutFileSystem
 
+CLEANED = 5
+
 pytestmark = pytest.mark.usefixtures("quiet_storage")
 
 
@@ -26,9 +31,23 @@ pytestmark = pytest.mark.usefixtures("quiet_storage")
 
 async def started(root, fs=None):
     logs = manager(root, fs)
+    logs.cleaner = log_cleaner(logs)
     logs.dirs.lock()
     await logs.load()
     return logs
+
+
+def log_cleaner(logs):
+    """A cleaner that compacts nothing, for what it remembers of the logs."""
+    return LogCleaner(
+        logs.logs, logs.dirs, SimpleNamespace(), fs=logs.fs, now_ms=logs.now_ms, new_compactor=ProcessCompactor
+    )
+
+
+def cleaner_offsets(logs):
+    """The entries of all `cleaner-offset-checkpoint` for the log, by the name of their directory."""
+    found = {directory.path.name: directory.cleaner_offsets.read() for directory in logs.dirs.all}
+    return {name: offsets[KEY] for name, offsets in found.items() if KEY in offsets}
 
 
 async def test_a_copy_is_recovered_and_gone_on_with(move):
@@ -205,8 +224,11 @@ async def moved_with_a_journal(root):
     return fs, story, written
 
 
-def check_start(root, written, least, most):
-    """A start finds the log once, with all that must be there, and a move that was under way comes to its end."""
+def check_start(root, written, least, most, cleaned=None):
+    """A start finds the log once, with all that must be there, and a move that was under way comes to its end.
+
+    cleaned: up to where the log is compacted, as one checkpoint says in the directory where the log is.
+    """
 
     async def main():
         logs = await started(root)
@@ -219,6 +241,9 @@ def check_start(root, written, least, most):
         assert least <= len(found) <= most, f"{least} <= {len(found)} <= {most}"
         assert found == written[: len(found)]
         assert len(list(root.glob("*/t-0"))) == 1
+        if cleaned is not None:
+            assert cleaner_offsets(logs) == {log.directory.parent.name: cleaned}
+            assert logs.cleaner.checkpoints == {KEY: cleaned}
         if KEY in logs.futures.logs:
             copy = LogCopy(logs, log, logs.futures.logs[KEY])
             while await copy.copy(STEP):
@@ -319,6 +344,9 @@ async def move_until_killed(root, at):
     fs = KilledFileSystem(1 << 60)
     move = await Move(root, lambda: fs).start()
     move.append(12)
+    cleaner = move.logs.cleaner = log_cleaner(move.logs)
+    cleaner.checkpoints[KEY] = CLEANED
+    await cleaner.moved(move.logs.dirs.all[0])
     fs.at, fs.done = at, 0
     done = 12
     try:
@@ -355,7 +383,7 @@ def test_a_kill_in_front_of_every_operation(tmp_path):
         try:
             written = [bytes(one) for one in expected_batches(root)]
             assert len(written) >= done
-            check_start(root, written, done, done + 1)
+            check_start(root, written, done, done + 1, CLEANED)
         except BaseException as error:
             error.add_note(f"in front of operation {at}: {what}")
             raise

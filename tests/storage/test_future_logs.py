@@ -479,6 +479,9 @@ async def test_the_cleaner_is_told(move):
         async def gone_from(self, directory, key):
             told.append(("gone", directory.path.name, key))
 
+        async def expected_in(self, directory, key):
+            told.append(("expected", directory.path.name, key))
+
         async def moved(self, directory):
             told.append(("moved", directory.path.name))
 
@@ -486,4 +489,4 @@ async def test_the_cleaner_is_told(move):
     move.logs.cleaner = Cleaner()
     await move.begin()
     await move.finish()
-    assert told == [("gone", "a", KEY), ("moved", "b")]
+    assert told == [("expected", "b", KEY), ("moved", "b"), ("gone", "a", KEY)]

@@ -39,13 +39,13 @@ def values(log):
 class Yard:
     """A log directory with a cleaner."""
 
-    def __init__(self, root, new_compactor=None, fs=None):
+    def __init__(self, root, new_compactor=None, fs=None, more=()):
         self.root = root
         self.fs = fs or UnsyncedFileSystem()
         self.now_ms = BASE_TIME_MS
         self.logs = {}
         self.dirs = LogDirectories(
-            self.fs, [root], lambda: self.now_ms, on_offline=lambda directory: None, on_change=lambda: None
+            self.fs, [root, *more], lambda: self.now_ms, on_offline=lambda directory: None, on_change=lambda: None
         )
         self.settings = SimpleNamespace(
             log_cleaner_threads=1,
@@ -97,7 +97,7 @@ async def test_a_log_is_compacted_and_its_checkpoint_written(tmp_path, caplog):
     assert log.compaction is None
     again = Yard(tmp_path)
     again.logs["t", 0] = log
-    again.cleaner.load()
+    await again.cleaner.load()
     assert again.cleaner.checkpoints == {("t", 0): 7}
 
 
@@ -170,9 +170,43 @@ async def test_a_damaged_checkpoint_is_not_believed(tmp_path, caplog):
     yard = Yard(tmp_path)
     yard.log()
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n7\n")
-    yard.cleaner.load()
+    await yard.cleaner.load()
     assert yard.cleaner.checkpoints == {}
     assert "compacted from their start again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("left", "beside", "expected"),
+    [
+        ("0\n1\nt 0 5\n", None, 5),  # the stop came before the log's new directory was written
+        ("0\n1\nt 0 3\n", "0\n1\nt 0 5\n", 5),  # and after that, before the old one was
+        (None, "0\n2\ngone 1 9\nt 0 5\n", 5),  # a partition that is nowhere
+        (None, None, None),
+    ],
+)
+async def test_a_start_leaves_one_checkpoint_entry_in_the_directory_where_the_log_is(left, beside, expected, tmp_path):
+    names = ("left", "beside")
+    for name, text in zip(names, (left, beside), strict=True):
+        (tmp_path / name).mkdir()
+        if text is not None:
+            (tmp_path / name / "cleaner-offset-checkpoint").write_text(text)
+    yard = Yard(tmp_path / "beside", more=[tmp_path / "left"])
+    yard.log()
+    await yard.cleaner.load()
+    assert yard.cleaner.checkpoints == ({} if expected is None else {("t", 0): expected})
+    entries = {directory.path.name: directory.cleaner_offsets.read() for directory in yard.dirs.all}
+    assert entries == {"left": {}, "beside": yard.cleaner.checkpoints}
+
+
+async def test_an_entry_of_an_earlier_log_of_the_name_goes_before_a_log_is_copied_to_its_directory(tmp_path):
+    (tmp_path / "other").mkdir()
+    yard = Yard(tmp_path / "here", more=[tmp_path / "other"])
+    yard.log()
+    await yard.cleaner.load()
+    _, other = yard.dirs.all
+    other.cleaner_offsets.write({("t", 0): 3})
+    await yard.cleaner.expected_in(other, ("t", 0))
+    assert other.cleaner_offsets.read() == {}
 
 
 async def test_a_deleted_log_leaves_the_checkpoint(tmp_path):
