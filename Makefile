@@ -8,7 +8,7 @@ DEMO_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run demo test test-full fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
+.PHONY: run demo test test-full coverage fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
 
 # Three stamps: running needs only the package, the demo Spark and a Java, testing everything.
 $(VENV)/.run: pyproject.toml
@@ -49,6 +49,14 @@ test: setup
 test-full: setup
 	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --maxschedchunk 1 $(PYTEST_ARGS)
 
+# Which lines and branches of the product `make test` runs: a report, and htmlcov/index.html.
+coverage: setup
+	rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest -q -n 3 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+
 # Histories of a log against its model, as many as you like; a failure prints how to go through it again.
 fuzz-log: setup
 	OTTLA_HISTORIES=$(or $(COUNT),200000) $(BIN)/python -m pytest -q tests/storage/test_log_model.py $(PYTEST_ARGS)
@@ -79,5 +87,5 @@ bench: setup
 	$(BIN)/python -m benchmarks.spark_source $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

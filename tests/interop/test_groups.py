@@ -96,6 +96,10 @@ class Member:
         said = [line for line in self.lines() if line[0] == "A"]
         return {int(number) for number in said[-1][1:]} if said else None
 
+    def log_tail(self):
+        """The end of what the library has logged."""
+        return f"-- {self.out.stem}:\n" + "".join(self.out.with_suffix(".err").read_text().splitlines(True)[-60:])
+
     def handled(self):
         records = [line[1:] for line in self.lines() if line[0] == "R"]
         return [(int(partition), int(offset)) for partition, offset in records]
@@ -174,7 +178,8 @@ class Storm:
                     raise AssertionError(f"a member has died:\n{member.out.with_suffix('.err').read_text()[-3000:]}")
             if time.monotonic() > deadline:
                 said = [member.assigned() for member in self.living]
-                raise AssertionError(f"not in {DEADLINE_S} s: {what}; {said}, {self.described()}")
+                logs = "\n".join(member.log_tail() for member in self.living)
+                raise AssertionError(f"not in {DEADLINE_S} s: {what}; {said}, {self.described()}\n{logs}")
             time.sleep(0.1)
 
     def described(self):

@@ -40,7 +40,7 @@ def confluent(servers: str, group: str, topic: str, assignor: str, session_ms: i
     from confluent_kafka import Consumer, KafkaException
 
     if assignor == "consumer":  # the newer protocol: the broker assigns, and says when it wants to hear of members
-        protocol: dict[str, str | int] = {"group.protocol": "consumer"}
+        protocol: dict[str, str | int] = {"group.protocol": "consumer", "debug": "cgrp"}
     else:
         protocol = {
             "partition.assignment.strategy": STRATEGIES[assignor],
