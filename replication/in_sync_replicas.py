@@ -3,7 +3,9 @@
 Pure arithmetic: no I/O, no log, and the time is given. The high watermark is the smallest log end offset of the
 maximal ISR; it never goes back, and it stands still while fewer replicas are in sync than min.insync.replicas asks
 for, since what they hold is then not committed in the sense of acks=all (as Kafka 3.9 has it). Replicas outside the
-ISR that are caught up are waited for, too: otherwise one that always lags by a little could never get in.
+ISR that are caught up are waited for, too: otherwise one that always lags by a little could never get in. Caught up
+means the same for both: neither replica.lag.time.max.ms nor replica.lag.max.messages is exceeded. So a replica that
+leaves the ISR for either reason is not waited for, and the high watermark can move when time passes or a broker dies.
 
 A change of the ISR is proposed to the controller, and pending until it answers (KIP-497). Meanwhile the *maximal* ISR
 holds: with those who shall join, and still with those who shall leave, so whatever the controller has decided, no
@@ -99,15 +101,14 @@ class InSyncReplicas:
             if replica != self.leader_id:
                 smallest = min(smallest, self.end_offsets.get(replica, UNKNOWN_OFFSET))
         for replica, end_offset in self.end_offsets.items():
-            if end_offset < smallest and replica not in in_sync and self._is_waited_for(replica):
+            if end_offset < smallest and replica not in in_sync and self._is_waited_for(replica, leader_end_offset):
                 smallest = end_offset
         return max(current, smallest)
 
-    def _is_waited_for(self, replica: int) -> bool:
-        """Called with a replica that is not at the leader's end."""
-        progress = self.progress[replica]
+    def _is_waited_for(self, replica: int, leader_end_offset: int) -> bool:
+        """Whether a replica outside the ISR holds back the high watermark."""
         rules = self.rules
-        return rules.now_ms() - progress.last_caught_up_ms <= rules.max_lag_ms and rules.is_alive(replica)
+        return not self._is_out_of_sync(replica, leader_end_offset, rules.now_ms()) and rules.is_alive(replica)
 
     def fetched(
         self, replica: int, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int
@@ -140,7 +141,7 @@ class InSyncReplicas:
         )
 
     def out_of_sync(self, leader_end_offset: int) -> list[int]:
-        """In-sync followers that have not been caught up for too long; none while a change is pending."""
+        """In-sync followers that are no longer caught up; none while a change is pending."""
         if self.pending is not None:
             return []
         now_ms = self.rules.now_ms()

@@ -1,7 +1,8 @@
 """The in-sync replicas of the partitions that this broker leads: who joins, who leaves, and having it decided.
 
 A follower joins as soon as a fetch of its shows that it has all that is committed; who leaves is found out by a check
-at half of replica.lag.time.max.ms. Each change is proposed (see `alter_partition`) and is pending until it is decided;
+at half of replica.lag.time.max.ms, which also recomputes the high watermark: a replica outside the ISR may have lagged
+too long to be waited for. Each change is proposed (see `alter_partition`) and is pending until it is decided;
 a refusal that says that we are out of date leaves it pending, since then the controller's next word is on its way.
 """
 
@@ -61,7 +62,7 @@ class IsrChanges:
                 while True:
                     await asyncio.sleep(self.rules.max_lag_ms / 2000)
                     for partition in list(partitions()):
-                        self.check_shrink(partition)
+                        self.check_lag(partition)
             finally:
                 self._tasks = None
 
@@ -73,11 +74,12 @@ class IsrChanges:
         if sync.may_join(replica, log.high_watermark, partition.leader_epoch_start_offset, log.log_end_offset):
             self._propose(partition, sync, sync.propose(joining=replica))
 
-    def check_shrink(self, partition: Partition) -> None:
-        """Time has passed: see whether followers have to leave."""
+    def check_lag(self, partition: Partition) -> None:
+        """Time has passed: see whether followers have to leave, or are no longer waited for."""
         log, sync = partition.log, partition.sync
-        if log is None or sync is None or self._tasks is None or len(sync.isr) < 2:
+        if log is None or sync is None or self._tasks is None:
             return
+        partition.maybe_advance_high_watermark()
         leaving = sync.out_of_sync(log.log_end_offset)
         if leaving:
             logger.info(

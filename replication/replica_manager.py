@@ -6,7 +6,7 @@ What the controller says about them is carried out by `roles`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from protocol.uuid import ZERO_UUID, uuid_to_string
 from replication.delayed_delete_records import DelayedDeleteRecords
@@ -258,6 +258,13 @@ class ReplicaManager(PartitionEvents):
             self.topic_config_changed(topic)
         if self.fetchers is not None:
             self.fetchers.settings_changed()
+
+    def brokers_died(self, broker_ids: Collection[int]) -> None:
+        """The metadata no longer list these brokers: high watermarks do not wait for their replicas."""
+        for partition in list(self.partitions.values()):
+            sync = partition.sync
+            if sync is not None and any(broker_id in sync.end_offsets for broker_id in broker_ids):
+                partition.maybe_advance_high_watermark()
 
     # -- partitions --------------------------------------------------------------------------------------------------
 

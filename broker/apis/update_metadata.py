@@ -31,7 +31,12 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
         self._services.replicas.roles.check_controller_epoch(request.controller_epoch)
         if context.api_version < FIRST_VERSION_WITH_LISTENERS:
             _name_listeners(request)
-        deleted = self._services.metadata.update(request)
+        metadata = self._services.metadata
+        brokers_before = metadata.snapshot.brokers.keys()
+        deleted = metadata.update(request)
+        died = brokers_before - metadata.snapshot.brokers.keys()
+        if died:
+            self._services.replicas.brokers_died(died)
         for topic in {topic for topic, _ in deleted}:
             self._services.configs.forget_topic(topic)
         if deleted:

@@ -18,6 +18,7 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
                 " empty for none."),
     Setting("replica.lag.max.messages", LONG, "-1", RangeOr(1, None, -1, "[1,...] or -1"),
             MEDIUM, READ_ONLY, acts=True,
-            doc="Records by which a follower may be behind before it leaves the in-sync replicas; -1 for any number."),
+            doc="Records by which a follower may be behind before it leaves the in-sync replicas and no record waits"
+                " for it; -1 for any number."),
 ))
 # fmt: on

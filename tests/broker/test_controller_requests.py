@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from protocol.error_codes import ErrorCode
@@ -25,7 +27,7 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from support.broker import running_broker
+from support.broker import running_broker, until
 from support.wire import append, batch, create_topic, wire_client
 
 EPOCH = 50
@@ -142,7 +144,7 @@ async def test_stop_replica(broker, client, version):
     assert await sent(stop_replica(version, "nothing", True)) == (0, [("nothing", 0)])
 
 
-def update_metadata(version, topic, topic_id, leader=0, controller_epoch=EPOCH, **fields):
+def update_metadata(version, topic, topic_id, leader=0, controller_epoch=EPOCH, live=(0,), **fields):
     state = UpdateMetadataPartitionState(
         partition_index=0,
         controller_epoch=controller_epoch,
@@ -162,16 +164,13 @@ def update_metadata(version, topic, topic_id, leader=0, controller_epoch=EPOCH, 
             grouped.topic_id = topic_id
         states = {"topic_states": [grouped]}
     if version == 0:
-        alive = UpdateMetadataBroker(id=0, v0_host="h", v0_port=5)
+        alive = [UpdateMetadataBroker(id=one, v0_host="h", v0_port=5) for one in live]
     else:
         listener = "PLAINTEXT" if version >= 3 else ""
-        alive = UpdateMetadataBroker(
-            id=0,
-            rack="r",
-            endpoints=[UpdateMetadataEndpoint(host="h", port=5, listener=listener, security_protocol=0)],
-        )
+        endpoints = [UpdateMetadataEndpoint(host="h", port=5, listener=listener, security_protocol=0)]
+        alive = [UpdateMetadataBroker(id=one, rack="r", endpoints=endpoints) for one in live]
     return UpdateMetadataRequest(
-        controller_id=0, controller_epoch=controller_epoch, live_brokers=[alive], **states, **fields
+        controller_id=0, controller_epoch=controller_epoch, live_brokers=alive, **states, **fields
     )
 
 
@@ -199,3 +198,19 @@ async def test_update_metadata(broker, client, version):
     names = {topic.name for topic in (await client.call(MetadataRequest(topics=None))).topics}
     assert names == {"t"}
     assert b"n" * 16 not in broker.metadata.snapshot.topic_names
+
+
+async def test_a_record_does_not_wait_for_a_replica_outside_the_isr_whose_broker_dies(broker, client):
+    topic_id = await create_topic(client, "t")
+    both = update_metadata(8, "t", topic_id, live=(0, 7))
+    assert (await client.call(both, 8)).error_code == 0
+    assert codes(await client.call(leader_and_isr(7, "t", topic_id, 5), 7)) == (0, [0])
+    partition = broker.services.replicas.partitions["t", 0]
+    partition.sync.fetched(7, 0, 0, 0, 1)  # at the end, and not asking to join
+    async with wire_client(broker.bootstrap_servers) as producer:
+        appending = asyncio.create_task(append(producer, "t", batch(b"v")))
+        await until(lambda: partition.log.log_end_offset == 1, "the leader has the record")
+        assert partition.log.high_watermark == 0
+        assert (await client.call(update_metadata(8, "t", topic_id), 8)).error_code == 0
+        assert partition.log.high_watermark == 1
+        assert (await appending).error_code == 0

@@ -201,7 +201,7 @@ async def test_decisions(tmp_path, outcomes, asked, pending, shrunk, failed):
         changes = IsrChanges(0, LagRules(max_lag_ms=1_000_000), decider, lambda: 1)
         running = asyncio.create_task(changes.run(list))
         await asyncio.sleep(0)
-        changes.check_shrink(leader.partition)
+        changes.check_lag(leader.partition)
         await until(lambda: (changes.shrunk, changes.failed) == (shrunk, failed), "it is decided")
         await until(lambda: len(decider.asked) == asked, "as often as needed")
         await asyncio.sleep(0)

@@ -142,6 +142,15 @@ def test_a_caught_up_replica_outside_the_isr_is_waited_for():
     assert made.watermark(leader_end=12) == 12
 
 
+def test_a_replica_outside_the_isr_that_is_too_many_messages_behind_is_not_waited_for():
+    made = Cluster(isr=(0, 1), max_lag_messages=3)
+    made.fetch(1, 10)
+    made.fetch(2, 10)
+    made.fetch(1, 14, leader_end=14)
+    assert made.watermark(leader_end=13) == 10
+    assert made.watermark(leader_end=14) == 14
+
+
 @pytest.mark.parametrize(
     ("end", "high_watermark", "epoch_start", "joins"),
     [(5, 5, 5, True), (4, 5, 0, False), (5, 0, 6, False), (6, 5, 6, True)],

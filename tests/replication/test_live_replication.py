@@ -94,7 +94,9 @@ async def check(cluster, load, reader):
 
 async def produced(client, acks=-1):
     """The error code of one record."""
-    response = await client.call(produce("t", batch(b"v"), acks=acks), 9)
+    request = produce("t", batch(b"v"), acks=acks)
+    request.timeout_ms = 30_000
+    response = await client.call(request, 9)
     return ErrorCode(response.responses[0].partition_responses[0].error_code)
 
 
@@ -154,6 +156,25 @@ async def test_min_insync_replicas_are_asked_for(tmp_path):
             cluster.resume(other)
             await isr_is(cluster, leader, other)
             await until(is_taken, "the leader has heard of it")
+            cluster.resume(another)
+            await isr_is(cluster, *ALL)
+        await logs_are_equal(tmp_path)
+
+
+async def test_a_record_does_not_wait_for_followers_that_are_too_many_messages_behind(tmp_path):
+    """Whether or not another record is written meanwhile: nothing else makes the leader look at what is committed."""
+    settings = {"zookeeper_session_timeout_ms": "30000", "replica_lag_max_messages": "10"}
+    async with cluster_with_topic(tmp_path, min_isr=1, **settings) as (cluster, leader, other, another):
+        async with wire_client(cluster.bootstrap(leader)) as client:
+            assert await produced(client) == ErrorCode.NONE
+            cluster.pause(other)
+            cluster.pause(another)
+            for _ in range(10):
+                assert await produced(client, acks=1) == ErrorCode.NONE
+            assert await produced(client) == ErrorCode.NONE
+            await isr_is(cluster, leader)
+            assert await produced(client) == ErrorCode.NONE
+            cluster.resume(other)
             cluster.resume(another)
             await isr_is(cluster, *ALL)
         await logs_are_equal(tmp_path)

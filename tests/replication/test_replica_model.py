@@ -1,7 +1,7 @@
 """Histories of three replicas (`support.replica_group`): crashes, elections, stale leaders, words that arrive late.
 
 Whatever happens: what was committed once is in every later leader's log, in the same place; consumers never see the end
-go back; and in the end the three logs are the same bytes.
+go back; no leader waits for a replica that lags too far or too long; and in the end the three logs are the same bytes.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
+from replication.in_sync_replicas import NO_LIMIT
 from support.counts import count
 from support.memory_disk import memory_directory
 from support.replica_group import ReplicaGroup
@@ -25,6 +26,7 @@ STEPS = st.one_of(
     st.tuples(st.just("fetch"), BROKERS),
     st.tuples(st.just("fetch"), BROKERS),
     st.tuples(st.just("fetch_all")),
+    st.tuples(st.just("lag"), BROKERS, st.integers(1, 5), st.sampled_from([100, 6_000, 11_000])),
     st.tuples(st.just("deliver"), BROKERS),
     st.tuples(st.just("deliver_all")),
     st.tuples(st.just("elect"), BROKERS),
@@ -55,10 +57,12 @@ async def take(group, step):
         case "fetch", [broker]:
             await group.replicas[broker].fetch()
         case "fetch_all", []:
-            for _ in range(3):
-                for replica in group.replicas:
-                    await replica.fetch()
-                await group.settle()
+            await group.fetch_all()
+        case "lag", [broker, number, ms]:  # while the others go on, one of them stands still
+            if group.leader >= 0:
+                group.produce(group.leader, number)
+            await group.fetch_all(but=broker)
+            await group.wait(ms)
         case "deliver", [broker]:
             await group.deliver(broker)
         case "deliver_all", []:
@@ -74,17 +78,14 @@ async def take(group, step):
         case "checkpoint", [broker]:
             await group.checkpoint(broker)
         case "wait", [ms]:
-            group.now_ms += ms
-            for replica in group.replicas:
-                if replica.partition is not None:
-                    replica.manager.isr_changes.check_shrink(replica.partition)
+            await group.wait(ms)
     await group.settle()
     group.check()
 
 
-async def run(steps, truncates_on_fetch):
+async def run(steps, truncates_on_fetch, max_lag_messages):
     with memory_directory("replicas") as root:
-        group = ReplicaGroup(root, truncates_on_fetch=truncates_on_fetch)
+        group = ReplicaGroup(root, truncates_on_fetch=truncates_on_fetch, max_lag_messages=max_lag_messages)
         try:
             await group.start()
             for step in steps:
@@ -105,9 +106,9 @@ def test_histories(truncates_on_fetch):
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    @given(st.lists(STEPS, min_size=5, max_size=50))
-    def histories(steps):
-        note(f"{steps}")
-        asyncio.run(run(steps, truncates_on_fetch))
+    @given(st.lists(STEPS, min_size=20, max_size=50), st.sampled_from([NO_LIMIT, 2, 6]))
+    def histories(steps, max_lag_messages):
+        note(f"{steps}, replica.lag.max.messages={max_lag_messages}")
+        asyncio.run(run(steps, truncates_on_fetch, max_lag_messages))
 
     histories()

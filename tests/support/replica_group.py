@@ -25,7 +25,7 @@ from replication.fetch import FetchParams, FetchPartition
 from replication.fetch_answers import FetchAnswers
 from replication.fetcher import Fetcher
 from replication.fetcher_manager import FetcherManager
-from replication.in_sync_replicas import LagRules
+from replication.in_sync_replicas import NO_LIMIT, LagRules
 from replication.isolation import Isolation
 from replication.isr_changes import IsrChanges
 from replication.partition import ACKS_ALL
@@ -140,7 +140,12 @@ class Replica:
             [self.directory], lambda topic: group.config, fs=group.fs, now_ms=lambda: NOW_MS, rng=random.Random(1)
         )
         await logs.load()
-        rules = LagRules(now_ms=lambda: group.now_ms, max_lag_ms=LAG_MS, is_alive=lambda one: one in group.live)
+        rules = LagRules(
+            now_ms=lambda: group.now_ms,
+            max_lag_ms=LAG_MS,
+            max_lag_messages=group.max_lag_messages,
+            is_alive=lambda one: one in group.live,
+        )
         manager = ReplicaManager(broker_id, logs, lambda topic: group.config, exists=lambda *key: True, rules=rules)
         life = self.life
         manager.isr_changes = IsrChanges(broker_id, rules, group, lambda: life)
@@ -193,10 +198,12 @@ class Replica:
 class ReplicaGroup:
     """Three replicas and their controller, which is an `AlterPartition` too."""
 
-    def __init__(self, root: Path, *, min_isr=2, truncates_on_fetch=True):
+    def __init__(self, root: Path, *, min_isr=2, truncates_on_fetch=True, max_lag_messages=NO_LIMIT):
         self.fs = InlineFileSystem()
         self.config = LogConfig({"min.insync.replicas": str(min_isr), "segment.bytes": "2000"})
+        self.min_isr = min_isr
         self.truncates_on_fetch = truncates_on_fetch
+        self.max_lag_messages = max_lag_messages
         self.now_ms = 0
         self.replicas = [Replica(self, broker_id, root / str(broker_id)) for broker_id in range(3)]
         self.live = {0, 1, 2}
@@ -298,6 +305,23 @@ class ReplicaGroup:
         if manager is not None:
             await manager.logs.checkpoints.write_high_watermarks()
 
+    async def fetch_all(self, *, but=None):
+        """All replicas get what there is, and the leader hears of it; but: one that fetches nothing."""
+        for _ in range(3):
+            for replica in self.replicas:
+                if replica.broker_id != but:
+                    await replica.fetch()
+            await self.settle()
+
+    async def wait(self, ms):
+        """Time passes, and every leader checks its followers."""
+        self.now_ms += ms
+        for replica in self.replicas:
+            if replica.partition is not None:
+                replica.manager.isr_changes.check_lag(replica.partition)
+        await self.settle()
+        self.check_nobody_waits_too_long(ms)
+
     async def settle(self):
         """Let what was begun go on until nothing moves."""
         for _ in range(6):
@@ -323,6 +347,26 @@ class ReplicaGroup:
                 if not partition.is_high_watermark_behind:
                     assert log.high_watermark >= self.shown, "consumers see the end go back"
                     self.shown = log.high_watermark
+
+    def check_nobody_waits_too_long(self, waited_ms):
+        """After `wait`: the leader has committed what its in-sync replicas have, and those that may join them soon.
+
+        These are alive and within replica.lag.max.messages, and none of them is after replica.lag.time.max.ms without a
+        fetch.
+        """
+        partition = self.replicas[self.leader].partition if self.leader in self.live else None
+        sync = partition and partition.sync
+        if not sync or partition.partition_epoch != self.partition_epoch or sync.pending is not None:
+            return
+        if len(sync.isr) < self.min_isr:
+            return
+        end = partition.log.log_end_offset
+        needed = [sync.end_offsets[one] for one in sync.isr if one != self.leader]
+        if waited_ms <= LAG_MS:
+            farthest = end if self.max_lag_messages == NO_LIMIT else self.max_lag_messages
+            others = [one for one in self.live if one not in sync.isr]
+            needed += [sync.end_offsets[one] for one in others if end - max(sync.end_offsets[one], 0) <= farthest]
+        assert partition.log.high_watermark >= min([end, *needed]), "the leader waits for a replica that lags"
 
     async def heal(self):
         """All brokers live, hear and fetch: the logs must become one."""

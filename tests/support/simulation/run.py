@@ -3,7 +3,8 @@
     outcome = run_seed(17, directory)
 
 Kinds of runs, also by the seed: with and without flush.messages=1, one to three partitions, small segments, an
-inter.broker.protocol.version before 2.7 (truncation by OffsetForLeaderEpoch, ISR changes written to the registry).
+inter.broker.protocol.version before 2.7 (truncation by OffsetForLeaderEpoch, ISR changes written to the registry),
+with and without replica.lag.max.messages.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Run(BaseRun):
             settings["inter.broker.protocol.version"] = OLD_PROTOCOL
         if choose() < 0.5:
             settings["leader.imbalance.check.interval.seconds"] = "5"
+        if choose() < 0.3:
+            settings["replica.lag.max.messages"] = str(self.random.choice((2, 10)))
         self.topic_configs = {"min.insync.replicas": "2", "segment.bytes": str(self.random.choice((2_000, 1 << 20)))}
         if self.is_always_synced:
             self.topic_configs["flush.messages"] = "1"
