@@ -72,6 +72,7 @@ class ClassicMember(GroupMember):
             else:
                 raise
         else:
+            self._has_joined()
             outcome = await first_of(self._follow(assigned), self._beat())
         if outcome == "stuck":
             await self._leave_stuck()

@@ -20,7 +20,9 @@ _GIVEN_UP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 
 
 class Committer:
-    """`group()` tells who commits, at the time of each attempt: a member's epoch may have gone on meanwhile."""
+    """`group()` tells who asks, `commits_as()` who commits, at the time of each attempt: a member's epoch may have gone
+    on meanwhile. `commits_as` raises CommitFailedError where nobody may commit.
+    """
 
     def __init__(
         self,
@@ -28,12 +30,14 @@ class Committer:
         coordinator: Coordinator,
         *,
         group: Callable[[], ConsumerGroupMetadata],
+        commits_as: Callable[[], ConsumerGroupMetadata],
         timeout_s: float,
         require_stable: bool,
     ) -> None:
         self._cluster = cluster
         self._coordinator = coordinator
         self._group = group
+        self._commits_as = commits_as
         self._timeout_s = timeout_s
         self._require_stable = require_stable
         # One commit after the other: an older one must not arrive behind a newer one.
@@ -61,16 +65,18 @@ class Committer:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit offsets for the group.
 
-        Raises CommitFailedError where the group has gone on without this member; RebalanceInProgressError where it is
-        about to, which may be tried again; the broker's error once it does not go away within the timeout.
+        Raises CommitFailedError where the group has gone on without this member, also for no offsets: those of the lost
+        partitions are missing; RebalanceInProgressError where it is about to, which may be tried again; the broker's
+        error once it does not go away within the timeout.
         """
+        self._commits_as()
         if not offsets:
             return
         async with self._lock:
             await self._cluster.retry(lambda: self._attempt(offsets), timeout_s=self._timeout_s)
 
     async def _attempt(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        group = self._group()
+        group = self._commits_as()
         codes = await commit_offsets(await self._coordinator.connection(), group, offsets)
         for partition, code in codes.items():
             if not code:
@@ -79,13 +85,15 @@ class Committer:
             self._coordinator.heed(error)
             if code in _GIVEN_UP:
                 raise CommitFailedError(f"{error}: the group has given this member's partitions to others") from error
-            if code == ErrorCode.STALE_MEMBER_EPOCH and self._group() != group:
+            if code == ErrorCode.STALE_MEMBER_EPOCH and self._commits_as() != group:
                 await self._attempt(offsets)  # the heartbeat has brought a newer one meanwhile
                 return
             raise error
 
     async def try_to_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """As `commit`, but what goes wrong is only logged: the records are handed out again to whoever comes next."""
+        if not offsets:
+            return
         try:
             await self.commit(offsets)
         except KafkaError as error:

@@ -348,8 +348,10 @@ class Consumer(Reader):
         return await self._joined().committer.committed(list(partitions))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who commits: for `Producer.send_offsets`. Raises IllegalStateError without a group."""
-        return self._joined().metadata
+        """Who commits: for `Producer.send_offsets`. Raises IllegalStateError without a group, and as `commit`
+        CommitFailedError where the group has gone on without this member.
+        """
+        return self._joined().commits_as()
 
     def _joined(self) -> ConsumerGroup:
         if self._group is None:

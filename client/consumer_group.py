@@ -49,6 +49,7 @@ class ConsumerGroup:
             cluster,
             self._coordinator,
             group=lambda: self.metadata,
+            commits_as=self.commits_as,
             timeout_s=timeout_s,
             require_stable=require_stable,
         )
@@ -60,8 +61,12 @@ class ConsumerGroup:
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who commits: the member, or the group alone while there is no membership."""
+        """The member, or the group alone while there is no membership."""
         return ConsumerGroupMetadata(self._options.group_id) if self._member is None else self._member.metadata
+
+    def commits_as(self) -> ConsumerGroupMetadata:
+        """As `metadata`. Raises CommitFailedError where the group has gone on without the member."""
+        return self.metadata if self._member is None else self._member.commits_as()
 
     def start(self) -> None:
         """Commit from now on, now and then."""

@@ -143,7 +143,10 @@ class ConsumerMember(GroupMember):
             raise error_for(response.error_code, response.error_message, context=f"group {options.group_id}")
         self._told_topics, self._told_owned = topics, owned
         self._member_id = response.member_id or self._member_id
+        is_joining = self._generation_id == _JOIN_EPOCH
         self._generation_id = response.member_epoch
+        if is_joining:
+            self._has_joined()
         self._interval_s = response.heartbeat_interval_ms / 1000
         if response.assignment is not None:
             given = response.assignment.topic_partitions

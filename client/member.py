@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from client.cluster import Cluster
 from client.coordinator import Coordinator
-from client.errors import KafkaError
+from client.errors import CommitFailedError, KafkaError
 from client.group_metadata import ConsumerGroupMetadata
 from client.group_partitions import GroupPartitions
 
@@ -55,12 +55,26 @@ class GroupMember(ABC):
         self._generation_id = -1
         self._progress: object = None
         self._progressed_at = 0.0
+        # The group has gone on without us: we have not joined again, or the application does not know yet.
+        self._is_given_up = False
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who commits."""
+        """Who we are in the group now."""
         options = self._options
         return ConsumerGroupMetadata(options.group_id, self._generation_id, self._member_id, options.group_instance_id)
+
+    def commits_as(self) -> ConsumerGroupMetadata:
+        """Who commits.
+
+        Raises CommitFailedError from when the group has given this member up until it has joined again and the
+        application has asked for records: without a generation an empty group would take any offsets.
+        """
+        if self._is_given_up:
+            raise CommitFailedError(
+                f"group {self._options.group_id} has given this member's partitions to others, or is about to"
+            )
+        return self.metadata
 
     async def run(self) -> None:
         """Be a member until cancelled, or until an error that does not go away; the application hears of that."""
@@ -73,6 +87,7 @@ class GroupMember(ABC):
                 self._coordinator.heed(error)
                 if not error.retriable:
                     logger.error("left group %s: %s", self._options.group_id, error)
+                    self._is_given_up = True
                     await self._partitions.lose_all()
                     self._partitions.failed(error)
                     return
@@ -130,6 +145,7 @@ class GroupMember(ABC):
             self._options.max_poll_interval_s * 1000,
             self._options.group_id,
         )
+        self._is_given_up = True
         await self.try_to_leave()
         self._forget()
         await self._partitions.lose_all()
@@ -138,8 +154,17 @@ class GroupMember(ABC):
 
     def _forget(self) -> None:
         """The group does not know us any more."""
+        self._is_given_up = True
         self._member_id = ""
         self._generation_id = -1
+
+    def _has_joined(self) -> None:
+        """We are a member again: what is handed out from now on may be committed."""
+        if self._is_given_up:
+            self._partitions.turn.between_records(self._application_is_back)
+
+    def _application_is_back(self) -> None:
+        self._is_given_up = self._generation_id <= 0  # given up again, if we are no member now
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:

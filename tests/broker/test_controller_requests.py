@@ -27,7 +27,8 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from support.broker import running_broker, until
+from support.broker import running_broker
+from support.polling import until
 from support.wire import append, batch, create_topic, wire_client
 
 EPOCH = 50

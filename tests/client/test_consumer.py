@@ -22,10 +22,13 @@ from client.producer import Producer
 from client.reader_state import Timestamp
 from client.rebalance_listener import RebalanceListener
 from client.topic_partition import TopicPartition
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
+from support.wire import wire_client
 
 _NUMBERS = itertools.count(1)
 PARTITIONS = 4  # of every topic of the mock cluster
@@ -416,12 +419,87 @@ async def test_an_application_that_is_stuck_loses_its_partitions(ours, name, mod
             await until(lambda: len(got) == 3, "the other one has it")
             assert notes.heard == [("assigned", [0]), ("lost", [0])]
             assert one.assignment() == []
-            with pytest.raises(CommitFailedError, match="others"):
-                await one.commit({TopicPartition(name, 0): 1})
+            await commits_are_refused(one, name)
         waiting = asyncio.create_task(anext(one))
         await until(lambda: one.assignment(), "it has come back and got it again")
         await write(ours, name, [7])
         assert int((await waiting).value) == 7
+
+
+async def commits_are_refused(source, name):
+    """Also where nothing is left of which the position could be committed."""
+    for offsets in (None, {}, {TopicPartition(name, 0): 1}, {TopicPartition(name, 0): OffsetAndMetadata(1)}):
+        with pytest.raises(CommitFailedError, match="others"):
+            await source.commit(offsets)
+    with pytest.raises(CommitFailedError, match="others"):
+        source.group_metadata()
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"])
+async def test_an_application_that_is_stuck_commits_nothing_although_nobody_else_is_in_the_group(
+    ours, name, mode, instance_id
+):
+    await topic(ours, name, 1)
+    await write(ours, name, range(3))
+    notes = Notes()
+    mode = mode | {"group_instance_id": instance_id}
+    async with quick_consumer(ours, group_id=name, max_poll_interval_ms=600, enable_auto_commit=False, **mode) as one:
+        await one.subscribe([name], listener=notes)
+        assert await take(one, 1) == [0]
+        await until(lambda: ("lost", [0]) in notes.heard, "it is taken for stuck")
+        for _ in range(2):
+            await commits_are_refused(one, name)
+        assert await committed(one, name) is None
+        assert await take(one, 2) == [0, 1]  # it comes back
+        await one.commit()
+        assert await committed(one, name) == 2
+
+
+async def remove_member(servers, source, mode):
+    """Have the group give up a member that knows nothing of it, as if its session had timed out."""
+    who = source.group_metadata()
+    async with wire_client(servers) as client:
+        if "group_protocol" in mode:
+            left = ConsumerGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=-1)
+        else:
+            left = LeaveGroupRequest(group_id=who.group_id, members=[MemberIdentity(member_id=who.member_id)])
+        assert (await client.call(left)).error_code == 0
+
+
+async def test_a_member_that_the_group_has_given_up_does_not_commit_what_it_has_in_hand(ours, name, mode):
+    """It joins again by itself, but what it has in hand comes again, perhaps to another member."""
+    await topic(ours, name, 1)
+    await write(ours, name, range(3))
+    notes = Notes()
+    async with quick_consumer(ours, group_id=name, enable_auto_commit=False, **mode) as one:
+        await one.subscribe([name], listener=notes)
+        assert await take(one, 1) == [0]
+        await remove_member(ours, one, mode)
+        await until(lambda: ("lost", [0]) in notes.heard, "it has learnt that")
+        await commits_are_refused(one, name)
+        member = one._group._member
+        await until(lambda: member.metadata.generation_id > 0, "it has joined again")
+        await commits_are_refused(one, name)
+        assert await committed(one, name) is None
+        assert await take(one, 2) == [0, 1]
+        await one.commit({TopicPartition(name, 0): 1})
+        assert await committed(one, name) == 1
+
+
+async def test_a_member_that_is_given_up_while_it_has_nothing_in_hand_commits_what_comes_next(ours, name, mode):
+    await topic(ours, name, 1)
+    notes = Notes()
+    async with quick_consumer(ours, group_id=name, enable_auto_commit=False, **mode) as one:
+        await one.subscribe([name], listener=notes)
+        waiting = asyncio.create_task(anext(one))
+        await until(lambda: notes.heard == [("assigned", [0])], "it has its partition")
+        await remove_member(ours, one, mode)
+        await until(lambda: notes.heard[1:] == [("lost", [0]), ("assigned", [0])], "it has lost it and got it again")
+        await one.commit()
+        await write(ours, name, [7])
+        assert int((await waiting).value) == 7
+        await one.commit()
+        assert await committed(one, name) == 1
 
 
 async def test_who_has_always_something_in_hand_is_not_stuck(ours, name, mode):
