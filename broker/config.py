@@ -29,6 +29,8 @@ from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
 
+JMX_PORT = "JMX_PORT"
+
 GROUP_DEFAULTS = {
     "group.consumer.migration.policy": "bidirectional",
     "group.coordinator.rebalance.protocols": "classic,consumer",
@@ -102,6 +104,7 @@ class BrokerConfig:
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
     ottla_console_listener: tuple[str, int] | None
+    ottla_jmx_port: int
     ottla_produce_validation: str
     ottla_zookeeper_legacy07_chroot: str
 
@@ -244,13 +247,17 @@ class BrokerConfig:
         overrides: Mapping[str, str] | None = None,
         *,
         data_dir: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> BrokerConfig:
         """The settings of a properties file (None: no file) under `overrides`; raises ConfigError.
 
-        data_dir: where data is kept if there is no file and no override says where.
+        data_dir: where data is kept if there is no file and no override says where. environment: the variables of the
+        process; JMX_PORT, which Kafka's start scripts read, is ottla.jmx.port where neither file nor override has it.
         """
         static = {} if path is None else read_properties(path)
         static.update(overrides or {})
+        if environment is not None and "ottla.jmx.port" not in static:
+            static.update(_jmx_port(environment))
         return cls(static, has_file=path is not None, data_dir=data_dir)
 
     def value(self, name: str) -> SettingValue:
@@ -413,6 +420,17 @@ class BrokerConfig:
         except ConfigError as error:
             setting = TOPIC_SETTINGS[error.name]
             raise ConfigError(setting.server[0], error.value, error.rule) from None
+
+
+def _jmx_port(environment: Mapping[str, str]) -> dict[str, str]:
+    text, setting = environment.get(JMX_PORT, "").strip(), BROKER_SETTINGS["ottla.jmx.port"]
+    if not text:  # for Kafka's scripts an empty variable is none
+        return {}
+    try:
+        setting.parse(text)
+    except ConfigError as error:
+        raise ConfigError(JMX_PORT, text, error.rule) from None
+    return {setting.name: text}
 
 
 def _attribute(topic_setting: Setting) -> str:

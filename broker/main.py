@@ -45,7 +45,7 @@ def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None
     """Run a broker until SIGTERM or SIGINT. Returns the exit code; what is wrong is one line on stderr."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        config = BrokerConfig.load(properties_path, overrides or {}, data_dir=data_directory())
+        config = BrokerConfig.load(properties_path, overrides or {}, data_dir=data_directory(), environment=os.environ)
         for warning in config.warnings:
             logger.warning(warning)
         _allow_many_open_files()

@@ -86,6 +86,7 @@ class ClusterMembership:
             ),
             timestamp_ms=self._now_ms(),
             rack=self._config.broker_rack,
+            jmx_port=self._config.ottla_jmx_port,
             version=5 if InterBrokerProtocol(self._config.inter_broker_protocol_version).has_features else 4,
         )
         try:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from storage.setting import LONG, LOW, MEDIUM, READ_ONLY, STRING, OneOf, RangeOr, Setting, table
+from storage.setting import INT, LONG, LOW, MEDIUM, READ_ONLY, STRING, OneOf, RangeOr, Setting, table
 
 # fmt: off
 OTTLA_SETTINGS: dict[str, Setting] = table((
     Setting("ottla.console.listener", STRING, "127.0.0.1:8080", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="Address of health, metrics and the console as host:port; empty for none."),
+    Setting("ottla.jmx.port", INT, "-1", RangeOr(0, 65535, -1),
+            LOW, READ_ONLY, acts=True,
+            doc="jmx_port in this broker's registration in ZooKeeper; -1 for none. If it is not set, the environment"
+                " variable JMX_PORT counts. Ottla serves no JMX itself: the number is for tools that read it there."),
     Setting("ottla.produce.validation", STRING, "headers", OneOf("headers", "full"),
             MEDIUM, READ_ONLY, acts=True,
             doc="How far batches are checked: header and checksum, or (full) every record, as Kafka does."),

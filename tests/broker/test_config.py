@@ -294,6 +294,32 @@ def test_with_a_file_kafkas_defaults_hold(tmp_path):
     assert config.num_partitions == 3
 
 
+@pytest.mark.parametrize(
+    ("environment", "file", "overrides", "port"),
+    [
+        ({}, "", {}, -1),
+        ({"JMX_PORT": ""}, "", {}, -1),
+        ({"JMX_PORT": " "}, "", {}, -1),
+        ({"JMX_PORT": "9999"}, "", {}, 9999),
+        ({"JMX_PORT": "9999"}, "ottla.jmx.port=6061", {}, 6061),
+        ({"JMX_PORT": "9999"}, "ottla.jmx.port=6061", {"ottla.jmx.port": "-1"}, -1),
+        ({"JMX_PORT": "none"}, "ottla.jmx.port=6061", {}, 6061),
+    ],
+)
+def test_the_jmx_port_is_that_of_the_environment_where_no_setting_says_another(
+    tmp_path, environment, file, overrides, port
+):
+    path = tmp_path / "server.properties"
+    path.write_text(file)
+    assert BrokerConfig.load(path, overrides, environment=environment).ottla_jmx_port == port
+
+
+@pytest.mark.parametrize("text", ["none", "65536", "-2"])
+def test_a_bad_jmx_port_in_the_environment_is_refused(text):
+    with pytest.raises(ConfigError, match=f"^JMX_PORT={text}: "):
+        BrokerConfig.load(environment={"JMX_PORT": text})
+
+
 def test_overrides_win_over_the_file(tmp_path):
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=3\nlog.dirs=/a\nbroker.id=4\n")

@@ -1,6 +1,7 @@
 """What the settings of the way to ZooKeeper do. The session's timeout is shown on the embedded registry."""
 
 import asyncio
+import json
 import re
 
 import pytest
@@ -14,7 +15,7 @@ from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from storage.setting import ConfigError
-from support.broker import running_broker, settings
+from support.broker import broker_process, running_broker, settings
 from support.effects import shows
 from support.polling import until
 from support.zookeeper import heard, new_chroot, proxied, shared_zookeeper
@@ -85,6 +86,19 @@ async def look(connect):
 
     yield read
     await registry.close()
+
+
+@shows("ottla.jmx.port")
+@pytest.mark.parametrize(
+    ("variable", "overrides", "port"),
+    [("", {}, -1), ("9999", {}, 9999), ("9999", {"ottla.jmx.port": "6061"}, 6061)],
+)
+async def test_the_jmx_port_in_the_registration(tmp_path, connect, look, monkeypatch, variable, overrides, port):
+    monkeypatch.setenv("JMX_PORT", variable)
+    options = {"broker.id": "7", "zookeeper.connect": connect, **overrides}
+    with broker_process(tmp_path / "data", **options):
+        data, _ = await look("/brokers/ids/7")
+        assert json.loads(data)["jmx_port"] == port
 
 
 @shows("ottla.zookeeper.legacy07.chroot")
