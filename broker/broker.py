@@ -14,6 +14,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +22,7 @@ from broker.api_table import API_TABLE
 from broker.cluster_session import ClusterSession
 from broker.config import BrokerConfig
 from broker.config_store import ConfigStore
+from broker.controller.channel import ControllerChannel
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
 from broker.dispatcher import Dispatcher
@@ -201,7 +203,12 @@ class Broker:
             self.controller = Controller(
                 broker_id,
                 registry=registry,
-                network=self._network,
+                new_channel=partial(
+                    ControllerChannel,
+                    network=self._network,
+                    client_id=f"controller-{broker_id}",
+                    request_timeout_s=self.config.controller_socket_timeout_ms / 1000,
+                ),
                 config=self.config,
                 topic_overrides=configs.read_topic,
                 now_ms=self._now_ms,

@@ -11,12 +11,10 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
-from broker.config import BrokerConfig
-from broker.controller.channel import ControllerChannel, OnAnswer
+from broker.controller.channel import ControllerChannel, NewChannel, OnAnswer
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.partition_states import Unannounced
 from broker.controller.requests import RequestBuilder
-from client.network import Network
 from protocol.message import Message
 from replication.inter_broker_protocol import InterBrokerProtocol
 
@@ -34,15 +32,15 @@ class BrokerChannels:
         context: ControllerContext,
         versions: InterBrokerProtocol,
         *,
-        network: Network,
-        config: BrokerConfig,
+        listener_name: str,
+        new_channel: NewChannel,
     ) -> None:
+        """listener_name: the listener of every broker that the controller connects to."""
         self._versions = versions
-        self._controller_id = controller_id
         self._context = context
-        self._network = network
-        self._config = config
-        self._requests = RequestBuilder(controller_id, context, config.inter_broker_listener_name)
+        self._listener_name = listener_name
+        self._new_channel = new_channel
+        self._requests = RequestBuilder(controller_id, context, listener_name)
         self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
         self.on_leader_and_isr: Callable[[int, int, Message], None] = lambda broker_id, broker_epoch, answer: None
         """Hears the answers to LeaderAndIsr: broker id, broker epoch, answer."""
@@ -54,15 +52,9 @@ class BrokerChannels:
         for broker_id in broker_ids:
             address = self._requests.address(broker_id)
             if address is None:
-                logger.error("broker %d has no listener %s", broker_id, self._config.inter_broker_listener_name)
+                logger.error("broker %d has no listener %s", broker_id, self._listener_name)
                 continue
-            channel = ControllerChannel(
-                broker_id,
-                *address,
-                network=self._network,
-                client_id=f"controller-{self._controller_id}",
-                request_timeout_s=self._config.controller_socket_timeout_ms / 1000,
-            )
+            channel = self._new_channel(broker_id, *address)
             self._channels[broker_id] = (channel, create_task(channel.run()))
 
     def stop(self, broker_id: int) -> None:

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 RETRY_BACKOFF_S = 0.1
 
 OnAnswer = Callable[[Message], None]
+NewChannel = Callable[[int, str, int], "ControllerChannel"]
+"""Makes the channel to a broker of this id, host and port."""
 
 
 class ControllerChannel:

@@ -23,6 +23,7 @@ from broker.controller.alter_partition import IsrProposals, Outcome, Proposal
 from broker.controller.announcements import Announcements
 from broker.controller.broker_channels import BrokerChannels
 from broker.controller.candidacy import Candidacy
+from broker.controller.channel import NewChannel
 from broker.controller.context import ControllerContext, LiveBroker, TopicPartition
 from broker.controller.elections import Elections
 from broker.controller.event_queue import ELECTION, EventQueue
@@ -37,7 +38,6 @@ from broker.controller.shutdowns import Shutdowns
 from broker.controller.stopped_replicas import StoppedReplicas
 from broker.controller.topic_assignments import TopicAssignments
 from broker.controller.topic_deletion import TopicDeletion
-from client.network import Network
 from registry.admin_znodes import DeleteTopicsZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
 from registry.broker_znodes import BrokerIdsZnode
 from registry.errors import BadVersionError, NodeExistsError
@@ -73,7 +73,7 @@ class Controller:
         broker_id: int,
         *,
         registry: Registry,
-        network: Network,
+        new_channel: NewChannel,
         config: BrokerConfig,
         topic_overrides: Callable[[str], Awaitable[dict[str, str]]],
         now_ms: Callable[[], int],
@@ -91,7 +91,9 @@ class Controller:
         self._tasks: asyncio.TaskGroup | None = None
         self._candidacy = Candidacy(broker_id, registry, now_ms)
         self._versions = versions = InterBrokerProtocol(config.inter_broker_protocol_version)
-        self._channels = BrokerChannels(broker_id, context, versions, network=network, config=config)
+        self._channels = BrokerChannels(
+            broker_id, context, versions, listener_name=config.inter_broker_listener_name, new_channel=new_channel
+        )
         self._states = states = PartitionStates(registry, context)
         self._leaders = leaders = PartitionLeaders(
             states, context, config, topic_overrides, has_recovery_state=versions.has_recovery_state

@@ -45,7 +45,7 @@ async def test_leadership_goes_back_by_itself(enabled, interval_s, monkeypatch, 
         "auto_leader_rebalance_enable": enabled,
         "leader_imbalance_check_interval_seconds": interval_s,
     }
-    async with Cluster(monkeypatch, tmp_path, **overrides) as cluster:
+    async with Cluster(tmp_path, **overrides) as cluster:
         await astray(cluster, 5)
         if (enabled, interval_s) == ("true", "1"):
             await until(lambda: led_by_two(cluster) == PARTITIONS, "all is as preferred")
@@ -56,12 +56,12 @@ async def test_leadership_goes_back_by_itself(enabled, interval_s, monkeypatch, 
 
 @shows("leader.imbalance.per.broker.percentage")
 @pytest.mark.parametrize(("percentage", "goes_back"), [("19", True), ("20", False)])
-async def test_some_imbalance_is_allowed(percentage, goes_back, monkeypatch, tmp_path):
+async def test_some_imbalance_is_allowed(percentage, goes_back, tmp_path):
     overrides = {
         "auto_leader_rebalance_enable": "false",
         "leader_imbalance_per_broker_percentage": percentage,
     }
-    async with Cluster(monkeypatch, tmp_path, **overrides) as cluster:
+    async with Cluster(tmp_path, **overrides) as cluster:
         controller = await astray(cluster, 2)
         await controller.decide("rebalance", controller.elections.rebalance)
         assert led_by_two(cluster) == (PARTITIONS if goes_back else PARTITIONS - 2)

@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 
 from broker.config import BrokerConfig
-from broker.controller import broker_channels
 from broker.controller.controller import Controller
-from client.network import AsyncioNetwork
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -53,10 +51,9 @@ class LossyRegistry:
 class NotingChannel:
     """What a controller has said to a broker. StopReplica is answered at once while `obeys`."""
 
-    def __init__(self, cluster, broker_id, client_id):
+    def __init__(self, cluster, broker_id):
         self.cluster = cluster
         self.broker_id = broker_id
-        self.client_id = client_id
 
     def send(self, request, version, on_answer=None):
         request.encode(version)  # it can be
@@ -110,7 +107,7 @@ class Member:
 class Cluster:
     """Members by broker id; `admin` is a session of nobody's, for tools."""
 
-    def __init__(self, monkeypatch, tmp_path, **overrides):
+    def __init__(self, tmp_path, **overrides):
         self.said = []
         self.unanswered = []
         self.lost = {}
@@ -119,11 +116,6 @@ class Cluster:
         self.unclean_topics = set()
         self._tmp_path = tmp_path
         self._overrides = overrides
-        monkeypatch.setattr(
-            broker_channels,
-            "ControllerChannel",
-            lambda broker_id, host, port, **how: NotingChannel(self, broker_id, how["client_id"]),
-        )
 
     async def __aenter__(self):
         self.store = await EmbeddedStore.open(now_ms=lambda: NOW_MS)
@@ -157,7 +149,7 @@ class Cluster:
         controller = Controller(
             broker_id,
             registry=registry,
-            network=AsyncioNetwork(),
+            new_channel=lambda broker_id, host, port: NotingChannel(self, broker_id),
             config=config,
             topic_overrides=overrides,
             now_ms=lambda: NOW_MS,

@@ -22,9 +22,9 @@ KEY = ("t", 0)
 
 
 @pytest.fixture
-async def cluster(monkeypatch, tmp_path):
+async def cluster(tmp_path):
     """Broker 1 is the controller; 2, 3 and 4 are there; t-0 is on 1, 2, 3."""
-    async with Cluster(monkeypatch, tmp_path, auto_leader_rebalance_enable="false") as cluster:
+    async with Cluster(tmp_path, auto_leader_rebalance_enable="false") as cluster:
         for broker_id in (1, 2, 3, 4):
             await cluster.join(broker_id, runs=broker_id == 1)
         controller = await cluster.elected()
@@ -419,8 +419,8 @@ async def test_a_tools_request_for_preferred_leaders(cluster, caplog):
         ("2.6", FeatureZnode(features={"f": 2}), FeatureZnode(status=0, version=1)),
     ],
 )
-async def test_the_features_znode(version, found, left, monkeypatch, tmp_path):
-    async with Cluster(monkeypatch, tmp_path, inter_broker_protocol_version=version) as cluster:
+async def test_the_features_znode(version, found, left, tmp_path):
+    async with Cluster(tmp_path, inter_broker_protocol_version=version) as cluster:
         if found is not None:
             await cluster.admin.create("/feature", found.encode())
         await cluster.join(1)
@@ -428,8 +428,8 @@ async def test_the_features_znode(version, found, left, monkeypatch, tmp_path):
         assert cluster.node("/feature") == left.encode()
 
 
-async def test_topics_get_no_id_where_older_brokers_know_none(monkeypatch, tmp_path):
-    async with Cluster(monkeypatch, tmp_path, inter_broker_protocol_version="2.7") as cluster:
+async def test_topics_get_no_id_where_older_brokers_know_none(tmp_path):
+    async with Cluster(tmp_path, inter_broker_protocol_version="2.7") as cluster:
         await cluster.join(1)
         await cluster.elected()
         await cluster.create("t", [1], topic_id=None)

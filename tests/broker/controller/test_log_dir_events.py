@@ -11,8 +11,8 @@ from support.polling import until
 
 
 @pytest.fixture
-async def cluster(monkeypatch, tmp_path):
-    async with Cluster(monkeypatch, tmp_path) as cluster:
+async def cluster(tmp_path):
+    async with Cluster(tmp_path) as cluster:
         yield cluster
 
 

@@ -27,8 +27,8 @@ LIVE = ("/brokers/topics/", "/admin/", "/controller_epoch")
 
 
 @pytest.fixture
-async def cluster(monkeypatch, tmp_path):
-    async with Cluster(monkeypatch, tmp_path, auto_leader_rebalance_enable="false") as cluster:
+async def cluster(tmp_path):
+    async with Cluster(tmp_path, auto_leader_rebalance_enable="false") as cluster:
         yield cluster
 
 
@@ -170,10 +170,10 @@ async def test_scenario_23(cluster):
     assert {path: entry for path, entry in live(cluster).items() if "/topics/" in path} == expected
 
 
-async def test_scenarios_30_and_31(monkeypatch, tmp_path):
+async def test_scenarios_30_and_31(tmp_path):
     """An older inter.broker.protocol.version: no topic ids, no features, ISR changes by the leaders themselves."""
     overrides = {"inter_broker_protocol_version": "2.6", "auto_leader_rebalance_enable": "false"}
-    async with Cluster(monkeypatch, tmp_path, **overrides) as cluster:
+    async with Cluster(tmp_path, **overrides) as cluster:
         await cluster.join(0)
         controller = await cluster.elected()
         await cluster.join(1, runs=False)

@@ -16,7 +16,7 @@ OTHER_ID = bytes(reversed(ID))
 @pytest.fixture
 async def cluster(monkeypatch, tmp_path):
     monkeypatch.setattr(topic_deletion, "RETRY_BACKOFF_S", 0.01)
-    async with Cluster(monkeypatch, tmp_path) as cluster:
+    async with Cluster(tmp_path) as cluster:
         await cluster.join(1)
         await cluster.elected()
         await cluster.join(2)
@@ -157,8 +157,8 @@ async def test_a_topic_that_is_created_again_at_once_is_another(cluster):
     await until(lambda: not cluster.traces("t"), "it can be deleted too")
 
 
-async def test_where_deletion_is_off_the_request_is_thrown_away(monkeypatch, tmp_path, caplog):
-    async with Cluster(monkeypatch, tmp_path, delete_topic_enable="false") as cluster:
+async def test_where_deletion_is_off_the_request_is_thrown_away(tmp_path, caplog):
+    async with Cluster(tmp_path, delete_topic_enable="false") as cluster:
         await cluster.join(1)
         await cluster.elected()
         await cluster.join(2)
