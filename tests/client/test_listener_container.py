@@ -400,26 +400,25 @@ async def test_a_member_that_is_cut_off_stops_and_commits_nothing(servers, name,
         others.append((record.partition, record.offset))
 
     host, port = servers.split(":")
-    proxy = await TcpProxy(host, int(port)).start()
-    options = {"network": Link(proxy), "session_timeout_ms": 2_000, "request_timeout_ms": 1_000, **group}
-    async with consumer(servers, name, fetch_max_wait_ms=100, **options) as source:
-        source.rebalance_listener = Notes()
-        async with ListenerContainer(
-            source, gate, ack_mode=AckMode.RECORD, poll_timeout_ms=20, drain_timeout_s=0.1
-        ) as container:
-            await container.start()
-            await until(lambda: gate.begun.count(1) == 4, "one of each partition is done, and committed")
-            proxy.stall()
-            async with running(servers, name, handler, group):
-                await until(lambda: len(others) == 8, "the other one has all the rest")
-                assert all(offset > 0 for _, offset in others)
-                proxy.drop()
-                await until(lambda: sorted(lost) == [0, 1, 2, 3], "it has learnt that")
-                assert gate.cancelled == [1, 1, 1, 1]
-                assert await committed(servers, name) == dict.fromkeys(range(4), 3)
-                assert gate.done == [0, 0, 0, 0]
-    assert await committed(servers, name) == dict.fromkeys(range(4), 3)
-    await proxy.close()
+    async with TcpProxy(host, int(port)) as proxy:
+        options = {"network": Link(proxy), "session_timeout_ms": 2_000, "request_timeout_ms": 1_000, **group}
+        async with consumer(servers, name, fetch_max_wait_ms=100, **options) as source:
+            source.rebalance_listener = Notes()
+            async with ListenerContainer(
+                source, gate, ack_mode=AckMode.RECORD, poll_timeout_ms=20, drain_timeout_s=0.1
+            ) as container:
+                await container.start()
+                await until(lambda: gate.begun.count(1) == 4, "one of each partition is done, and committed")
+                proxy.stall()
+                async with running(servers, name, handler, group):
+                    await until(lambda: len(others) == 8, "the other one has all the rest")
+                    assert all(offset > 0 for _, offset in others)
+                    proxy.drop()
+                    await until(lambda: sorted(lost) == [0, 1, 2, 3], "it has learnt that")
+                    assert gate.cancelled == [1, 1, 1, 1]
+                    assert await committed(servers, name) == dict.fromkeys(range(4), 3)
+                    assert gate.done == [0, 0, 0, 0]
+        assert await committed(servers, name) == dict.fromkeys(range(4), 3)
 
 
 async def test_lost_partitions_are_not_committed(servers, name):

@@ -90,8 +90,10 @@ class ZooKeeperBackend:
 
     async def close(self):
         for registry, proxy in self.proxies.items():
-            await registry.close()
-            await proxy.close()
+            try:
+                await registry.close()
+            finally:
+                await proxy.close()
 
 
 @pytest.fixture(params=["embedded-file", "embedded-memory", "zookeeper"])

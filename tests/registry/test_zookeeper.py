@@ -115,23 +115,20 @@ async def test_the_timeout_of_a_session_is_what_the_servers_grant(backend, opene
 async def test_names_are_looked_up_at_every_connection(backend, opened, monkeypatch):
     """A server that comes back at another address is found. The resolver is the only thing here that is not real."""
     target = "127.0.0.1", backend.ensemble.servers[0].port
-    old = await TcpProxy(*target).start()
-    new = await TcpProxy(*target, host="127.0.0.2", port=old.port).start()
     addresses = {"zookeeper.test": "127.0.0.1"}
     resolve = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest: resolve(addresses.get(host, host), *rest))
-    registry = opened(f"zookeeper.test:{old.port}{backend.chroot}")
-    try:
-        await registry.start()
-        session = registry.session_id
-        addresses["zookeeper.test"] = "127.0.0.2"
-        async with heard(registry, CONNECTED), heard(registry, SUSPENDED):
-            old.cut()
-        assert (registry.session_id, new.accepted) == (session, 1)
-    finally:
-        await registry.close()
-        await old.close()
-        await new.close()
+    async with TcpProxy(*target) as old, TcpProxy(*target, host="127.0.0.2", port=old.port) as new:
+        registry = opened(f"zookeeper.test:{old.port}{backend.chroot}")
+        try:
+            await registry.start()
+            session = registry.session_id
+            addresses["zookeeper.test"] = "127.0.0.2"
+            async with heard(registry, CONNECTED), heard(registry, SUSPENDED):
+                old.cut()
+            assert (registry.session_id, new.accepted) == (session, 1)
+        finally:
+            await registry.close()
 
 
 async def test_the_chroot_is_made_and_hidden(backend, opened):

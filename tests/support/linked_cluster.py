@@ -42,21 +42,16 @@ class InternalProxy(TcpProxy):
         self._refused.discard(broker_id)
 
     async def _serve(self, reader, writer):  # type: ignore[no-untyped-def]
-        task = asyncio.current_task()
-        self._connections.add(task)  # so that `close` waits for us also while we ask who is calling
-        self._writers.add(writer)
-        mine: set[asyncio.StreamWriter] = set()
-        try:
+        async with self._closing(writer):
             caller = await asyncio.to_thread(self._cluster.owner, writer.get_extra_info("peername")[1])
-            if caller is not None and caller not in self._refused:
-                mine = self._of_broker.setdefault(caller, set())
-                mine.add(writer)
+            if caller is None or caller in self._refused:
+                return
+            mine = self._of_broker.setdefault(caller, set())
+            mine.add(writer)
+            try:
                 await super()._serve(reader, writer)
-        finally:
-            writer.transport.abort()
-            mine.discard(writer)
-            self._writers.discard(writer)
-            self._connections.discard(task)
+            finally:
+                mine.discard(writer)
 
 
 class LinkedCluster(BrokerCluster):
@@ -84,9 +79,11 @@ class LinkedCluster(BrokerCluster):
 
     async def close(self) -> None:
         """See BrokerCluster.close."""
-        await super().close()
-        for proxy in self._proxies():
-            await proxy.close()
+        try:
+            await super().close()
+        finally:
+            for proxy in self._proxies():
+                await proxy.close()
 
     def _proxies(self) -> list[TcpProxy]:
         mine = [*self._internal.values(), *self._client.values()]

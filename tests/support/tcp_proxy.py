@@ -5,7 +5,10 @@ import contextlib
 
 
 class TcpProxy:
-    """Listens on `host`:`port` and forwards to `target`, a (host, port) that may be changed."""
+    """Listens on `host`:`port` and forwards to `target`, a (host, port) that may be changed.
+
+    `async with TcpProxy(...) as proxy`, or `start` and `close`.
+    """
 
     def __init__(self, target_host, target_port, *, host="127.0.0.1", port=0):
         self.target = target_host, target_port
@@ -13,14 +16,20 @@ class TcpProxy:
         self.port = port
         self.accepted = 0
         self._server = None
-        self._connections = set()
+        self._connections = set()  # tasks
         self._writers = set()
         self._requests_flow = asyncio.Event()
         self._answers_flow = asyncio.Event()
         self._flow()
 
+    async def __aenter__(self):
+        return await self.start()
+
+    async def __aexit__(self, *_):
+        await self.close()
+
     async def start(self):
-        self._server = await asyncio.start_server(self._serve, self.host, self.port)
+        self._server = await asyncio.start_server(self._accept, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -49,34 +58,46 @@ class TcpProxy:
             self._requests_flow.clear()
 
     async def close(self):
+        """Stop listening, close every connection, and wait until all of it is done."""
         self.cut()
+        for task in self._connections:
+            task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await asyncio.sleep(0)  # what was aborted closes its socket in the next turn
+        if self._server is not None:
+            await self._server.wait_closed()
 
     def _flow(self):
         self._requests_flow.set()
         self._answers_flow.set()
 
+    def _accept(self, reader, writer):
+        # Not a coroutine: asyncio reports the end of a callback that is one, and was cancelled, with a traceback.
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
     async def _serve(self, reader, writer):
         self.accepted += 1
-        task = asyncio.current_task()
-        self._connections.add(task)
+        async with self._closing(writer):
+            try:
+                from_there, there = await asyncio.open_connection(*self.target)
+            except OSError:
+                return  # the target is down: so is this connection
+            async with self._closing(there), asyncio.TaskGroup() as pumps:
+                pumps.create_task(self._pump(reader, there, self._requests_flow))
+                pumps.create_task(self._pump(from_there, writer, self._answers_flow))
+
+    @contextlib.asynccontextmanager
+    async def _closing(self, writer):
+        """A connection that `drop` closes, and the end of the block."""
         self._writers.add(writer)
-        there = None
         try:
-            from_there, there = await asyncio.open_connection(*self.target)
-            self._writers.add(there)
-            await asyncio.gather(
-                self._pump(reader, there, self._requests_flow), self._pump(from_there, writer, self._answers_flow)
-            )
-        except OSError:
-            pass  # the target is down: so is this connection
+            yield
         finally:
-            for one in (writer, there):
-                if one is not None:
-                    one.transport.abort()
-                    self._writers.discard(one)
-            self._connections.discard(task)
+            self._writers.discard(writer)
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     async def _pump(self, reader, writer, flow):
         with contextlib.suppress(OSError):

@@ -51,8 +51,5 @@ def new_chroot():
 async def proxied(connect):
     """A way to ZooKeeper that can be cut, and its `zookeeper.connect`."""
     address = ZooKeeperAddress.parse(connect)
-    proxy = await TcpProxy(*address.servers[0]).start()
-    try:
+    async with TcpProxy(*address.servers[0]) as proxy:
         yield proxy, f"127.0.0.1:{proxy.port}{address.chroot}"
-    finally:
-        await proxy.close()
