@@ -1,4 +1,6 @@
-"""What holds for all tests: hypothesis asserts no time, and the time limits of tests scale with the machine."""
+"""What holds for all tests: hypothesis asserts no time, time limits scale with the machine, the summary names skips."""
+
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,3 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark = item.get_closest_marker("timeout")
         seconds = TEST_TIMEOUT_S if mark is None else mark.args[0] * PACE
         item.add_marker(pytest.mark.timeout(seconds), append=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line for each reason how many tests were skipped: pytest's own summary has one for each file."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    for reason, number in reasons.items():
+        terminalreporter.line(f"{number} skipped: {' '.join(reason.split())}")

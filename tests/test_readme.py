@@ -17,7 +17,7 @@ from broker.properties import read_properties
 from support.broker import ROOT, BrokerProcess
 from support.deadlines import DEADLINE_S
 from support.doc_scripts import dead_links, run_script
-from support.kafka_clients import need_kcat
+from support.programs import need_kcat
 
 TEXT = (ROOT / "README.md").read_text()
 BLOCKS = [

@@ -1,8 +1,13 @@
 """The page in a real browser, against a real broker."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Page, expect
 
 from broker.broker import Broker
 from broker.first_commands import first_commands
@@ -10,111 +15,149 @@ from client.admin import Admin
 from client.consumer import Consumer
 from client.producer import Producer
 from support.broker import BrokerProcess, running_broker
-from support.browser import Browser, browser, require_browser
+from support.browser import chromium, opened
 
-STATE = "return document.getElementById('state').textContent === arguments[0]"
-NAMES = "return [...document.querySelectorAll('#topics > tbody:not([hidden]) .name')].map((one) => one.textContent)"
-# Text of the visible cells of the row of a topic or a group.
-ROW = """
-const body = [...document.querySelectorAll('.opening > tbody')]
-  .find((one) => one.querySelector('.name').textContent === arguments[0]);
-return body && [...body.rows[0].cells].filter((one) => one.offsetParent).map((one) => one.innerText.trim());
-"""
-PARTITIONS = """
-return [...document.querySelectorAll('.partitions tbody tr')].filter((one) => one.offsetParent)
-  .map((row) => [...row.cells].map((one) => one.textContent))
-"""
-TOGGLE = """
-[...document.querySelectorAll('.opening button')].find((one) => one.textContent === arguments[0]).click()
-"""
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OVERFLOW = "[document.documentElement.scrollWidth, window.innerWidth]"
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True}
+DESKTOP = {"viewport": {"width": 1280, "height": 844}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests of this module: each opens pages of its own."""
+    async with chromium() as running:
+        yield running
 
 
 @asynccontextmanager
-async def page(tmp_path: Path) -> AsyncIterator[tuple[Broker, Browser]]:
-    require_browser()
-    async with (
-        running_broker(tmp_path / "data", ottla_console_listener="127.0.0.1:0") as broker,
-        browser(tmp_path / "profile") as chromium,
-    ):
+async def console(tmp_path: Path) -> AsyncIterator[tuple[Broker, str]]:
+    """A broker, and the URL of its console."""
+    async with running_broker(tmp_path / "data", ottla_console_listener="127.0.0.1:0") as broker:
         assert broker.console is not None
-        await chromium.open(f"http://127.0.0.1:{broker.console.port}/")
-        await chromium.wait_for(STATE, "Ready")
-        yield broker, chromium
-        assert await chromium.problems() == []
+        yield broker, f"http://127.0.0.1:{broker.console.port}/"
 
 
-async def test_page_from_the_first_topic_to_messages(tmp_path: Path) -> None:
-    async with page(tmp_path) as (broker, chromium):
+@asynccontextmanager
+async def console_page(browser: Browser, tmp_path: Path) -> AsyncIterator[tuple[Broker, Page]]:
+    """A broker, and its console in the browser."""
+    async with console(tmp_path) as (broker, url), opened(browser, url) as page:
+        await expect_state(page, "Ready")
+        yield broker, page
+
+
+def names(page: Page) -> Locator:
+    """The names of the topics that are shown."""
+    return page.locator("#topics > tbody:visible .name")
+
+
+def row(page: Page, name: str) -> Locator:
+    """The visible cells of the row of a topic or a group."""
+    body = page.locator(".opening > tbody").filter(has=page.get_by_text(name, exact=True))
+    return body.locator(":scope > tr:first-child > *:visible")
+
+
+def details(page: Page) -> Locator:
+    """The rows of the partitions, or of the offsets, of what is open."""
+    return page.locator(".partitions tbody tr:visible")
+
+
+async def toggle(page: Page, name: str) -> None:
+    """Open or close a topic or a group."""
+    await page.get_by_role("button", name=name).click()
+
+
+async def expect_state(page: Page, state: str) -> None:
+    await expect(page.locator("#state")).to_have_text(state)
+
+
+async def expect_row(page: Page, name: str, cells: list[str | re.Pattern[str]]) -> None:
+    await expect(row(page, name)).to_have_text(cells, use_inner_text=True)
+
+
+async def expect_details(page: Page, rows: list[list[str | re.Pattern[str]]]) -> None:
+    await expect(details(page)).to_have_count(len(rows))
+    for number, cells in enumerate(rows):
+        await expect(details(page).nth(number).locator("th, td")).to_have_text(cells)
+
+
+async def test_page_from_the_first_topic_to_messages(browser: Browser, tmp_path: Path) -> None:
+    async with console_page(browser, tmp_path) as (broker, page):
         servers = broker.bootstrap_servers
-        commands = await chromium.run(
-            "return [...document.querySelectorAll('#commands li')].map((one) => one.textContent)"
-        )
-        assert commands == first_commands(servers)
-        assert await chromium.run("return document.getElementById('topics').offsetParent === null")
+        await expect(page.locator("#commands li")).to_have_text(first_commands(servers))
+        await expect(page.locator("#topics")).to_be_hidden()
         async with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
             await admin.create_topic("orders", 2)
-            await chromium.wait_for(f"{NAMES}.includes('orders')")
-            assert await chromium.run("return document.getElementById('empty').hidden")
-            assert (await chromium.run(ROW, "orders"))[:3] == ["orders", "2", "0"]
+            await expect(names(page)).to_have_text(["orders"])
+            await expect(page.locator("#empty")).to_be_hidden()
+            rate = re.compile("/s$|^–$")
+            await expect_row(page, "orders", ["orders", "2", "0", rate, rate, "0 B"])
 
-            await chromium.run(TOGGLE, "orders")
-            button = "document.querySelector('#topics button')"
-            assert await chromium.run(f"return {button}.getAttribute('aria-expanded')") == "true"
-            assert await chromium.run(f"return !document.getElementById({button}.getAttribute('aria-controls')).hidden")
-            assert await chromium.run(PARTITIONS) == [[number, "0", "0", "0", "0 B", "0", "0", "0"] for number in "01"]
+            await toggle(page, "orders")
+            button = page.locator("#topics button")
+            await expect(button).to_have_attribute("aria-expanded", "true")
+            await expect(page.locator(f"[id='{await button.get_attribute('aria-controls')}']")).to_be_visible()
+            await expect_details(page, [[number, "0", "0", "0", "0 B", "0", "0", "0"] for number in "01"])
 
             # What is on the page stays the same nodes: nothing flickers, nothing closes.
-            await chromium.run("document.querySelector('#topics > tbody').dataset.mark = 'kept'")
+            await page.locator("#topics > tbody").evaluate("(body) => { body.dataset.mark = 'kept'; }")
             for number in range(1500):
                 producer.send_nowait("orders", partition=1, value=b"%d" % number)
             await producer.flush()
-            rows = await chromium.wait_for(
-                f"const rows = (() => {{{PARTITIONS}}})(); return rows[1][3] === '1,500' && rows"
+            await expect_details(
+                page,
+                [
+                    ["0", "0", "0", "0", "0 B", "0", "0", "0"],
+                    ["1", "0", "1,500", "1,500", re.compile("KiB$"), "0", "0", "0"],
+                ],
             )
-            assert rows[0][:4] == ["0", "0", "0", "0"]
-            assert rows[1][:4] == ["1", "0", "1,500", "1,500"]
-            assert rows[1][4].endswith("KiB")
-            assert rows[1][5:] == ["0", "0", "0"]
-            assert (await chromium.run(ROW, "orders"))[2] == "1,500"
-            assert await chromium.run("return document.querySelector('#topics > tbody').dataset.mark") == "kept"
-            await chromium.wait_for("return document.querySelector('#rates .value').textContent !== '–'")
+            await expect(row(page, "orders").nth(2)).to_have_text("1,500")
+            await expect(page.locator("#topics > tbody")).to_have_attribute("data-mark", "kept")
+            await expect(page.locator("#rates .value").first).not_to_have_text("–")
 
-            await chromium.run(TOGGLE, "orders")
-            assert await chromium.run(PARTITIONS) == []
+            await toggle(page, "orders")
+            await expect(details(page)).to_have_count(0)
 
             await admin.delete_topic("orders")
-            await chromium.wait_for("return !document.getElementById('empty').hidden")
-            assert await chromium.run(NAMES) == []
+            await expect(page.locator("#empty")).to_be_visible()
+            await expect(names(page)).to_have_count(0)
 
 
-async def test_page_fits_a_desktop_and_a_phone(tmp_path: Path) -> None:
-    async with page(tmp_path) as (broker, chromium):
-        long_name = "a-topic-with-quite-a-name." + "x" * 120
-        overflow = "return [document.documentElement.scrollWidth, window.innerWidth]"
-        await chromium.view(390, 844)
-        assert await chromium.run(overflow) == [390, 390]
+async def test_page_fits_a_desktop_and_a_phone(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        console(tmp_path) as (broker, url),
+        opened(browser, url, **PHONE) as phone,
+        opened(browser, url, **DESKTOP) as desktop,
+    ):
+        await expect_state(phone, "Ready")
+        assert await phone.evaluate(OVERFLOW) == [390, 390]
+        topics = ["a-topic-with-quite-a-name." + "x" * 120, "orders"]
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            for name in (long_name, "orders"):
+            for name in topics:
                 await admin.create_topic(name, 3)
-        await chromium.wait_for(f"{NAMES}.length === 2")
-        await chromium.run("document.querySelectorAll('#topics button').forEach((one) => one.click())")
-        for width, cells in ((390, 3), (1280, 6)):
-            await chromium.view(width, 844)
-            assert await chromium.run(overflow) == [width, width]
-            assert len(await chromium.run(ROW, "orders")) == cells
-            assert len(await chromium.run(PARTITIONS)) == 6
-        background = "return getComputedStyle(document.documentElement).backgroundColor"
-        await chromium.view(1280, 844, "light")
-        light = await chromium.run(background)
-        await chromium.view(1280, 844, "dark")
-        assert await chromium.run(background) != light
+        for page, width, cells in ((phone, 390, 3), (desktop, 1280, 6)):
+            await expect(names(page)).to_have_text(topics)
+            for name in topics:
+                await toggle(page, name)
+            await expect(details(page)).to_have_count(6)
+            await expect(row(page, "orders")).to_have_count(cells)
+            assert await page.evaluate(OVERFLOW) == [width, width]
 
 
-async def test_groups_open_to_show_their_offsets(tmp_path: Path) -> None:
-    async with page(tmp_path) as (broker, chromium):
+async def test_page_is_light_or_dark_as_the_device_is(browser: Browser, tmp_path: Path) -> None:
+    async with console_page(browser, tmp_path) as (_, page):
+        backgrounds = set()
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            backgrounds.add(await page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        assert len(backgrounds) == 2
+
+
+async def test_groups_open_to_show_their_offsets(browser: Browser, tmp_path: Path) -> None:
+    async with console_page(browser, tmp_path) as (broker, page):
         servers = broker.bootstrap_servers
-        shown = "return document.getElementById('groups-section').offsetParent !== null"
-        assert not await chromium.run(shown)
+        await expect(page.locator("#groups-section")).to_be_hidden()
         async with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
             await admin.create_topic("orders", 2)
             for _ in range(5):
@@ -123,55 +166,49 @@ async def test_groups_open_to_show_their_offsets(tmp_path: Path) -> None:
             async with Consumer("orders", bootstrap_servers=servers, **options) as consumer:
                 await consumer.getmany(max_records=3)
                 await consumer.commit()
-                await chromium.wait_for(f"return (() => {{{ROW}}})()?.[1] === 'Stable'", "billing")
-                assert await chromium.run(ROW, "billing") == ["billing", "Stable", "1", "2", "2"]
-                await chromium.run(TOGGLE, "billing")
-                assert await chromium.run(PARTITIONS) == [["orders-0", "0", "0", "0"], ["orders-1", "3", "5", "2"]]
-            await chromium.wait_for(f"return (() => {{{ROW}}})()[1] === 'Empty'", "billing")
-            await chromium.view(390, 844)
-            assert await chromium.run(ROW, "billing") == ["billing\nEmpty, 0 members", "2"]
+                await expect_row(page, "billing", ["billing", "Stable", "1", "2", "2"])
+                await toggle(page, "billing")
+                await expect_details(page, [["orders-0", "0", "0", "0"], ["orders-1", "3", "5", "2"]])
+            await expect(row(page, "billing").nth(1)).to_have_text("Empty")
+            await page.set_viewport_size({"width": 390, "height": 844})
+            await expect_row(page, "billing", ["billing Empty, 0 members", "2"])
             await producer.send("orders", partition=0, value=b"v")
-            await chromium.wait_for(f"return (() => {{{PARTITIONS}}})()[0][3] === '1'")
+            await expect_details(page, [["orders-0", "0", "1", "1"], ["orders-1", "3", "5", "2"]])
             await admin.delete_groups(["billing"])
-            await chromium.wait_for(f"return !(() => {{{shown}}})()")
+            await expect(page.locator("#groups-section")).to_be_hidden()
 
 
-async def test_topics_can_be_filtered_by_name(tmp_path: Path) -> None:
-    async with page(tmp_path) as (broker, chromium):
+async def test_topics_can_be_filtered_by_name(browser: Browser, tmp_path: Path) -> None:
+    async with console_page(browser, tmp_path) as (broker, page):
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             for number in range(8):
                 await admin.create_topic(f"topic-{number}", 1)
-        await chromium.wait_for(f"{NAMES}.length === 8")
-        script = """
-        const filter = document.getElementById('filter');
-        filter.value = arguments[0];
-        filter.dispatchEvent(new Event('input'));
-        """
-        await chromium.run(script, "IC-3")
-        assert await chromium.run(NAMES) == ["topic-3"]
-        await chromium.run(script, "nothing")
-        assert await chromium.run(NAMES) == []
-        assert await chromium.run("return !document.getElementById('no-match').hidden")
-        await chromium.run(script, "")
-        assert len(await chromium.run(NAMES)) == 8
+        await expect(names(page)).to_have_count(8)
+        field = page.get_by_role("searchbox", name="Filter topics by name")
+        await field.fill("IC-3")
+        await expect(names(page)).to_have_text(["topic-3"])
+        await field.fill("nothing")
+        await expect(names(page)).to_have_count(0)
+        await expect(page.locator("#no-match")).to_be_visible()
+        await field.fill("")
+        await expect(names(page)).to_have_count(8)
 
 
 async def test_page_says_when_the_broker_stops_answering_and_when_it_is_back(
-    tmp_path: Path, unused_tcp_port: int
+    browser: Browser, tmp_path: Path, unused_tcp_port: int
 ) -> None:
-    require_browser()
+    url = f"http://127.0.0.1:{unused_tcp_port}/"
     with BrokerProcess(tmp_path / "data", {"ottla.console.listener": f"127.0.0.1:{unused_tcp_port}"}) as process:
         async with Admin(bootstrap_servers=process.bootstrap) as admin:
             await admin.create_topic("orders", 1)
-        async with browser(tmp_path / "profile") as chromium:
-            await chromium.open(f"http://127.0.0.1:{unused_tcp_port}/")
-            await chromium.wait_for(STATE, "Ready")
+        async with opened(browser, url, bearable="net::ERR_") as page:
+            await expect_state(page, "Ready")
             process.kill()
-            await chromium.wait_for(STATE, "No answer")
-            notice = await chromium.run("return document.getElementById('notice').innerText")
-            assert notice.startswith("The broker does not answer. Last answer at ")
-            assert await chromium.run(NAMES) == ["orders"]  # what was known stays to be read
+            await expect_state(page, "No answer")
+            notice = page.get_by_role("alert")
+            await expect(notice).to_have_text(re.compile("^The broker does not answer. Last answer at "))
+            await expect(names(page)).to_have_text(["orders"])  # what was known stays to be read
             process.start()
-            await chromium.wait_for(STATE, "Ready")
-            await chromium.wait_for("return document.getElementById('notice').hidden")
-            assert await chromium.run(NAMES) == ["orders"]
+            await expect_state(page, "Ready")
+            await expect(notice).to_be_hidden()
+            await expect(names(page)).to_have_text(["orders"])

@@ -8,7 +8,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol.compression import CompressionType
 from protocol.record_batch import iter_batches
-from support.kafka_clients import CLIENTS, OURS, Sent, kcat, need_kcat
+from support.kafka_clients import CLIENTS, OURS, Sent, kcat
+from support.programs import need_kcat
 
 PARTITIONS = 3
 TOPICS = itertools.count()

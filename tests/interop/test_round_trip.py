@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.counts import FULL, count
 from support.deadlines import DEADLINE_S
-from support.kafka_clients import CLIENTS, Sent, need_kcat
+from support.kafka_clients import CLIENTS, Sent
+from support.programs import need_kcat
 
 PARTITIONS = 4
 RECORDS = count(100_000, 1_000_000)

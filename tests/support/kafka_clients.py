@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 import warnings
@@ -17,13 +15,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from support.deadlines import DEADLINE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python warns when imported by Python 3.11
     import kafka
+
+from support.programs import need_kcat
 
 
 class Sent(NamedTuple):
@@ -313,16 +311,6 @@ class Kcat(Client):
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
-
-
-def need_kcat() -> str:
-    """The path of kcat; skips the test where it is not installed, but fails it under CI=true."""
-    found = shutil.which("kcat")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("kcat is not installed: .ci/run does that")
-        pytest.skip("kcat is not installed")
-    return found
 
 
 def kcat(servers: str, *arguments: str, stdin: bytes | None = None, timeout_s: float = DEADLINE_S) -> bytes:

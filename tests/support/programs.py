@@ -1,0 +1,37 @@
+"""Programs that tests drive and that no wheel brings.
+
+A test without its program is skipped, and tests/conftest.py says so in one line for all of them. With CI=true it fails.
+"""
+
+import os
+import shutil
+
+import pytest
+
+
+def need_chromium() -> str:
+    """The path of the Chromium or Chrome of OTTLA_CHROMIUM, or on PATH."""
+    if named := os.environ.get("OTTLA_CHROMIUM"):
+        if found := shutil.which(named):
+            return found
+        pytest.fail(f"OTTLA_CHROMIUM={named} is not a program")
+    return _need(
+        "browser tests: no Chromium found; install Debian's `chromium`, or set OTTLA_CHROMIUM",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+    )
+
+
+def need_kcat() -> str:
+    """The path of kcat."""
+    return _need("kcat tests: no kcat found; install Debian's `kcat`", "kcat")
+
+
+def _need(reason: str, *names: str) -> str:
+    for name in names:
+        if found := shutil.which(name):
+            return found
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
