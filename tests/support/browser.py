@@ -6,6 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
+from support.deadlines import DEADLINE_S
 from support.programs import need_chromium
 
 expect.set_options(timeout=1000 * DEADLINE_S)
