@@ -295,18 +295,16 @@ class Kcat(Client):
                 kcat(servers, *command, str(path))
 
     def consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
-        records: list[Sent] = []
-        for partition, count in enumerate(counts):
-            if count == 0:
-                continue
-            lines = kcat(servers, "-C", "-t", topic, "-p", str(partition), "-o", "beginning", "-c", str(count), "-J")
-            for offset, line in enumerate(lines.splitlines()):
-                message = json.loads(line)
-                assert message["offset"] == offset
-                pairs = message.get("headers") or []
-                headers = tuple(zip(pairs[::2], map(_bytes, pairs[1::2]), strict=True))
-                records.append(Sent(partition, _bytes(message["key"]), _bytes(message["payload"]), headers))
-        return records
+        found: list[list[Sent]] = [[] for _ in counts]
+        lines = kcat(servers, "-C", "-t", topic, "-o", "beginning", "-c", str(sum(counts)), "-J")
+        for line in lines.splitlines():
+            message = json.loads(line)
+            into = found[message["partition"]]
+            assert message["offset"] == len(into)
+            pairs = message.get("headers") or []
+            headers = tuple(zip(pairs[::2], map(_bytes, pairs[1::2]), strict=True))
+            into.append(Sent(message["partition"], _bytes(message["key"]), _bytes(message["payload"]), headers))
+        return [record for partition in found for record in partition]
 
 
 def _bytes(text: str | None) -> bytes | None:
