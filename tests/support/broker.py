@@ -6,9 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
@@ -16,8 +13,10 @@ from broker.broker import Broker
 from broker.config import BrokerConfig
 from ottla.ports import free_ports
 from support.deadlines import DEADLINE_S
+from support.fork_server import ROOT, ForkedProcess, forked_module
+from support.polling import until_blocking
 
-ROOT = Path(__file__).resolve().parents[2]
+__all__ = ["ROOT", "BrokerProcess", "broker_process", "running_broker", "settings"]
 READY = "\nTry, in another terminal:"
 
 
@@ -45,7 +44,7 @@ class BrokerProcess:
     def __init__(self, log_dir: Path, overrides: Mapping[str, str] | None = None, *, port: int = 0) -> None:
         self.log_dir = log_dir
         self.port = port or free_ports(1)[0]
-        self.process: subprocess.Popen[str] | None = None
+        self.process: ForkedProcess | None = None
         self._lives = 0
         self._overrides = dict(overrides or {})
 
@@ -71,37 +70,25 @@ class BrokerProcess:
     def launch(self) -> BrokerProcess:
         """Start it, and go on."""
         base = settings(self.log_dir) | {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}"} | self._overrides
-        command = [sys.executable, "-m", "broker"]
-        for name, value in base.items():
-            command += ["--set", f"{name}={value}"]
+        arguments = [part for name, value in base.items() for part in ("--set", f"{name}={value}")]
         log = self._out
         self._lives = log.read_text().count(READY) if log.exists() else 0
-        with log.open("a") as out:
-            self.process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )
+        self.process = forked_module("broker.__main__", arguments, log, os.environ)
         return self
 
     def wait_ready(self) -> BrokerProcess:
         """Wait until clients are served."""
         assert self.process is not None
-        text = ""
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            text = self.log_text()
-            if text.count(READY) > self._lives:
-                found = re.findall(r"listening +\w+://127\.0\.0\.1:(\d+)", text)
-                self.port = int(found[-1])
-                return self
-            if self.process.poll() is not None:
-                raise AssertionError(f"the broker ended with {self.process.returncode}:\n{text}")
-            time.sleep(0.01)
-        raise AssertionError(f"the broker is not ready after {DEADLINE_S} s:\n{text}")
+        process = self.process
+
+        def is_ready() -> bool:
+            code, text = process.poll(), self.log_text()
+            assert code is None, f"the broker ended with {code}:\n{text}"
+            return text.count(READY) > self._lives
+
+        until_blocking(is_ready, f"the broker of {self._out} is ready")
+        self.port = int(re.findall(r"listening +\w+://127\.0\.0\.1:(\d+)", self.log_text())[-1])
+        return self
 
     def stop(self) -> int:
         """SIGTERM, and wait. Returns the exit code."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from client.connection import Connection
 from client.prepared_transaction import PreparedTransaction
 from spark_connector.batch_commit import commit_batch
+from support.fork_server import ForkedProcess
 
 JOIN_S = 60.0
 
@@ -37,10 +37,7 @@ def commit_and_die(
     requests: int, bootstrap: str, prefix: str, query: str, batch: int, transactions: Sequence[PreparedTransaction]
 ) -> bool:
     """Commit in a process that is killed instead of sending more than so many requests. Whether it came to its end."""
-    context = multiprocessing.get_context("forkserver")
     arguments = (query, batch, [tuple(one) for one in transactions])
-    process = context.Process(target=_commit, args=(requests, prefix, bootstrap, arguments), daemon=True)
-    process.start()
-    process.join(JOIN_S)
-    assert process.exitcode in (0, -signal.SIGKILL), f"the driver ended with {process.exitcode}"
-    return process.exitcode == 0
+    code = ForkedProcess(_commit, requests, prefix, bootstrap, arguments).wait(JOIN_S)
+    assert code in (0, -signal.SIGKILL), f"the driver ended with {code}"
+    return code == 0
