@@ -1,18 +1,17 @@
 """Listener containers in processes that are killed while they handle: nothing is lost, and little comes again."""
 
 import contextlib
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 from client.admin import Admin
 from client.producer import Producer
-from support.broker import ROOT, broker_process
+from support.broker import broker_process
+from support.container_member import run
+from support.fork_server import ForkedProcess
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS
 
@@ -22,13 +21,7 @@ COUNT, PARTITIONS = 1_200, 4
 class Member:
     def __init__(self, tmp_path, name, *arguments):
         self._out = tmp_path / name
-        with self._out.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "support.container_member", *map(str, arguments)],
-                cwd=ROOT / "tests",
-                stdout=out,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-            )
+        self.process = ForkedProcess(run, *arguments, out=self._out)
 
     def handled(self):
         """(partition, offset, key), in the order of handling."""

@@ -11,8 +11,6 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,9 +21,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
 from support.counts import FULL
-from support.deadlines import DEADLINE_S
+from support.fork_server import ForkedProcess, run_module
+from support.polling import until_blocking
 
-SCRIPT = Path(__file__).resolve().parents[1] / "support" / "group_member.py"
 SESSION_MS = 4_000
 LIBRARIES = {
     "confluent-kafka": ("range", "roundrobin", "cooperative", "consumer"),  # the last is the newer protocol
@@ -80,12 +78,9 @@ class Member:
 
     def __init__(self, broker, library, group, topic, assignor, out: Path) -> None:
         self.out = out
-        with out.open("w") as file, out.with_suffix(".err").open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", str(SCRIPT), library, broker.bootstrap, group, topic, assignor, str(SESSION_MS)],
-                stdout=file,
-                stderr=errors,
-            )
+        arguments = (library, broker.bootstrap, group, topic, assignor, str(SESSION_MS))
+        module, errors = "support.group_member", out.with_suffix(".err")
+        self.process = ForkedProcess(run_module, module, *arguments, out=out, errors=errors)
         self.is_stopped = False
 
     def lines(self):
@@ -105,7 +100,7 @@ class Member:
         return [(int(partition), int(offset)) for partition, offset in records]
 
     def kill(self) -> None:
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
@@ -171,16 +166,18 @@ class Storm:
         return {(partition, offset) for partition, count in self.written.items() for offset in range(count)}
 
     def until(self, condition, what) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
+        def holds() -> bool:
             for member in self.members:
                 if member.process.poll() not in (None, 0, -signal.SIGKILL):
                     raise AssertionError(f"a member has died:\n{member.out.with_suffix('.err').read_text()[-3000:]}")
-            if time.monotonic() > deadline:
-                said = [member.assigned() for member in self.living]
-                logs = "\n".join(member.log_tail() for member in self.living)
-                raise AssertionError(f"not in {DEADLINE_S} s: {what}; {said}, {self.described()}\n{logs}")
-            time.sleep(0.1)
+            return bool(condition())
+
+        try:
+            until_blocking(holds, what)
+        except AssertionError as error:
+            said = [member.assigned() for member in self.living]
+            logs = "\n".join(member.log_tail() for member in self.living)
+            raise AssertionError(f"{error}; {said}, {self.described()}\n{logs}") from None
 
     def described(self):
         """(state, the partitions of each member), as the broker has it."""
@@ -223,7 +220,10 @@ def test_a_storm(broker, tmp_path, topic, client, size):
                 victims.pop().stop()
             storm.write()
             storm.add()
-            time.sleep(rng.random() * 2 * SESSION_MS / 1000 if FULL else SESSION_MS / 1000 + 0.5)  # the dead are missed
+            if FULL:
+                time.sleep(rng.random() * 2 * SESSION_MS / 1000)  # the dead are missed, or not yet: each is a storm
+            else:
+                storm.until(lambda: len(storm.described()[1]) == 2, "who is dead or stopped is missed")
             storm.write()
             for member in storm.living:
                 if member.is_stopped and rng.random() < 0.7:
@@ -291,9 +291,9 @@ def test_broadcast_and_unicast(broker, tmp_path, topic, library):
         )
         assert all(sorted(member.handled()) == sorted(everything) for member in alone)
         for member in storm.members:
-            member.process.terminate()
+            member.process.send_signal(signal.SIGTERM)
         storm.until(lambda: not storm.living, "all have left")
-        assert [member.process.returncode for member in storm.members] == [0] * 4
+        assert [member.process.poll() for member in storm.members] == [0] * 4
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"{storm.group}-0"})
         committed = consumer.committed([TopicPartition(topic, number) for number in range(4)], 30)
         assert [one.offset for one in committed] == [storm.written[number] for number in range(4)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -13,7 +12,7 @@ from broker.broker import Broker
 from broker.config import BrokerConfig
 from ottla.ports import free_ports
 from support.deadlines import DEADLINE_S
-from support.fork_server import ROOT, ForkedProcess, forked_module
+from support.fork_server import ROOT, ForkedProcess, run_module
 from support.polling import until_blocking
 
 __all__ = ["ROOT", "BrokerProcess", "broker_process", "running_broker", "settings"]
@@ -73,7 +72,7 @@ class BrokerProcess:
         arguments = [part for name, value in base.items() for part in ("--set", f"{name}={value}")]
         log = self._out
         self._lives = log.read_text().count(READY) if log.exists() else 0
-        self.process = forked_module("broker.__main__", arguments, log, os.environ)
+        self.process = ForkedProcess(run_module, "broker.__main__", *arguments, out=log)
         return self
 
     def wait_ready(self) -> BrokerProcess:

@@ -1,20 +1,21 @@
-"""A listener container as a process: `python -m support.container_member servers group topic seed concurrency`.
+"""A listener container, run until the process is killed.
 
 Prints a line "partition offset key" for each record that it has handled.
 """
 
 import asyncio
 import random
-import sys
 
 from client.ack_mode import AckMode
 from client.consumer import Consumer
 from client.listener_container import ListenerContainer
 
 
-async def main(servers: str, group: str, topic: str, seed: str, concurrency: str) -> None:
-    chosen = random.Random(int(seed))
+def run(servers: str, group: str, topic: str, seed: int, concurrency: int) -> None:
+    asyncio.run(_run(servers, group, topic, random.Random(seed), concurrency))
 
+
+async def _run(servers: str, group: str, topic: str, chosen: random.Random, concurrency: int) -> None:
     async def handler(record):
         await asyncio.sleep(chosen.choice((0, 0.002, 0.01)))
         print(record.partition, record.offset, record.key.decode(), flush=True)
@@ -30,10 +31,6 @@ async def main(servers: str, group: str, topic: str, seed: str, concurrency: str
     )
     async with (
         consumer,
-        ListenerContainer(consumer, handler, ack_mode=AckMode.RECORD, concurrency=int(concurrency)) as container,
+        ListenerContainer(consumer, handler, ack_mode=AckMode.RECORD, concurrency=concurrency) as container,
     ):
         await container.run()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

@@ -15,14 +15,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PRELOADED = ["broker.__main__", "confluent_kafka", "uuid", "dataclasses"]
+PRELOADED = ["broker.__main__", "client.listener_container", "client.zookeeper_consumer", "confluent_kafka"]
 """The helpers of the tests are not on the server's path (Python 3.11), and cost little."""
 
 ONE_AT_A_TIME = threading.Lock()
@@ -47,9 +47,18 @@ def _kill_all() -> None:
 class ForkedProcess:
     """A process that calls a function and ends. It has the part of subprocess.Popen that tests use."""
 
-    def __init__(self, target: Callable[..., object], *arguments: Any) -> None:
-        """Start it. The function is one of a module, the arguments can be pickled."""
-        self._process = fork_server().Process(target=target, args=arguments)
+    def __init__(
+        self, target: Callable[..., object], *arguments: Any, out: Path | None = None, errors: Path | None = None
+    ) -> None:
+        """Start it, in the root of the checkout and with our environment as it is now.
+
+        target: a function of a module; it returns what sys.exit takes. arguments: what can be pickled. out: the file
+        that stdout, and stderr unless errors is given, are appended to.
+        """
+        if out is not None:
+            out.touch()
+        arguments = (target, arguments, out, errors or out, dict(os.environ))
+        self._process = fork_server().Process(target=_run, args=arguments)
         with ONE_AT_A_TIME:
             self._process.start()
         assert self._process.pid is not None
@@ -82,21 +91,27 @@ class ForkedProcess:
         self.wait()
 
 
-def forked_module(module: str, arguments: Sequence[str], out: Path, environment: Mapping[str, str]) -> ForkedProcess:
-    """Run the `main` of a module with command line arguments, in the root of the checkout; `out` gets its output."""
-    out.touch()
-    return ForkedProcess(_run_module, module, list(arguments), out, dict(environment))
-
-
-def _run_module(module: str, arguments: list[str], out: Path, environment: dict[str, str]) -> None:
-    with out.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+def _run(
+    target: Callable[..., Any],
+    arguments: Sequence[Any],
+    out: Path | None,
+    errors: Path | None,
+    environment: dict[str, str],
+) -> None:
+    for path, descriptor in ((out, 1), (errors, 2)):
+        if path is not None:
+            with path.open("ab") as file:
+                os.dup2(file.fileno(), descriptor)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = [module, *arguments]
-    code = importlib.import_module(module).main()
+    code = target(*arguments)
     gc.collect()  # what complains when it is destroyed does it now: a forked process ends without destroying anything
     sys.exit(code)
+
+
+def run_module(module: str, *arguments: str) -> object:
+    """`python -m module arguments…`, for a ForkedProcess: the `main` of a module."""
+    sys.argv = [module, *arguments]
+    return importlib.import_module(module).main()

@@ -1,6 +1,6 @@
 """A consumer as a process of its own: subscribes, handles records, commits them; says on stdout what it does.
 
-    python group_member.py LIBRARY SERVERS GROUP TOPIC ASSIGNOR SESSION_MS
+    python -m support.group_member LIBRARY SERVERS GROUP TOPIC ASSIGNOR SESSION_MS
 
 Lines: `A 0 3 …` its partitions, whenever they change; `R partition offset` a record that it has handled. Offsets are
 committed after that, so what it dies over is handled again: at least once. SIGTERM lets it leave the group.

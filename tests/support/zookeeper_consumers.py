@@ -1,6 +1,6 @@
 """ZooKeeper consumers as processes that can be killed, what they write down, and what must hold of that.
 
-A process (this module's `main`) writes a line for every claim, release and record, each with the machine's monotonic
+A process (`run`) writes a line for every claim, release and record, each with the machine's monotonic
 time in ns, before it does anything else with it. `check_journals` holds the lines of all processes against each other:
 
 - a record is handed out by the consumer that was the last to claim its partition, never by one before it;
@@ -14,8 +14,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -26,7 +24,7 @@ from client.zookeeper_consumer import ZooKeeperConsumer
 from client.zookeeper_rebalance import ZooKeeperRebalanceListener
 from registry.consumer_znodes import ConsumerOwnerZnode
 from registry.errors import NoNodeError
-from support.broker import ROOT
+from support.fork_server import ForkedProcess
 
 CLAIM, RELEASE, LOST, RECORD, READY = "claim", "release", "lost", "record", "ready"
 
@@ -79,6 +77,10 @@ async def main(path, options):
         stopping.cancel()
 
 
+def run(path, options):
+    asyncio.run(main(path, options))
+
+
 async def read(consumer, journal):
     async for record in consumer:
         journal.write(RECORD, TopicPartition(record.topic, record.partition), record.offset)
@@ -92,15 +94,7 @@ class ConsumerProcess:
         self.out = path.with_suffix(".out")
         self._entries = []
         self._read_to = 0
-        with self.out.open("a") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "support.zookeeper_consumers", str(path),
-                 json.dumps({"topics": topics, **options})],
-                cwd=ROOT / "tests",
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )  # fmt: skip
+        self.process = ForkedProcess(run, path, {"topics": topics, **options}, out=self.out)
 
     def entries(self):
         """What it has written so far."""
@@ -155,7 +149,7 @@ class ConsumerProcess:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            self.process.kill()
+            self.process.send_signal(signal.SIGKILL)
         self.process.wait(30)
 
 
@@ -248,7 +242,3 @@ class OwnerWatch:
                     looked_at += 1
                     assert owner.startswith(f"{names[entry.consumer]}-"), f"{entry}, while {owner} owns it"
         return looked_at
-
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
