@@ -89,8 +89,16 @@ def kafka_python(servers: str, group: str, topic: str, assignor: str, session_ms
         "sticky": StickyPartitionAssignor,
         "cooperative": CooperativeStickyAssignor,
     }
+
+    class Listener(kafka.ConsumerRebalanceListener):
+        """Tells of assignments while a long poll goes on."""
+
+        def on_partitions_revoked(self, _: object) -> None:
+            assignment.tell(one.partition for one in consumer.assignment())
+
+        on_partitions_assigned = on_partitions_revoked
+
     consumer = kafka.KafkaConsumer(
-        topic,
         bootstrap_servers=servers,
         group_id=group,
         auto_offset_reset="earliest",
@@ -100,6 +108,7 @@ def kafka_python(servers: str, group: str, topic: str, assignor: str, session_ms
         heartbeat_interval_ms=300,
     )
     assignment = Assignment()
+    consumer.subscribe([topic], listener=Listener())
     while not stopping:
         # kafka-python 3.0 forgets a rebalance in whose middle poll's time is up: it is given enough.
         polled = consumer.poll(3000, max_records=100)
