@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from support.deadlines import DEADLINE_S
 
 T = TypeVar("T")
+SLOWEST_POLL_S = 0.05
 
 
 async def until(
@@ -31,6 +32,7 @@ async def until(
         found = condition()
         if inspect.isawaitable(found):
             found = await found
+            pause_s = min(1.2 * pause_s, SLOWEST_POLL_S)  # it asks a server, which has other things to do
         if found:
             return cast(T, found)
         if loop.time() > deadline:
