@@ -265,7 +265,7 @@ async def test_the_coordinator_is_killed(tmp_path, end):
             await sender.send_offsets({TopicPartition("t", 0): 5}, "group")
             async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
                 first = (await admin.describe_transaction("id")).coordinator
-            await cluster.kill(first)
+            await cluster.kill_and_expire(first)
             await (sender.commit_transaction() if end else sender.abort_transaction())
             async with sender.transaction():
                 await asyncio.gather(*(sender.send("t", b"y", partition=partition) for partition in (0, 1)))

@@ -84,7 +84,7 @@ async def test_a_killed_controller_is_followed_by_another(cluster):
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     controller = await cluster.controller()
     epoch = await cluster.znode("/controller_epoch")
-    await cluster.kill(controller)
+    await cluster.kill_and_expire(controller)
 
     async def is_followed():
         return await cluster.controller() not in (controller, -1)

@@ -61,7 +61,7 @@ async def test_a_follower_nearby_is_read_and_the_leader_when_it_dies(tmp_path):
                 await write(cluster, "t", range(100, 200))
                 await until(lambda: len(values) == 200, "all are read from the follower")
                 assert state.read_replica == 1
-                await cluster.kill(1)
+                await cluster.kill_and_expire(1)
                 await write(cluster, "t", range(200, 300))
                 await until(lambda: len(values) == 300, "all are read from the leader")
         assert values == list(range(300))
@@ -72,7 +72,8 @@ async def test_a_follower_nearby_is_read_and_the_leader_when_it_dies(tmp_path):
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_the_coordinator_is_killed(tmp_path, protocol):
     partition = TopicPartition("t", 0)
-    async with broker_cluster(tmp_path, offsets_topic_replication_factor="3") as cluster:
+    settings = {"offsets_topic_replication_factor": "3", "group_initial_rebalance_delay_ms": "0"}
+    async with broker_cluster(tmp_path, **settings) as cluster:
         await cluster.create_topic("t", {0: [0, 1, 2]})
         async with (
             Consumer(
@@ -90,7 +91,7 @@ async def test_the_coordinator_is_killed(tmp_path, protocol):
             await write(cluster, "t", range(50))
             await until(lambda: len(values) == 50, "all are handled")
             async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
-                await cluster.kill((await admin.describe_group("g")).coordinator)
+                await cluster.kill_and_expire((await admin.describe_group("g")).coordinator)
             await write(cluster, "t", range(50, 100))
             await until(lambda: values[-1] == 99, "all are handled")
 
@@ -113,6 +114,7 @@ async def test_a_new_coordinator_tells_nothing_that_is_not_committed(tmp_path):
         offsets_topic_num_partitions="1",
         auto_leader_rebalance_enable="false",
         zookeeper_session_timeout_ms="20000",
+        offsets_commit_timeout_ms="500",  # the election is asked for by the same connection, behind the commit
     ) as cluster:
         old = await cluster.controller()
         new, slow = {0, 1, 2} - {old}

@@ -56,12 +56,6 @@ async def same(cluster, name, compared=everything, ours=str):
         assert found == expected
 
 
-async def killed(cluster, broker_id):
-    """SIGKILL, and its session times out."""
-    await cluster.kill(broker_id)
-    await cluster.expire_session(broker_id)
-
-
 async def in_sync(cluster, topic, partitions, brokers):
     async def is_in_sync():
         return all([set((await cluster.state(topic, one)).get("isr", ())) == set(brokers) for one in range(partitions)])
@@ -177,7 +171,7 @@ async def an_unclean_election(cluster):
 
     await until(is_missed, "nobody leads what only broker 2 has")
     await produced(cluster, 1, "unclean", 100, 10)
-    await killed(cluster, 1)
+    await cluster.kill_and_expire(1)
     await same(cluster, "13-no-leader-last-isr-kept.json")
     await cluster.start(2)
     await same(cluster, "14-unclean-election.json")
@@ -217,7 +211,7 @@ async def test_scenarios_30_and_31(tmp_path):
         await cluster.start(1)
         await cluster.create_topic("t", {0: [0, 1], 1: [1, 0]})
         await same(cluster, "30-two-brokers-ibp-2.6.json")
-        await killed(cluster, 1)
+        await cluster.kill_and_expire(1)
         await in_sync(cluster, "t", 2, [0])
         await cluster.start(1)
         await in_sync(cluster, "t", 2, [0, 1])

@@ -49,7 +49,7 @@ async def test_records_that_a_new_leader_never_had(tmp_path):
             epoch = (await cluster.state("t"))["leader_epoch"]
             assert consumer._states[T0].epochs.before(20) == epoch > 0
 
-            await cluster.kill(0)
+            await cluster.kill_and_expire(0)
             await cluster.start(1)
             await cluster.until_led_by(1, "t")
             await write(cluster, 1, range(100, 115))

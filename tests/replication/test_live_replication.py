@@ -187,7 +187,7 @@ async def test_records_that_were_deleted_are_deleted_everywhere(tmp_path):
                 assert await produced(client) == ErrorCode.NONE
         async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
             assert await admin.delete_records({TopicPartition(*KEPT): 7}) == {TopicPartition(*KEPT): 7}
-        await cluster.kill(leader)
+        await cluster.kill_and_expire(leader)
 
         async def is_led_by_another():
             return (await cluster.state("t"))["leader"] not in (leader, -1)

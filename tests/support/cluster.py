@@ -79,6 +79,11 @@ class BrokerCluster:
         """SIGKILL, and wait; the session lives on until it times out."""
         await asyncio.to_thread(self.brokers[broker_id].kill)
 
+    async def kill_and_expire(self, broker_id: int) -> None:
+        """SIGKILL, and its session ends at once: for tests of what comes after that."""
+        await self.kill(broker_id)
+        await self.expire_session(broker_id)
+
     def pause(self, broker_id: int) -> None:
         """SIGSTOP."""
         self._signal(broker_id, signal.SIGSTOP)
