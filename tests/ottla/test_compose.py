@@ -10,14 +10,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from ruamel.yaml import YAML
 
+from broker.first_commands import TRY
 from ottla.ports import free_ports
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 
 FILE = ROOT / "docker-compose.yml"
 BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -152,12 +153,18 @@ class Host:
         )
         return done.returncode == 0
 
+    def said(self, service):
+        return (self.folder / f"{service}.out").read_text()
+
     def wait_healthy(self, service):
-        deadline = time.monotonic() + DEADLINE_S
-        while not self.is_healthy(service):
-            said = (self.folder / f"{service}.out").read_text()
-            assert self.processes[service].poll() is None, said
-            assert time.monotonic() < deadline, said
+        """Until its check says so, which is a process of its own: not before the service says that it is ready."""
+        ready = TRY if service in BROKERS else "ZooKeeper serves on"
+        for is_so in (lambda: ready in self.said(service), lambda: self.is_healthy(service)):
+            until_blocking(lambda is_so=is_so: is_so() or self.has_ended(service), f"{service} is healthy")
+            assert not self.has_ended(service), self.said(service)
+
+    def has_ended(self, service):
+        return self.processes[service].poll() is not None
 
     def stop(self, *services):
         """As docker stops them: SIGTERM, and no longer than the grace period. The exit codes."""

@@ -23,6 +23,7 @@ def brokers(tmp_path_factory):
     overrides = {
         "zookeeper.connect": f"{shared_zookeeper().connect}{new_chroot()}",
         "auto.leader.rebalance.enable": "false",
+        "controlled.shutdown.retry.backoff.ms": "100",  # the last leader of a partition asks in vain for another
     }
     folder = tmp_path_factory.mktemp("brokers")
     with contextlib.ExitStack() as stack:
