@@ -53,6 +53,13 @@ def ottla(monkeypatch, capsysbinary):
 
 
 @pytest.fixture
+def nowhere(monkeypatch):
+    """An address where no ZooKeeper is; commands look for it for a moment only."""
+    monkeypatch.setattr("ottla.registry_session._CONNECTION_TIMEOUT_MS", 200)
+    return "127.0.0.1:1"
+
+
+@pytest.fixture
 def on(ottla, broker, monkeypatch):
     """The same, against our broker."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.bootstrap)

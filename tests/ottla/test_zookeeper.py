@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from ottla import java, zookeeper_files, zookeeper_server
 from ottla.failure import CommandError
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 
 
 class Running:
@@ -62,7 +62,7 @@ def test_ctrl_c_stops_all_of_it(number):
         assert listens(connect)
         assert Path(data).is_dir()
         os.killpg(running.process.pid, number)  # as a terminal sends it: to the whole group
-        assert running.process.wait(60) == 0
+        assert running.process.wait(DEADLINE_S) == 0
         assert not listens(connect)
         assert not Path(data).exists()
 
@@ -82,7 +82,7 @@ def test_three_nodes_with_a_directory(tmp_path, ottla):
         assert ottla("zk", "get", "/kept", "-z", running.value("connect")).out == "2\n"
         for pid in re.findall(r"pid (\d+)", running.text):
             os.kill(int(pid), signal.SIGKILL)
-        assert running.process.wait(60) == 1
+        assert running.process.wait(DEADLINE_S) == 1
         assert running.process.stdout.read().endswith("ottla: no ZooKeeper is left\n")
 
 
@@ -91,7 +91,7 @@ def test_a_server_without_its_command_keeps_others_off_its_directory(tmp_path):
         (server,) = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
         try:
             running.process.kill()
-            running.process.wait(60)
+            running.process.wait(DEADLINE_S)
             assert listens(running.value("connect"))
             command = [sys.executable, "-m", "ottla", "zookeeper", "--data-dir", str(tmp_path / "zk")]
             second = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=DEADLINE_S, check=False)
@@ -110,13 +110,9 @@ def test_ctrl_c_while_it_starts():
     command = [sys.executable, "-m", "ottla", "zookeeper"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as starting:
         children = Path(f"/proc/{starting.pid}/task/{starting.pid}/children")
-        deadline = time.monotonic() + DEADLINE_S
-        while not (servers := children.read_text().split()):
-            assert starting.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        servers = until_blocking(lambda: children.read_text().split(), "the server is being started")
         starting.send_signal(signal.SIGINT)
-        assert starting.wait(60) == 0
+        assert starting.wait(DEADLINE_S) == 0
         assert not Path(f"/proc/{servers[0]}").exists()
         assert starting.stderr.read() == b""
 
