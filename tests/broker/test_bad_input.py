@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import resource
 import struct
@@ -31,6 +32,7 @@ from support.wire import ConnectionClosedError, append, batch, create_topic, fet
 
 RSS_LIMIT = 300 << 20
 SENTINEL = 0x5E4711
+NUMBERS = itertools.count(1)
 CONTROLLER = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA}
 
 
@@ -39,13 +41,14 @@ class Served:
 
     def __init__(self, process: BrokerProcess) -> None:
         self.process = process
+        self.topic = f"served-{next(NUMBERS)}"
         self.rounds = 0
         self.peak_rss = 0
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self):
         async with wire_client(self.process.bootstrap) as client:
-            await create_topic(client, "served")
+            await create_topic(client, self.topic)
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -57,7 +60,7 @@ class Served:
         if kind is None:
             assert self.process.process.poll() is None, self.process.log_text()[-2000:]
             async with wire_client(self.process.bootstrap) as client:
-                assert (await append(client, "served", batch(b"after"))).error_code == 0
+                assert (await append(client, self.topic, batch(b"after"))).error_code == 0
             assert self.peak_rss <= RSS_LIMIT, f"{self.peak_rss / 1e6:.0f} MB"
             assert "Traceback" not in self.process.log_text()
 
@@ -67,9 +70,9 @@ class Served:
     async def _run(self) -> None:
         async with wire_client(self.process.bootstrap) as client:
             while True:
-                written = await append(client, "served", batch(b"v" * 100))
+                written = await append(client, self.topic, batch(b"v" * 100))
                 assert written.error_code == 0, f"after {self.rounds} rounds: {ErrorCode(written.error_code).name}"
-                one = (await client.call(fetch("served", written.base_offset), 12)).responses[0].partitions[0]
+                one = (await client.call(fetch(self.topic, written.base_offset), 12)).responses[0].partitions[0]
                 assert len(one.records) > 100
                 self.rounds += 1
                 self.measure()
@@ -85,7 +88,16 @@ class Served:
 
 @pytest.fixture
 def process(tmp_path):
+    """A broker for one test: of which the memory counts."""
     with BrokerProcess(tmp_path / "data", {"auto.create.topics.enable": "false"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A broker for all that is small."""
+    folder = tmp_path_factory.mktemp("shared")
+    with BrokerProcess(folder / "data", {"auto.create.topics.enable": "false"}) as running:
         yield running
 
 
@@ -125,23 +137,24 @@ NO_REQUESTS = {
 
 
 @pytest.mark.parametrize("case", NO_REQUESTS)
-async def test_no_request_closes_its_connection_alone(process, case):
-    async with Served(process) as served:
-        async with wire_client(process.bootstrap) as client:
+async def test_no_request_closes_its_connection_alone(shared, case):
+    logged = len(shared.log_text())
+    async with Served(shared) as served:
+        async with wire_client(shared.bootstrap) as client:
             client.send_raw(NO_REQUESTS[case])
             assert await client.is_closed()
         await served.is_served()
-    lines = [line for line in process.log_text().splitlines() if "closing connection" in line]
-    assert len(lines) == 1, process.log_text()
+    lines = [line for line in shared.log_text()[logged:].splitlines() if "closing connection" in line]
+    assert len(lines) == 1, lines
 
 
-async def test_every_api_at_versions_that_nobody_serves(process):
+async def test_every_api_at_versions_that_nobody_serves(shared):
     served = {row.key: row for row in API_TABLE}
-    async with Served(process) as other:
+    async with Served(shared) as other:
         for key in range(-2, 95):
             row = served.get(key)
             for version in (-1, -32768, 32767, row.max_version + 1 if row else 0):
-                async with wire_client(process.bootstrap) as client:
+                async with wire_client(shared.bootstrap) as client:
                     client.send_raw(framed(header(key, version) + b"\0" * 20))
                     if key == ApiKey.API_VERSIONS:
                         assert (await client.receive_raw())[4:6] == b"\0\x23"
@@ -150,17 +163,17 @@ async def test_every_api_at_versions_that_nobody_serves(process):
         await other.is_served()
 
 
-async def test_frames_that_arrive_byte_by_byte_and_hang_up(process):
+async def test_frames_that_arrive_byte_by_byte_and_hang_up(shared):
     """Cut off anywhere: nothing is answered, and what came before is."""
     data = frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
-    async with Served(process) as served:
+    async with Served(shared) as served:
         for cut in range(len(data)):
-            async with wire_client(process.bootstrap) as client:
+            async with wire_client(shared.bootstrap) as client:
                 client.send_raw(data + data[:cut])
                 client.writer.write_eof()
                 await client.receive_raw()
                 assert await client.is_closed()
-        async with wire_client(process.bootstrap) as client:
+        async with wire_client(shared.bootstrap) as client:
             for position in range(len(data)):
                 client.send_raw(data[position : position + 1])
                 await client.writer.drain()
@@ -346,7 +359,7 @@ async def test_a_thousand_clients_that_announce_large_frames_and_stall(process):
             await served.is_served()
         assert not stalled[0].reader.at_eof()
         async with wire_client(process.bootstrap) as client:
-            answer = await client.call(produce("served", batch(b"v" * 900_000)))
+            answer = await client.call(produce(served.topic, batch(b"v" * 900_000)))
             assert answer.responses[0].partition_responses[0].error_code == 0
 
 
@@ -356,7 +369,7 @@ async def test_many_waiting_fetches_of_clients_that_vanish(process):
             async with contextlib.AsyncExitStack() as stack:
                 for _ in range(100):
                     client = await stack.enter_async_context(wire_client(process.bootstrap))
-                    client.send(fetch("served", 0, min_bytes=1 << 30, max_wait_ms=600_000), 12)
+                    client.send(fetch(served.topic, 0, min_bytes=1 << 30, max_wait_ms=600_000), 12)
                 await served.is_served()
         await served.is_served()
 
