@@ -13,6 +13,7 @@ from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.sync_group import SyncGroupRequest
+from support.broker import running_broker
 from support.groups import GroupMember, commit, find_group, subscription
 from support.wire import create_topic, wire_client
 
@@ -115,25 +116,32 @@ async def test_groups_are_listed_by_state_and_type(client, group_id):
     assert await stable.leave() == 0
 
 
-async def test_two_members_share_and_one_is_killed_off(broker, client, group_id):
-    await find_group(client.call, group_id)
-    async with wire_client(broker.bootstrap_servers) as other:
-        one, two = GroupMember(client.call, group_id), GroupMember(other.call, group_id)
-        one.session_timeout_ms = two.session_timeout_ms = 6_000
+async def test_two_members_share_and_one_is_killed_off(tmp_path, group_id):
+    sessions = {"group_min_session_timeout_ms": "1500"}
+    async with (
+        running_broker(tmp_path / "data", **sessions) as broker,
+        wire_client(broker.bootstrap_servers) as client,
+    ):
+        await find_group(client.call, group_id)
+        one = GroupMember(client.call, group_id)
+        one.session_timeout_ms = 60_000  # longer than any pause of this machine
         await one.settle()
-        joining = asyncio.create_task(two.join())
-        await one.until_rebalance()
-        led = await one.join()
-        followed = await joining
-        assert (led.generation_id, followed.generation_id) == (2, 2)
-        assert len(led.members) == 2
-        assert followed.members == []
-        waiting = asyncio.create_task(two.sync())
-        assert (await one.sync({one.member_id: b"1", two.member_id: b"2"})).assignment == b"1"
-        assert (await waiting).assignment == b"2"
-    await one.until_rebalance()  # after the other's session timeout
-    assert len((await one.join()).members) == 1
-    assert await one.leave() == 0
+        async with wire_client(broker.bootstrap_servers) as other:
+            two = GroupMember(other.call, group_id)
+            two.session_timeout_ms = 1_500
+            joining = asyncio.create_task(two.join())
+            await one.until_rebalance()
+            led = await one.join()
+            followed = await joining
+            assert (led.generation_id, followed.generation_id) == (2, 2)
+            assert len(led.members) == 2
+            assert followed.members == []
+            waiting = asyncio.create_task(two.sync())
+            assert (await one.sync({one.member_id: b"1", two.member_id: b"2"})).assignment == b"1"
+            assert (await waiting).assignment == b"2"
+        await one.until_rebalance()  # after the other's session timeout
+        assert len((await one.join()).members) == 1
+        assert await one.leave() == 0
 
 
 async def test_several_members_leave_at_once(client, group_id):

@@ -178,8 +178,10 @@ MIN_ISR = {1141, 1142}
 
 
 async def test_errors(tmp_path):
+    # Broker 7, which it would tell of its end, is made up.
+    alone = {"controlled_shutdown_enable": "false", "auto_create_topics_enable": "false"}
     async with (
-        running_broker(tmp_path / "data", auto_create_topics_enable="false") as broker,
+        running_broker(tmp_path / "data", **alone) as broker,
         wire_client(broker.bootstrap_servers) as client,
     ):
         topic_id = await create_topic(client, "sweep")
