@@ -17,6 +17,7 @@ from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from storage.errors import InconsistentClusterIdError
 from support.broker import BrokerProcess, running_broker, settings
+from support.broker_sessions import expire_session
 from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.wire import append, batch, create_topic, fetch, wire_client
@@ -149,55 +150,49 @@ async def test_a_broker_without_zookeeper_goes_on_serving_and_comes_back_with_an
     tmp_path, connect, registry
 ):
     async with proxied(connect) as (proxy, through):
-        overrides = settings(
-            tmp_path / "data", zookeeper_connect=through, zookeeper_session_timeout_ms="1500", broker_id="1"
-        )
-        async with Broker(BrokerConfig.load(None, overrides)) as broker:
-            gone = asyncio.Event()
-            async with asyncio.timeout(DEADLINE_S), wire_client(broker.bootstrap_servers) as client:
-                await create_topic(client, "t")
-                before = await registry.exists("/brokers/ids/1")
-                registry.watch_children("/brokers/ids", gone.set)
-                assert await registry.children("/brokers/ids") == ["1"]
-                proxy.cut()
-                await append(client, "t", batch(b"without"))  # suspended is not expired
-                assert await records(client) == 1
-                while await registry.children("/brokers/ids"):
-                    gone.clear()
-                    await gone.wait()
-                await registry.set("/config/topics/t", TopicConfigZnode(config={"segment.bytes": "5000"}).encode())
-                await proxy.heal()
-                await until(lambda: broker.services.broker_epoch > before.czxid, "it is registered anew")
-                after = await registry.exists("/brokers/ids/1")
-                assert after.ephemeral_owner != before.ephemeral_owner
-                token = SessionToken.decode((tmp_path / "data" / SESSION_FILE).read_bytes())
-                assert token.session_id == after.ephemeral_owner
-                await until(lambda: broker.controller.is_active, "it is the controller again")
-                assert (await registry.exists("/controller")).ephemeral_owner == after.ephemeral_owner
-                await until(
-                    lambda: broker.services.configs.topic_overrides("t") == {"segment.bytes": "5000"}, "it has read on"
-                )
-                await append(client, "t", batch(b"again"))
-                await create_topic(client, "u")
-                assert await records(client) == 2
+        overrides = settings(tmp_path / "data", zookeeper_connect=through, broker_id="1")
+        async with (
+            Broker(BrokerConfig.load(None, overrides)) as broker,
+            asyncio.timeout(DEADLINE_S),
+            wire_client(broker.bootstrap_servers) as client,
+        ):
+            await create_topic(client, "t")
+            before = await registry.exists("/brokers/ids/1")
+            assert await registry.children("/brokers/ids") == ["1"]
+            proxy.cut()
+            await append(client, "t", batch(b"without"))  # suspended is not expired
+            assert await records(client) == 1
+            await expire_session(connect, tmp_path / "data")
+            assert await registry.children("/brokers/ids") == []
+            await registry.set("/config/topics/t", TopicConfigZnode(config={"segment.bytes": "5000"}).encode())
+            await proxy.heal()
+            await until(lambda: broker.services.broker_epoch > before.czxid, "it is registered anew")
+            after = await registry.exists("/brokers/ids/1")
+            assert after.ephemeral_owner != before.ephemeral_owner
+            token = SessionToken.decode((tmp_path / "data" / SESSION_FILE).read_bytes())
+            assert token.session_id == after.ephemeral_owner
+            await until(lambda: broker.controller.is_active, "it is the controller again")
+            assert (await registry.exists("/controller")).ephemeral_owner == after.ephemeral_owner
+            await until(
+                lambda: broker.services.configs.topic_overrides("t") == {"segment.bytes": "5000"}, "it has read on"
+            )
+            await append(client, "t", batch(b"again"))
+            await create_topic(client, "u")
+            assert await records(client) == 2
 
 
 async def test_a_broker_whose_id_was_taken_while_it_was_away_ends(tmp_path, connect, registry):
     async with proxied(connect) as (proxy, through):
-        overrides = settings(
-            tmp_path / "data", zookeeper_connect=through, zookeeper_session_timeout_ms="1500", broker_id="1"
-        )
+        overrides = settings(tmp_path / "data", zookeeper_connect=through, broker_id="1")
         broker = Broker(BrokerConfig.load(None, overrides))
-        ready, gone = asyncio.Event(), asyncio.Event()
+        ready = asyncio.Event()
         running = asyncio.create_task(broker.run(lambda broker: ready.set()))
         async with asyncio.timeout(DEADLINE_S):
             await ready.wait()
-            registry.watch_children("/brokers/ids", gone.set)
             assert await registry.children("/brokers/ids") == ["1"]
             proxy.cut()
-            while await registry.children("/brokers/ids"):
-                gone.clear()
-                await gone.wait()
+            await expire_session(connect, tmp_path / "data")
+            assert await registry.children("/brokers/ids") == []
             data = BrokerZnode(endpoints=(Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 1),), timestamp_ms=0)
             await registry.create("/brokers/ids/1", data.encode(), ephemeral=True)
             await proxy.heal()

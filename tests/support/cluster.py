@@ -19,8 +19,8 @@ from client.admin import Admin
 from registry.errors import NoNodeError
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
-from registry.zookeeper_session import end_session
 from support.broker import BrokerProcess
+from support.broker_sessions import expire_session
 from support.polling import until
 from support.zookeeper import new_chroot, shared_zookeeper
 
@@ -98,11 +98,8 @@ class BrokerCluster:
         process.send_signal(number)
 
     async def expire_session(self, broker_id: int) -> None:
-        """End a broker's session as if it had timed out, by the token that it keeps."""
-        lines = (self._tmp_path / f"broker-{broker_id}" / "zookeeper-session").read_text().split("\n")
-        number = int(lines[1], 16)
-        credentials = (number - (1 << 64) if number >> 63 else number, bytes.fromhex(lines[2]))
-        assert await end_session(ZooKeeperAddress.parse(self.connect), credentials, 10_000)
+        """End a broker's session as if it had timed out."""
+        await expire_session(self.connect, self._tmp_path / f"broker-{broker_id}")
 
     async def close(self) -> None:
         """Kill what still runs."""

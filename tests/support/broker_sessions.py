@@ -1,0 +1,14 @@
+"""The end of a broker's ZooKeeper session as if it had timed out, without the wait for that."""
+
+from pathlib import Path
+
+from broker.registry_access import SESSION_FILE, SessionToken
+from registry.zookeeper_address import ZooKeeperAddress
+from registry.zookeeper_session import end_session
+
+
+async def expire_session(connect: str, log_dir: Path) -> None:
+    """End the session of the broker that has this log directory, by the token that it keeps there."""
+    token = SessionToken.decode((log_dir / SESSION_FILE).read_bytes())
+    assert token is not None
+    assert await end_session(ZooKeeperAddress.parse(connect), token, 10_000)
