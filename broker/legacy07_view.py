@@ -2,14 +2,17 @@
 
     [chroot]/brokers/ids/[id]               host-millis:host:port
     [chroot]/brokers/topics/[topic]/[id]    number of partitions of the topic that we lead
+    [chroot]/brokers/partitions/[topic]/[id]   which they are: their numbers of today
 
 Each broker publishes itself, in its own session: its nodes are ephemeral and go with it, as they did in 0.7, and nobody
 else has to notice. The chroot (`ottla.zookeeper.legacy07.chroot`) lies below our own, if zookeeper.connect has one.
 
 0.7 knew no replicas and gave the partitions of a broker numbers of its own. Here they are those of which it is the
 leader: its partition k stands for the k-th of them, from 0 and in the order of their numbers. So the counts of all
-brokers add up to the topic's partitions, and change when leaders do. It is a view: the wire of 0.7 is not served, and
-what is written there by others changes nothing here. Internal topics are left out, as 0.7 had none.
+brokers add up to the topic's partitions, and change when leaders do. 0.7 has no node that says which partitions they
+are; our own consumer (client/zookeeper_layout.py) must know, so they stand in a folder beside. It is a view: the wire
+of 0.7 is not served, and what is written there by others changes nothing here. Internal topics are left out, as 0.7
+had none.
 """
 
 from __future__ import annotations
@@ -30,11 +33,12 @@ from registry.errors import (
     SessionExpiredError,
 )
 from registry.interface import ConnectionState, Registry
-from registry.legacy07_znodes import LegacyBrokerTopicZnode, LegacyBrokerZnode
+from registry.legacy07_znodes import LegacyBrokerTopicZnode, LegacyBrokerZnode, LegacyPartitionsZnode
 
 logger = logging.getLogger(__name__)
 
-PERSISTENT_PATHS = ("/brokers/ids", "/brokers/topics", "/consumers")
+TOPIC_FOLDERS = ("/brokers/topics", "/brokers/partitions")
+PERSISTENT_PATHS = ("/brokers/ids", *TOPIC_FOLDERS, "/consumers")
 RETRY_BACKOFF_S = 0.2
 
 
@@ -102,18 +106,21 @@ class Legacy07View:
             with suppress(NoNodeError):
                 await self._registry.delete(path)
             del self._published[path]
-        for topic in await self._registry.children(f"{self._chroot}/brokers/topics"):
-            if topic not in snapshot.topics:
-                with suppress(NoNodeError, NotEmptyError):  # others may still have theirs to take away
-                    await self._registry.delete(f"{self._chroot}/brokers/topics/{topic}")
+        for folder in TOPIC_FOLDERS:
+            for topic in await self._registry.children(self._chroot + folder):
+                if topic not in snapshot.topics:
+                    with suppress(NoNodeError, NotEmptyError):  # others may still have theirs to take away
+                        await self._registry.delete(f"{self._chroot}{folder}/{topic}")
 
     def _wanted(self, snapshot: Snapshot) -> dict[str, bytes]:
         wanted = {self._chroot + LegacyBrokerZnode.path(self._broker_id): self._broker.encode()}
         for name, topic in snapshot.topics.items():
-            led = sum(state.leader == self._broker_id for state in topic.partitions.values())
+            led = sorted(number for number, state in topic.partitions.items() if state.leader == self._broker_id)
             if led and name not in INTERNAL_TOPICS:
+                path = self._chroot + LegacyPartitionsZnode.path(name, self._broker_id)
+                wanted[path] = LegacyPartitionsZnode(numbers=tuple(led)).encode()
                 path = self._chroot + LegacyBrokerTopicZnode.path(name, self._broker_id)
-                wanted[path] = LegacyBrokerTopicZnode(partitions=led).encode()
+                wanted[path] = LegacyBrokerTopicZnode(partitions=len(led)).encode()
         return wanted
 
     async def _put(self, path: str, data: bytes) -> None:

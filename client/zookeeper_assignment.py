@@ -1,9 +1,9 @@
 """Which thread of which consumer reads which partition: Kafka 0.8's range assignment. No I/O.
 
-Nobody hands the assignment out: each consumer of the group works it out for itself from what it sees in ZooKeeper, and
-two that see the same come to the same. For each topic the partitions stand in a row, sorted by number, and so do the
-threads of all consumers that want it, sorted by their ids as text. With n partitions and c threads each takes n div c
-in turn, and the first n mod c threads take one more.
+Nobody hands the assignment out: each consumer of the group works it out for itself from what it sees in ZooKeeper,
+and two that see the same come to the same. For each topic the partitions stand in a row, in the order of the group's
+tree (zookeeper_layout), and so do the threads of all consumers that want it, sorted by their ids as text. With n
+partitions and c threads each takes n div c in turn, and the first n mod c threads take one more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,17 +26,22 @@ class GroupView(NamedTuple):
     """What a consumer sees of its group at a moment. Two equal views give the same assignment.
 
     `brokers` are id, host and port of those alive; `threads` tells for each consumer how many threads it has for each
-    topic; `partitions` are the numbers of the topics' partitions, sorted.
+    topic; `partitions` are the numbers of each topic's partitions with their names in ZooKeeper, in the order in which
+    they are assigned.
     """
 
     brokers: tuple[tuple[int, str, int], ...]
     threads: Mapping[str, Mapping[str, int]]
-    partitions: Mapping[str, tuple[int, ...]]
+    partitions: Mapping[str, Mapping[int, str]]
+
+    def names(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """What these partitions are called in ZooKeeper."""
+        return {partition: self.partitions[partition.topic][partition.partition] for partition in partitions}
 
 
 def assign_range(partitions: Iterable[int], threads: Iterable[ConsumerThread]) -> dict[int, ConsumerThread]:
-    """The thread that reads each partition of one topic. Threads beyond the number of partitions get none."""
-    row = sorted(partitions)
+    """The thread that reads each partition of one topic, whose `partitions` are in order. Some threads may get none."""
+    row = list(partitions)
     in_order = sorted(threads, key=str)
     assigned: dict[int, ConsumerThread] = {}
     if not in_order:
@@ -59,7 +64,7 @@ def assignment_of(consumer: str, view: GroupView) -> dict[TopicPartition, Consum
             for one, wanted in view.threads.items()
             for number in range(wanted.get(topic, 0))
         ]
-        for partition, thread in assign_range(view.partitions.get(topic, ()), threads).items():
+        for partition, thread in assign_range(view.partitions.get(topic, {}), threads).items():
             if thread.consumer == consumer:
                 found[TopicPartition(topic, partition)] = thread
     return found

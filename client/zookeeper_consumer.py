@@ -12,7 +12,7 @@ nothing of each other. What is promised, and what the coordinator does better: d
 import asyncio
 import logging
 import random as random_module
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -31,6 +31,8 @@ from client.topic_partition import TopicPartition
 from client.zookeeper_assignment import GroupView
 from client.zookeeper_committer import ZooKeeperCommitter
 from client.zookeeper_group import ZooKeeperGroup
+from client.zookeeper_layout import LEGACY_07, TODAY, Layout, Legacy07Layout, Member, TodaysLayout
+from client.zookeeper_offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
 from client.zookeeper_offsets import KAFKA, STORAGES, GroupOffsets
 from client.zookeeper_partitions import OwnedPartitions
 from client.zookeeper_rebalance import Rebalancer, ZooKeeperRebalanceListener
@@ -38,7 +40,7 @@ from client.zookeeper_stream import ConsumerStream, StreamGate
 from client.zookeeper_streams import ConsumerStreams
 from client.zookeeper_subscription import Subscription, consumer_id_string
 from registry.errors import BadArgumentsError, ConnectionLossError, RegistryError, SessionExpiredError
-from registry.interface import ConnectionState
+from registry.interface import ConnectionState, Registry
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 
@@ -46,6 +48,10 @@ logger = logging.getLogger(__name__)
 
 RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earliest", "latest": "latest"}
 _PLACES: Final[dict[str, Position]] = {"earliest": "beginning", "latest": "end"}
+_LAYOUTS: Final[dict[str, tuple[Callable[[], Layout], Callable[[Registry, str], OffsetNodes]]]] = {
+    TODAY: (TodaysLayout, TodaysOffsetNodes),
+    LEGACY_07: (Legacy07Layout, Legacy07OffsetNodes),
+}
 _LEASE_RETRY_S: Final = 0.1
 # After a lost connection: time enough to connect again.
 _HOLD_S: Final = 1.0
@@ -62,6 +68,8 @@ class ZooKeeperConsumer:
 
     - `zookeeper_connect`: host:port[,host:port][/chroot]; `zookeeper_connection_timeout_ms`.
     - `zookeeper_session_timeout_ms`: a consumer that dies is missed by its group after so long.
+    - `layout`: "today", or "0.7" for a group in the tree of Kafka 0.7, which brokers publish
+      (`ottla.zookeeper.legacy07.chroot`); `zookeeper_connect` ends with its chroot then.
     - `group_id`, `consumer_id`: its id is both with `_` between; without one, host, time and chance take its place.
     - `auto_commit_enable`, `auto_commit_interval_ms`.
     - `offsets_storage`: "zookeeper" or "kafka"; `dual_commit_enabled`: both, which is the default of "kafka".
@@ -80,6 +88,7 @@ class ZooKeeperConsumer:
         *,
         group_id: str,
         zookeeper_connect: str = "127.0.0.1:2181",
+        layout: str = "today",
         topic_filter: TopicFilter | None = None,
         threads: int = 1,
         consumer_id: str | None = None,
@@ -108,6 +117,7 @@ class ZooKeeperConsumer:
         subscription = Subscription(topics, topic_filter, threads)
         random = random if random is not None else random_module.Random()
         self.consumer_id = consumer_id_string(group_id, consumer_id, random)
+        check_choice("layout", layout, tuple(_LAYOUTS))
         check_choice("auto_offset_reset", auto_offset_reset, tuple(RESETS))
         check_choice("offsets_storage", offsets_storage, STORAGES)
         if dual_commit_enabled and offsets_storage != KAFKA:
@@ -152,8 +162,9 @@ class ZooKeeperConsumer:
             on_fetched=self._partitions.fetched,
             on_error=self._failed,
         )
+        tree, offset_nodes = _LAYOUTS[layout]
         self._offsets = GroupOffsets(
-            self._registry,
+            offset_nodes(self._registry, group_id),
             self._cluster,
             group_id,
             timeout_s=self._timeout_s,
@@ -164,6 +175,7 @@ class ZooKeeperConsumer:
         self._join_group(
             group_id,
             subscription,
+            tree(),
             rebalance_listener or ZooKeeperRebalanceListener(),
             max_retries=rebalance_max_retries,
             backoff_s=rebalance_backoff_ms / 1000,
@@ -174,6 +186,7 @@ class ZooKeeperConsumer:
         self,
         group_id: str,
         subscription: Subscription,
+        layout: Layout,
         listener: ZooKeeperRebalanceListener,
         *,
         max_retries: int,
@@ -192,8 +205,8 @@ class ZooKeeperConsumer:
             self._registry,
             group_id,
             self.consumer_id,
-            subscription.threads,
-            subscription.pattern,
+            Member(subscription.threads, subscription.pattern),
+            layout,
             exclude_internal_topics=exclude_internal_topics,
             on_change=self._group_changed,
         )

@@ -3,8 +3,9 @@
     /consumers/[group]/ids/[consumer]              we are here, and want these topics     (ephemeral)
     /consumers/[group]/owners/[topic]/[partition]  our thread reads this partition        (ephemeral: a lock)
 
-Watched are the ids, the brokers, the topics that we want, and with a pattern which topics there are. A watch only says
-that something has changed; what there is now is read (`view`).
+What stands in them, and how brokers and partitions are found, is the layout's (zookeeper_layout). Watched are the
+ids, the brokers, the topics that we want, and with a pattern which topics there are. A watch only says that something
+has changed; what there is now is read (`view`).
 
 A claim is one transaction for all partitions: all are ours then, or none is. It also checks that we are registered.
 (Kafka 0.8's consumer claims one partition after the other and takes back what it has if one is somebody else's.)
@@ -12,7 +13,6 @@ A claim is one transaction for all partitions: all are ours then, or none is. It
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -21,11 +21,14 @@ from client.errors import ConsumerIdInUseError
 from client.topic_filter import TopicFilter
 from client.topic_partition import TopicPartition
 from client.zookeeper_assignment import ConsumerThread, GroupView
+from client.zookeeper_layout import Layout, Member
+from client.zookeeper_tree import WatchedTree, read_children, read_data
 from registry.broker_znodes import BrokerIdsZnode, BrokerZnode
 from registry.consumer_znodes import STATIC, ConsumerIdsZnode, ConsumerOwnerZnode, ConsumerZnode
 from registry.errors import ConnectionLossError, NodeExistsError, NoNodeError
 from registry.interface import ANY_VERSION, Check, Create, Watch
-from registry.topic_znodes import TopicsZnode, TopicZnode
+from registry.paths import parent_of
+from registry.topic_znodes import TopicsZnode
 from registry.zookeeper import ZooKeeperRegistry
 
 logger = logging.getLogger(__name__)
@@ -45,8 +48,8 @@ class ZooKeeperGroup:
         registry: ZooKeeperRegistry,
         group_id: str,
         consumer_id: str,
-        subscription: Mapping[str, int],
-        pattern: str,
+        wanted: Member,
+        layout: Layout,
         *,
         exclude_internal_topics: bool,
         on_change: Callable[[], None],
@@ -55,16 +58,16 @@ class ZooKeeperGroup:
         self._registry = registry
         self._group_id = group_id
         self.consumer_id = consumer_id
-        self._subscription = dict(subscription)
-        self._pattern = pattern
+        self._wanted = wanted
+        self._layout = layout
         self._exclude_internal_topics = exclude_internal_topics
         self._on_change = on_change
         self._id_path = ConsumerZnode.path(group_id, consumer_id)
         self._watches: list[Watch] = []
-        self._topic_watches: dict[str, Watch] = {}
+        self._topics = WatchedTree(registry, on_change)
         # Nodes that are ours, or may be: a claim whose answer was lost.
         self._claimed: set[str] = set()
-        # Topics of which there is a folder of owners.
+        # Folders of owners that are there.
         self._made: set[str] = set()
 
     # ---- being there
@@ -74,9 +77,7 @@ class ZooKeeperGroup:
 
         One that we left behind when we died goes when its session times out: that is waited for.
         """
-        data = ConsumerZnode(
-            subscription=self._subscription, pattern=self._pattern, timestamp_ms=time.time_ns() // 1_000_000
-        ).encode()
+        data = self._layout.registration(self._wanted)
         loop = asyncio.get_running_loop()
         patience_s = self._registry.session_timeout_ms / 1000 * _PATIENCE
         start = loop.time()
@@ -111,16 +112,16 @@ class ZooKeeperGroup:
     def watch(self) -> None:
         """Watch everything but the topics, which are watched when they are read."""
         paths = [ConsumerIdsZnode.path(self._group_id), BrokerIdsZnode.TEMPLATE]
-        if self._pattern != STATIC:
+        if self._wanted.pattern != STATIC:
             paths.append(TopicsZnode.TEMPLATE)
         self._watches = [self._registry.watch_children(path, self._on_change) for path in paths]
 
     def close(self) -> None:
         """Watch nothing any more."""
-        for watch in (*self._watches, *self._topic_watches.values()):
+        for watch in self._watches:
             watch.cancel()
         self._watches.clear()
-        self._topic_watches.clear()
+        self._topics.close()
 
     # ---- what is there
 
@@ -128,11 +129,13 @@ class ZooKeeperGroup:
         """What there is now of the topics that we want. Raises ZnodeFormatError for content that is none of Kafka's."""
         brokers, members = await asyncio.gather(self._brokers(), self._members())
         patterns = any(member.pattern != STATIC for member in members.values())
-        known = await self._children(TopicsZnode.TEMPLATE) if patterns else []
+        known = await read_children(self._registry, TopicsZnode.TEMPLATE) if patterns else []
         threads = {consumer: self._threads(member, known) for consumer, member in sorted(members.items())}
         topics = sorted(threads.get(self.consumer_id, {}))
-        self._watch_topics(topics)
-        partitions = dict(zip(topics, await asyncio.gather(*map(self._partitions, topics)), strict=True))
+        self._topics.begin()
+        found = await asyncio.gather(*(self._layout.partitions(self._topics, topic) for topic in topics))
+        self._topics.end()
+        partitions = dict(zip(topics, found, strict=True))
         # What others want besides is nothing to us, and must not look like a change.
         wanted = {
             consumer: {topic: count for topic, count in counts.items() if topic in partitions}
@@ -142,30 +145,27 @@ class ZooKeeperGroup:
 
     async def _brokers(self) -> tuple[tuple[int, str, int], ...]:
         """The brokers that are alive and have a listener in plain text."""
-        names = sorted((name for name in await self._children(BrokerIdsZnode.TEMPLATE) if name.isdigit()), key=int)
-        paths = [BrokerZnode.path(int(name)) for name in names]
-        found = await asyncio.gather(*map(self._read, paths))
+        names = await read_children(self._registry, BrokerIdsZnode.TEMPLATE)
+        numbers = sorted(int(name) for name in names if name.isdigit())
+        paths = [BrokerZnode.path(number) for number in numbers]
+        found = await asyncio.gather(*(read_data(self._registry, path) for path in paths))
         brokers = []
-        for name, path, data in zip(names, paths, found, strict=True):
-            if data is None:
-                continue
-            for endpoint in BrokerZnode.decode(data, path).endpoints:
-                if endpoint.security_protocol == "PLAINTEXT" and endpoint.host is not None:
-                    brokers.append((int(name), endpoint.host, endpoint.port))
-                    break
+        for number, path, data in zip(numbers, paths, found, strict=True):
+            if data is not None and (address := self._layout.address(data, path)) is not None:
+                brokers.append((number, *address))
         return tuple(brokers)
 
-    async def _members(self) -> dict[str, ConsumerZnode]:
-        names = await self._children(ConsumerIdsZnode.path(self._group_id))
+    async def _members(self) -> dict[str, Member]:
+        names = await read_children(self._registry, ConsumerIdsZnode.path(self._group_id))
         paths = [ConsumerZnode.path(self._group_id, name) for name in names]
-        found = await asyncio.gather(*map(self._read, paths))
+        found = await asyncio.gather(*(read_data(self._registry, path) for path in paths))
         return {
-            name: ConsumerZnode.decode(data, path)
+            name: self._layout.member(data, path)
             for name, path, data in zip(names, paths, found, strict=True)
             if data is not None
         }
 
-    def _threads(self, member: ConsumerZnode, known: Iterable[str]) -> dict[str, int]:
+    def _threads(self, member: Member, known: Iterable[str]) -> Mapping[str, int]:
         if member.pattern == STATIC:
             return member.subscription
         ((text, count),) = member.subscription.items()
@@ -176,47 +176,22 @@ class ZooKeeperGroup:
             if wanted.allows(topic, exclude_internal_topics=self._exclude_internal_topics)
         }
 
-    async def _partitions(self, topic: str) -> tuple[int, ...]:
-        path = TopicZnode.path(topic)
-        data = await self._read(path)
-        return () if data is None else tuple(sorted(TopicZnode.decode(data, path).partitions))
-
-    def _watch_topics(self, topics: Iterable[str]) -> None:
-        wanted = set(topics)
-        for topic in self._topic_watches.keys() - wanted:
-            self._topic_watches.pop(topic).cancel()
-        for topic in wanted - self._topic_watches.keys():
-            self._topic_watches[topic] = self._registry.watch_data(TopicZnode.path(topic), self._on_change)
-
-    async def _children(self, path: str) -> list[str]:
-        try:
-            return await self._registry.children(path)
-        except NoNodeError:
-            return []
-
-    async def _read(self, path: str) -> bytes | None:
-        """A node's data; None where it is gone: a watch tells of that."""
-        try:
-            return (await self._registry.get(path))[0] or b""
-        except NoNodeError:
-            return None
-
     # ---- owning
 
-    async def claim(self, threads: Mapping[TopicPartition, ConsumerThread]) -> list[str]:
+    async def claim(
+        self, threads: Mapping[TopicPartition, ConsumerThread], names: Mapping[TopicPartition, str]
+    ) -> list[str]:
         """Become the owner of all these partitions; empty where we are. Else of none, and the nodes in the way.
 
-        Raises NoNodeError where we are not registered, or the topic's folder is gone; ConnectionLossError where the
-        outcome is not known:
-        then
-        `release` takes back what there may be.
+        `names` are theirs in ZooKeeper. Raises NoNodeError where we are not registered, or the topic's folder is gone;
+        ConnectionLossError where the outcome is not known: then `release` takes back what there may be.
         """
         owners = {
-            ConsumerOwnerZnode.path(self._group_id, *partition): ConsumerOwnerZnode(thread=str(thread)).encode()
+            path: ConsumerOwnerZnode(thread=str(thread)).encode()
             for partition, thread in threads.items()
+            for path in self._layout.owners(self._group_id, partition, names[partition])
         }
-        topics = {partition.topic for partition in threads}
-        await asyncio.gather(*(self._make_parent(topic) for topic in topics - self._made))
+        await asyncio.gather(*map(self._make_folder, set(map(parent_of, owners)) - self._made))
         paths = list(owners)
         for start in range(0, len(paths), _CLAIMS_AT_ONCE):
             part = paths[start : start + _CLAIMS_AT_ONCE]
@@ -234,10 +209,10 @@ class ZooKeeperGroup:
                 return taken or part  # they have gone in this moment
         return []
 
-    async def _make_parent(self, topic: str) -> None:
+    async def _make_folder(self, path: str) -> None:
         with suppress(NodeExistsError):
-            await self._registry.create(f"/consumers/{self._group_id}/owners/{topic}", make_parents=True)
-        self._made.add(topic)
+            await self._registry.create(path, make_parents=True)
+        self._made.add(path)
 
     async def still_owned(self, paths: Iterable[str]) -> list[str]:
         """Those of these nodes that are there."""

@@ -1,13 +1,12 @@
 """Where a ZooKeeper consumer's group keeps its offsets: in ZooKeeper, in Kafka, or in both (`dual.commit.enabled`).
 
-In ZooKeeper an offset is the persistent node `/consumers/[group]/offsets/[topic]/[partition]`. To Kafka it goes by
-OffsetCommit to the group's coordinator, as from outside of the group (generation -1, no member), which takes it while
-the group has no members of the newer kind. With both, Kafka comes first and ZooKeeper follows, and the greater one
-counts when they are read: that is how a group moves from one to the other while its consumers run.
+In ZooKeeper an offset is a persistent node (zookeeper_offset_nodes). To Kafka it goes by OffsetCommit to the group's
+coordinator, as from outside of the group (generation -1, no member), which takes it while the group has no members of
+the newer kind. With both, Kafka comes first and ZooKeeper follows, and the greater one counts when they are read:
+that is how a group moves from one to the other while its consumers run.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from client.admin_types import OffsetAndMetadata
@@ -18,9 +17,7 @@ from client.errors import KafkaError, error_for
 from client.group_metadata import ConsumerGroupMetadata
 from client.group_offsets import commit_offsets, fetch_offsets
 from client.topic_partition import TopicPartition
-from registry.consumer_znodes import ConsumerOffsetZnode
-from registry.errors import ConnectionLossError, NodeExistsError, NoNodeError
-from registry.interface import Registry
+from client.zookeeper_offset_nodes import OffsetNodes
 
 T = TypeVar("T")
 
@@ -34,7 +31,7 @@ class GroupOffsets:
 
     def __init__(
         self,
-        registry: Registry,
+        nodes: OffsetNodes,
         cluster: Cluster,
         group_id: str,
         *,
@@ -43,7 +40,7 @@ class GroupOffsets:
         dual_commit: bool,
     ) -> None:
         """`timeout_s`: how long the coordinator is looked for and asked again."""
-        self._registry = registry
+        self._nodes = nodes
         self._cluster = cluster
         self._coordinator = Coordinator(cluster, CoordinatorType.GROUP, group_id)
         self._group_id = group_id
@@ -51,11 +48,12 @@ class GroupOffsets:
         self._in_kafka = storage == KAFKA
         self._in_zookeeper = storage == ZOOKEEPER or dual_commit
 
-    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What is committed for these partitions; nothing for one without. Raises the broker's error,
-        ZnodeFormatError.
+    async def fetch(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
+        """What is committed for these partitions, which have these names in ZooKeeper; nothing for one without.
+
+        Raises the broker's error, ZnodeFormatError.
         """
-        wanted = list(partitions)
+        wanted = list(names)
         found: dict[TopicPartition, int] = {}
         if not wanted:
             return found
@@ -63,10 +61,8 @@ class GroupOffsets:
             committed = await self._ask(lambda connection: fetch_offsets(connection, self._group_id, wanted))
             found = {partition: one.offset for partition, one in committed.items()}
         if self._in_zookeeper:
-            read = await asyncio.gather(*map(self._read, wanted))
-            for partition, offset in zip(wanted, read, strict=True):
-                if offset is not None and offset >= found.get(partition, 0):
-                    found[partition] = offset
+            for partition, offset in (await self._nodes.fetch(names)).items():
+                found[partition] = max(offset, found.get(partition, 0))
         return found
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -74,7 +70,7 @@ class GroupOffsets:
         if self._in_kafka:
             await self._ask(lambda connection: self._commit(connection, offsets))
         if self._in_zookeeper:
-            await asyncio.gather(*(self._write(*one) for one in offsets.items()))
+            await self._nodes.commit(offsets)
 
     async def close(self) -> None:
         """Close the connection to the coordinator."""
@@ -98,27 +94,3 @@ class GroupOffsets:
         for partition, code in codes.items():
             if code:
                 raise error_for(code, context=f"group {self._group_id}, {partition}")
-
-    async def _read(self, partition: TopicPartition) -> int | None:
-        path = ConsumerOffsetZnode.path(self._group_id, *partition)
-        try:
-            data, _ = await self._registry.get(path)
-        except NoNodeError:
-            return None
-        offset = ConsumerOffsetZnode.decode(data, path).offset
-        return offset if offset >= 0 else None  # 0.8 writes -1 for none
-
-    async def _write(self, partition: TopicPartition, offset: int) -> None:
-        path = ConsumerOffsetZnode.path(self._group_id, *partition)
-        data = ConsumerOffsetZnode(offset=offset).encode()
-        while True:
-            try:
-                await self._registry.set(path, data)
-            except ConnectionLossError:
-                continue  # the same once more does no harm
-            except NoNodeError:
-                try:
-                    await self._registry.create(path, data, make_parents=True)
-                except (ConnectionLossError, NodeExistsError):
-                    continue
-            return

@@ -193,10 +193,11 @@ class Rebalancer:
             return []
         self._on_brokers(view)
         wanted = assignment_of(self._group.consumer_id, view) if view.brokers else {}
-        taken = await self._group.claim(wanted) if wanted else []
+        names = view.names(wanted)
+        taken = await self._group.claim(wanted, names) if wanted else []
         if taken:
             return taken
-        offsets = await self._offsets.fetch(wanted)
+        offsets = await self._offsets.fetch(names)
         await self._listener.before_starting_fetchers({name: str(thread) for name, thread in wanted.items()})
         # Nothing is awaited between this and the start: the session that made the claim is the one that reads.
         if self._registry.session_id != session_id or self._registry.state is ConnectionState.EXPIRED:

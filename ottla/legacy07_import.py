@@ -15,6 +15,7 @@ from ottla.legacy07_offsets import (
     known_partitions,
     parse_map,
     read_legacy_offsets,
+    take_kept_offsets,
     translate,
 )
 from ottla.output import print_json, print_table
@@ -49,6 +50,9 @@ class LegacyImport:
         Without `execute` they are shown first then, with the partitions that they would be of.
         """
         found = await read_legacy_offsets(registry, groups)
+        kept = {group: await take_kept_offsets(registry, group, offsets) for group, offsets in found.items()}
+        if not any(found.values()):
+            return kept
         mapped: Mapping[LegacyPartition, TopicPartition] = self._map
         if not mapped:
             partitions = await known_partitions(registry)
@@ -58,7 +62,10 @@ class LegacyImport:
             if not execute:
                 _show(found, mapped, as_json=as_json)
             raise CommandError(UNTRANSLATABLE)
-        return {group: translate(group, offsets, mapped, self._table, notes) for group, offsets in found.items()}
+        return {
+            group: translate(group, offsets, mapped, self._table, notes) | kept[group]
+            for group, offsets in found.items()
+        }
 
     def note_counts(self, known: "Mapping[str, TopicMetadata]", notes: list[str]) -> None:
         """Note topics that have another number of partitions now, so that counting them through is a guess."""

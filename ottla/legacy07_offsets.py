@@ -13,6 +13,9 @@ They lie under `/consumers/<group>/offsets/<topic>/<broker>-<partition>`, and tw
   or the records were written each with its position as its offset, which Kafka's format allows
   (`--positions-are-offsets`).
   Without one of these nothing is imported.
+
+Neither is asked of what Ottla's own consumers have kept there: those offsets are today's, and stand under today's
+partitions as well.
 """
 
 import asyncio
@@ -27,7 +30,7 @@ from client.topic_partition import TopicPartition
 from ottla.failure import CommandError
 from ottla.zookeeper_offsets import children, read_groups
 from registry.errors import ZnodeFormatError
-from registry.legacy07_znodes import BrokerPartition, LegacyOffsetZnode
+from registry.legacy07_znodes import BrokerPartition, LegacyOffsetZnode, LegacyPartitionOffsetZnode
 
 if TYPE_CHECKING:
     from registry.interface import Registry
@@ -73,6 +76,34 @@ async def _read_group(registry: "Registry", group: str) -> LegacyOffsets:
 async def _read(registry: "Registry", group: str, name: LegacyPartition) -> int:
     path = LegacyOffsetZnode.path(group, *name)
     return LegacyOffsetZnode.decode((await registry.get(path))[0], path).position
+
+
+async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOffsets) -> dict[TopicPartition, int]:
+    """Today's offsets that Ottla's own consumers have kept in 0.7's tree, taken out of `offsets` of the group.
+
+    They have written down which partition each is of (`LegacyPartitionOffsetZnode`). What a person has written over
+    one of them since counts in its place.
+    """
+    top = f"/consumers/{group}/partition_offsets"
+    found: dict[TopicPartition, int] = {}
+    for topic in await children(registry, top):
+        kept = {}
+        for number in sorted(await children(registry, f"{top}/{topic}")):
+            path = f"{top}/{topic}/{number}"
+            if number.isdigit():
+                data, stat = await registry.get(path)
+                kept[TopicPartition(topic, int(number))] = (LegacyPartitionOffsetZnode.decode(data, path), stat.mzxid)
+        written = {mzxid for _, mzxid in kept.values()}
+        for partition, (own, mzxid) in kept.items():
+            path = LegacyOffsetZnode.path(group, topic, own.broker_partition)
+            stat_of_named = await registry.exists(path)
+            if stat_of_named is None:
+                continue
+            if stat_of_named.mzxid != mzxid and stat_of_named.mzxid in written:  # the name is another partition's now
+                found[partition] = own.offset
+                continue
+            found[partition] = offsets.pop(LegacyPartition(topic, BrokerPartition.parse(own.broker_partition, path)))
+    return found
 
 
 async def known_partitions(registry: "Registry") -> list[LegacyPartition]:

@@ -68,12 +68,16 @@ class OffsetPlan:
                 )
 
     def add(
-        self, group: str, committed: "Mapping[TopicPartition, OffsetAndMetadata]", new: Mapping[TopicPartition, int]
+        self,
+        group: str,
+        committed: "Mapping[TopicPartition, OffsetAndMetadata | int]",
+        new: Mapping[TopicPartition, int],
     ) -> None:
         """Plan offsets for a group."""
         for partition in sorted(new):
-            current = committed[partition].offset if partition in committed else None
-            self.entries.append(PlannedOffset(group, partition, current, new[partition]))
+            current = committed.get(partition)
+            offset = current if current is None or isinstance(current, int) else current.offset
+            self.entries.append(PlannedOffset(group, partition, offset, new[partition]))
 
     async def carry_out(self, admin: "Admin") -> None:
         """Commit the offsets, group after group. Raises CommandError for the first that is refused."""

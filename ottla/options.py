@@ -132,3 +132,11 @@ def unescape(text: str, option: str) -> bytes:
             out += {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}[match[2]]
         position = match.end()
     return bytes(out)
+
+
+def check_layout(layout: str) -> None:
+    """Raise CommandError for the layout of a tree that is not known (`--layout`)."""
+    from registry.tree import LAYOUTS
+
+    if layout not in LAYOUTS:
+        raise CommandError(f"--layout {layout}: must be one of {', '.join(LAYOUTS)}")

@@ -1,14 +1,22 @@
-"""Znodes as Kafka 0.7 had them, before there were replicas.
+"""Znodes as Kafka 0.7 had them, before there were replicas, and those that Ottla keeps beside them.
 
-A partition belonged to a broker and was named by both, `<broker>-<partition>`, each broker counting its partitions of a
-topic from 0. Everything is text but the subscriptions; what is ephemeral here was so there: all but the offsets. An
-offset is the position of a byte in that broker's log, not the number of a record.
+A partition belonged to a broker and was named by both, `<broker>-<partition>`, each broker counting its partitions of
+a topic from 0. Everything is text but the subscriptions; what is ephemeral here was so there: all but the offsets. An
+offset is the position of a byte in that broker's log, not the number of a record; Ottla's own consumers write the
+number.
 
     /brokers/ids/[broker]                               host-millis:host:port
     /brokers/topics/[topic]/[broker]                    number of partitions
     /consumers/[group]/ids/[consumer]                   {"topic":threads,...}
     /consumers/[group]/owners/[topic]/[broker-partition]    the consumer's thread, as a lock
     /consumers/[group]/offsets/[topic]/[broker-partition]   position in bytes
+
+Today a partition has a number of its own and its leader changes, so the name of its broker partition changes, too.
+Ottla keeps what follows from that beside 0.7's nodes, where no client of 0.7 looks:
+
+    /brokers/partitions/[topic]/[broker]                    today's numbers of the partitions that are counted, in order
+    /consumers/[group]/partition_owners/[topic]/[partition]    the consumer's thread, as a lock
+    /consumers/[group]/partition_offsets/[topic]/[partition]   {"broker_partition":"29-0","offset":17}
 """
 
 from __future__ import annotations
@@ -98,7 +106,7 @@ class LegacyBrokerTopicZnode(Znode):
     partitions: int
 
     @staticmethod
-    def path(topic: str, broker: int) -> str:
+    def path(topic: str, broker: int | str) -> str:
         """Path for a topic and a broker."""
         return f"/brokers/topics/{topic}/{broker}"
 
@@ -110,6 +118,32 @@ class LegacyBrokerTopicZnode(Znode):
     def decode(cls, data: bytes | None, path: str) -> LegacyBrokerTopicZnode:
         """Read decimal digits."""
         return cls(partitions=_not_negative(data, path, "the number of partitions", 32))
+
+
+class LegacyPartitionsZnode(Znode):
+    """Which partitions of today a broker's partitions of a topic stand for, ephemeral: that of number 0 first."""
+
+    TEMPLATE = "/brokers/partitions/{topic}/{broker}"
+
+    numbers: tuple[int, ...]
+
+    @staticmethod
+    def path(topic: str, broker: int | str) -> str:
+        """Path for a topic and a broker."""
+        return f"/brokers/partitions/{topic}/{broker}"
+
+    def encode(self) -> bytes:
+        """Decimal digits with commas between."""
+        return ",".join(map(str, self.numbers)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None, path: str) -> LegacyPartitionsZnode:
+        """Read the numbers."""
+        texts = parse_text(data, path).split(",")
+        numbers = tuple(parse_integer(text, path, "the number of a partition", 32) for text in texts)
+        if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+            raise ZnodeFormatError(path, "must be different numbers of partitions with commas between")
+        return cls(numbers=numbers)
 
 
 class LegacyConsumerZnode(Znode):
@@ -159,7 +193,7 @@ class LegacyOwnerZnode(Znode):
     thread: str
 
     @staticmethod
-    def path(group: str, topic: str, partition: BrokerPartition) -> str:
+    def path(group: str, topic: str, partition: BrokerPartition | str) -> str:
         """Path for a group and a broker's partition."""
         return f"/consumers/{group}/owners/{topic}/{partition}"
 
@@ -182,7 +216,7 @@ class LegacyOffsetZnode(Znode):
     position: int
 
     @staticmethod
-    def path(group: str, topic: str, partition: BrokerPartition) -> str:
+    def path(group: str, topic: str, partition: BrokerPartition | str) -> str:
         """Path for a group and a broker's partition."""
         return f"/consumers/{group}/offsets/{topic}/{partition}"
 
@@ -195,6 +229,59 @@ class LegacyOffsetZnode(Znode):
         """Read decimal digits."""
         _check_name(path)
         return cls(position=_not_negative(data, path, "the position", 64))
+
+
+class LegacyPartitionOwnerZnode(Znode):
+    """The thread that reads a partition of today, ephemeral: a lock that holds whatever broker leads the partition."""
+
+    TEMPLATE = "/consumers/{group}/partition_owners/{topic}/{partition}"
+
+    thread: str
+
+    @staticmethod
+    def path(group: str, topic: str, partition: int) -> str:
+        """Path for a group and a partition."""
+        return f"/consumers/{group}/partition_owners/{topic}/{partition}"
+
+    def encode(self) -> bytes:
+        """The thread's id as text."""
+        return self.thread.encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None, path: str) -> LegacyPartitionOwnerZnode:
+        """Read the thread's id."""
+        return cls(thread=thread_id(data, path))
+
+
+class LegacyPartitionOffsetZnode(Znode):
+    """A group's offset in a partition of today, and the name of the broker partition under which it stands as well.
+
+    Both nodes are written by one transaction: while the broker partition's node has the mzxid of this one, its offset
+    is that of this partition.
+    """
+
+    TEMPLATE = "/consumers/{group}/partition_offsets/{topic}/{partition}"
+
+    broker_partition: str
+    offset: int
+
+    @staticmethod
+    def path(group: str, topic: str, partition: int) -> str:
+        """Path for a group and a partition."""
+        return f"/consumers/{group}/partition_offsets/{topic}/{partition}"
+
+    def encode(self) -> bytes:
+        """A JSON object."""
+        return to_json({"broker_partition": self.broker_partition, "offset": self.offset})
+
+    @classmethod
+    def decode(cls, data: bytes | None, path: str) -> LegacyPartitionOffsetZnode:
+        """Read the object."""
+        content = Content.parse(data, path)
+        name, offset = content.string("broker_partition"), content.long("offset")
+        if offset < 0:
+            content.fail("offset", "must not be negative")
+        return cls(broker_partition=str(BrokerPartition.parse(name, path)), offset=offset)
 
 
 def _not_negative(data: bytes | None, path: str, what: str, bits: int) -> int:

@@ -1,4 +1,4 @@
-"""`ottla groups reset-offsets`, `delete-offsets` and `import-zookeeper`: what changes the offsets of groups.
+"""`ottla groups reset-offsets`, `delete-offsets`, `import-zookeeper` and `export-zookeeper`: offsets of groups change.
 
 What they would do is shown; they do it with `--execute`.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_time, parse_topics
+from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, check_layout, parse_time, parse_topics
 from ottla.output import print_json, print_table
 from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.session import run, say, unknown_group
@@ -24,6 +24,9 @@ Topics = Annotated[
     typer.Option("--topic", "-t", metavar="TOPIC[:0,1,2]", help="A topic, or some of its partitions. Repeatable."),
 ]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; otherwise it is only shown.")]
+Layout = Annotated[
+    str, typer.Option("--layout", metavar="LAYOUT", help="Whose offsets: today (Kafka 0.8 and later), or 0.7.")
+]
 Export = Annotated[bool, typer.Option("--export", help="Print the plan as lines for --from-file.")]
 
 
@@ -38,6 +41,10 @@ def register(groups: typer.Typer) -> None:
     groups.command(
         "import-zookeeper", epilog="Example:  ottla groups import-zookeeper --zookeeper localhost:2181/kafka --execute"
     )(import_zookeeper)
+    groups.command(
+        "export-zookeeper",
+        epilog="Example:  ottla groups export-zookeeper billing --zookeeper localhost:2181/kafka --execute",
+    )(export_zookeeper)
 
 
 def reset_offsets(
@@ -187,9 +194,7 @@ def import_zookeeper(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also where the group has committed to the cluster already.")
     ] = False,
-    layout: Annotated[
-        str, typer.Option("--layout", metavar="LAYOUT", help="Whose offsets: today (Kafka 0.8 and later), or 0.7.")
-    ] = "today",
+    layout: Layout = "today",
     mapping: Annotated[
         list[str] | None,
         typer.Option("--map", metavar="TOPIC:BROKER-N=P", help="0.7: which partition it is now. Repeatable."),
@@ -245,14 +250,48 @@ def import_zookeeper(
     run(main())
 
 
+def export_zookeeper(
+    names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
+    zookeeper: Address = DEFAULT_ZOOKEEPER,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also where the group has an offset in ZooKeeper already.")
+    ] = False,
+    layout: Layout = "today",
+    execute: Execute = False,
+    as_json: AsJson = False,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Write the offsets that groups have committed into ZooKeeper. Without --execute it shows what it would do.
+
+    They are for consumers whose group is there (ZooKeeperConsumer). With --layout 0.7 ZooKeeper's chroot is that of the
+    view that brokers publish (ottla.zookeeper.legacy07.chroot), and offsets stand under broker partitions.
+    """
+    check_layout(layout)
+
+    async def main() -> None:
+        from client.admin import Admin
+        from ottla.offset_plan import OffsetPlan
+        from ottla.zookeeper_export import plan_export
+
+        plan = OffsetPlan()
+        async with opened(zookeeper) as registry, Admin(bootstrap_servers=bootstrap_server) as admin:
+            await plan.require_inactive(admin, names)
+            carry_out = await plan_export(registry, admin, plan, names, layout=layout, overwrite=overwrite)
+            if execute:
+                await carry_out()
+        _print_plan(plan, as_json=as_json, export=False, with_group=True)
+        _say_outcome(plan, execute=execute)
+
+    run(main())
+
+
 def _legacy_import(
     layout: str, mapping: list[str] | None, positions: Path | None, positions_are_offsets: bool
 ) -> "LegacyImport | None":
     """How to import from the layout of 0.7; None for today's. Raises CommandError."""
-    from registry.tree import LAYOUTS, LEGACY_07
+    from registry.tree import LEGACY_07
 
-    if layout not in LAYOUTS:
-        raise CommandError(f"--layout {layout}: must be one of {', '.join(LAYOUTS)}")
+    check_layout(layout)
     if layout != LEGACY_07:
         if mapping or positions is not None or positions_are_offsets:
             raise CommandError("--map, --positions and --positions-are-offsets are for --layout 0.7")

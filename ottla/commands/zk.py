@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.failure import CommandError
-from ottla.options import AsJson
+from ottla.options import AsJson, check_layout
 from ottla.output import print_json, print_table
 from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.session import run
@@ -53,10 +53,7 @@ def choose_layout(
     ] = "today",
 ) -> None:
     """Look into the tree of a cluster's ZooKeeper, and write to it."""
-    from registry.tree import LAYOUTS
-
-    if layout not in LAYOUTS:
-        raise CommandError(f"--layout {layout}: must be one of {', '.join(LAYOUTS)}")
+    check_layout(layout)
     _layout.set(layout)
 
 

@@ -131,7 +131,7 @@ async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
         await admin.delete_topics(["t"])
 
         async def is_gone():
-            return (await look("/old/kafka07/brokers/topics"))[1] == []
+            return [(await look(f"/old/kafka07/brokers/{name}"))[1] for name in ("topics", "partitions")] == [[], []]
 
         await until(is_gone, "the topic's node is gone")
     assert await look("/old/kafka07/brokers/ids") == (None, [])
@@ -141,9 +141,9 @@ async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
 async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, look):
     options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": "/old"}
 
-    async def counts(expected):
+    async def counts(expected, folder="topics"):
         async def are_shown():
-            found = {name: await look(f"/old/brokers/topics/t/{name}") for name in ("7", "8")}
+            found = {name: await look(f"/old/brokers/{folder}/t/{name}") for name in ("7", "8")}
             return {name: data for name, (data, _) in found.items() if data is not None} == expected
 
         await until(are_shown, f"the counts are {expected}")
@@ -158,7 +158,9 @@ async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, l
                 await until(are_two, "both are known")
                 await admin.create_topic("t", assignment={0: [7, 8], 1: [8, 7], 2: [8, 7]})
             await counts({"7": b"1", "8": b"2"})
+            await counts({"7": b"0", "8": b"1,2"}, "partitions")  # which they are
         await counts({"7": b"3"})  # its partitions go over to who has them; its nodes are gone with it
+        await counts({"7": b"0,1,2"}, "partitions")
 
 
 @pytest.mark.parametrize(

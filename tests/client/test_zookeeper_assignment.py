@@ -40,10 +40,10 @@ def test_ids_are_sorted_as_text():
     many = [ConsumerThread("c", number) for number in range(11)]
     assert [str(thread) for thread in assign_range(range(3), many).values()] == ["c-0", "c-1", "c-10"]
     mixed = [ConsumerThread("g_b", 0), ConsumerThread("g_B", 0), ConsumerThread("g_a.x", 0), ConsumerThread("g_a", 0)]
-    assert [str(thread) for thread in assign_range([7, 2, 9, 4], mixed).values()] == [
+    assert [str(thread) for thread in assign_range([2, 4, 7, 9], mixed).values()] == [
         "g_B-0", "g_a-0", "g_a.x-0", "g_b-0",
     ]  # fmt: skip
-    assert list(assign_range([7, 2, 9, 4], mixed)) == [2, 4, 7, 9]
+    assert list(assign_range([7, 2, 9, 4], mixed)) == [7, 2, 9, 4]
 
 
 @given(st.sets(st.integers(0, 50)), st.lists(st.integers(1, 4), max_size=8), st.randoms())
@@ -62,7 +62,7 @@ def test_topics_that_consumers_want_differ():
     view = GroupView(
         ((0, "h", 1),),
         {"a": {"x": 1, "y": 2}, "b": {"x": 1}, "c": {"z": 1}},
-        {"x": (0, 1, 2), "y": (0, 1, 2), "z": (0,)},
+        {"x": {0: "0", 1: "1", 2: "2"}, "y": {0: "0", 1: "1", 2: "2"}, "z": {0: "0"}},
     )
     shares = {consumer: assignment_of(consumer, view) for consumer in ("a", "b", "c", "stranger")}
     assert {str(partition): str(thread) for partition, thread in shares["a"].items()} == {
@@ -71,3 +71,10 @@ def test_topics_that_consumers_want_differ():
     assert list(shares["b"]) == [TopicPartition("x", 2)]
     assert list(shares["c"]) == [TopicPartition("z", 0)]
     assert shares["stranger"] == {}
+
+
+def test_names_may_have_another_order_than_numbers():
+    view = GroupView((), {"a": {"x": 1}, "b": {"x": 1}}, {"x": {2: "1-0", 0: "1-1", 1: "2-0"}})
+    mine = assignment_of("a", view)
+    assert list(mine) == [TopicPartition("x", 2), TopicPartition("x", 0)]
+    assert view.names(mine) == {TopicPartition("x", 2): "1-0", TopicPartition("x", 0): "1-1"}

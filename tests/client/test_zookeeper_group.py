@@ -7,6 +7,7 @@ import pytest
 from client.topic_partition import TopicPartition
 from client.zookeeper_assignment import ConsumerThread
 from client.zookeeper_group import ZooKeeperGroup
+from client.zookeeper_layout import Member, TodaysLayout
 from registry.errors import ConnectionLossError, NoNodeError
 from registry.interface import ConnectionState
 from registry.zookeeper import ZooKeeperRegistry
@@ -27,26 +28,33 @@ async def stage():
         own = ZooKeeperRegistry(ZooKeeperAddress.parse(through))
         await own.start()
         group = ZooKeeperGroup(
-            own, "g", "g_one", {"orders": 1}, "static", exclude_internal_topics=True, on_change=lambda: None
+            own,
+            "g",
+            "g_one",
+            Member({"orders": 1}, "static"),
+            TodaysLayout(),
+            exclude_internal_topics=True,
+            on_change=lambda: None,
         )
         await group.register()
-        await group.claim(claims(9))
+        await group.claim(*claims(9))
         yield group, own, other, proxy
         await own.close()
     await other.close()
 
 
 def claims(*numbers):
-    return {TopicPartition("orders", number): ConsumerThread("g_one", 0) for number in numbers}
+    partitions = [TopicPartition("orders", number) for number in numbers]
+    return dict.fromkeys(partitions, ConsumerThread("g_one", 0)), {one: str(one.partition) for one in partitions}
 
 
 async def test_all_partitions_are_claimed_or_none(stage):
     group, _, other, _ = stage
     await other.create(f"{OWNERS}/1", b"g_two-0", ephemeral=True)
-    assert await group.claim(claims(0, 1, 2)) == [f"{OWNERS}/1"]
+    assert await group.claim(*claims(0, 1, 2)) == [f"{OWNERS}/1"]
     assert sorted(await other.children(OWNERS)) == ["1"]
     await other.delete(f"{OWNERS}/1")
-    assert await group.claim(claims(0, 1, 2)) == []
+    assert await group.claim(*claims(0, 1, 2)) == []
     assert sorted(await other.children(OWNERS)) == ["0", "1", "2"]
     await group.release()
     assert await other.children(OWNERS) == []
@@ -57,7 +65,7 @@ async def test_who_is_not_registered_claims_nothing(stage):
     await other.delete("/consumers/g/ids/g_one")
     assert not await group.prove_alive()
     with pytest.raises(NoNodeError):
-        await group.claim(claims(0))
+        await group.claim(*claims(0))
     assert sorted(await other.children(OWNERS)) == ["9"]
 
 
@@ -67,7 +75,7 @@ async def test_a_claim_whose_answer_is_lost_is_taken_back(stage):
     for numbers in ((0, 1), (2,)):
         await group.release()
         proxy.stall(answers_only=True)
-        claiming = asyncio.create_task(group.claim(claims(*numbers)))
+        claiming = asyncio.create_task(group.claim(*claims(*numbers)))
 
         async def is_applied(numbers=numbers):
             return numbers == (2,) or len(await other.children(OWNERS)) == 1 + len(numbers)
@@ -86,8 +94,8 @@ async def test_a_folder_that_somebody_deletes_is_made_again(stage):
     await group.release()
     await other.delete(OWNERS)
     with pytest.raises(NoNodeError):
-        await group.claim(claims(0))
-    assert await group.claim(claims(0)) == []
+        await group.claim(*claims(0))
+    assert await group.claim(*claims(0)) == []
 
 
 async def test_nodes_of_others_are_left_alone(stage):

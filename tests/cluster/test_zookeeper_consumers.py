@@ -9,6 +9,8 @@ import pytest
 from client.admin import Admin
 from client.producer import Producer
 from client.topic_partition import TopicPartition
+from registry.consumer_znodes import ConsumerOwnerZnode
+from registry.legacy07_znodes import LegacyPartitionOwnerZnode
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from support.cluster import broker_cluster
@@ -100,8 +102,8 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(tmp_path, brokers=1, replicas=1):
-    async with broker_cluster(tmp_path, brokers, offsets_topic_replication_factor=str(replicas)) as cluster:
+async def scene(tmp_path, brokers=1, replicas=1, **settings):
+    async with broker_cluster(tmp_path, brokers, offsets_topic_replication_factor=str(replicas), **settings) as cluster:
         async with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
             await admin.create_topic(TOPIC, partitions=4, replication_factor=replicas)
         with contextlib.ExitStack() as stack:
@@ -109,10 +111,10 @@ async def scene(tmp_path, brokers=1, replicas=1):
 
 
 @contextlib.asynccontextmanager
-async def under_load(scene):
+async def under_load(scene, path=ConsumerOwnerZnode.path):
     """Produce and watch during the block; then everything must have been read, by the rules. `twice` is noted."""
     feeder = Feeder(scene.cluster.bootstrap())
-    async with OwnerWatch(scene.cluster.registry, GROUP, PARTITIONS) as watch:
+    async with OwnerWatch(scene.cluster.registry, GROUP, PARTITIONS, path) as watch:
         load = asyncio.create_task(feeder.run())
         try:
             yield watch
@@ -178,6 +180,48 @@ async def test_a_killed_broker(tmp_path):
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
+
+
+async def test_a_killed_broker_and_its_return_in_the_layout_of_0_7(tmp_path):
+    """Partitions change their leaders, and so their names in the group's tree, while two consumers read them."""
+
+    def lock(*partition):
+        return f"/kafka07{LegacyPartitionOwnerZnode.path(*partition)}"
+
+    view = {"ottla_zookeeper_legacy07_chroot": "/kafka07"}
+    async with scene(tmp_path, brokers=3, replicas=2, **view) as stage, under_load(stage, lock):
+        registry = stage.cluster.registry
+        one, two = stage.start("one", "two", layout="0.7", zookeeper_connect=f"{stage.cluster.connect}/kafka07")
+        await stage.settled((one, 2), (two, 2))
+        for process in (one, two):
+            await records_since(process, 50)
+        owned = set(await registry.children(f"/kafka07/consumers/{GROUP}/owners/{TOPIC}"))
+        await stage.cluster.kill(1)
+
+        async def have_other_names():
+            now = set(await registry.children(f"/kafka07/consumers/{GROUP}/owners/{TOPIC}"))
+            return len(now) == 4 and now != owned and not any(name.startswith("1-") for name in now)
+
+        await until(have_other_names, "the names without broker 1 are owned")
+        for process in (one, two):
+            await records_since(process, 50)
+        await stage.cluster.start(1)
+        async with Admin(bootstrap_servers=stage.cluster.bootstrap()) as admin:
+            await until(lambda: in_sync(stage.cluster, 2), "broker 1 is in sync")
+            await admin.elect_leaders()
+
+        async def have_the_names_of_before():
+            return set(await registry.children(f"/kafka07/consumers/{GROUP}/owners/{TOPIC}")) == owned
+
+        await until(have_the_names_of_before, "the names of before are owned")
+        for process in (one, two):
+            await records_since(process, 50)
+
+
+async def in_sync(cluster, replicas):
+    """Whether every partition has so many replicas in sync."""
+    states = [await cluster.state(TOPIC, number) for number in range(4)]
+    return all(len(state["isr"]) == replicas for state in states)
 
 
 async def test_a_session_that_expires(tmp_path):

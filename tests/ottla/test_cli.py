@@ -27,7 +27,15 @@ COMMANDS = [
     ("groups",),
     *(
         ("groups", name)
-        for name in ("list", "describe", "delete", "reset-offsets", "delete-offsets", "import-zookeeper")
+        for name in (
+            "list",
+            "describe",
+            "delete",
+            "reset-offsets",
+            "delete-offsets",
+            "import-zookeeper",
+            "export-zookeeper",
+        )
     ),
     ("transactions",),
     *(("transactions", name) for name in ("list", "describe", "describe-producers", "find-hanging", "abort")),

@@ -532,3 +532,73 @@ def test_imports_from_0_7_that_are_refused(on, topic, group, zookeeper, tmp_path
     zookeeper(group, topic, 0, "1")
     assert "is this Kafka 0.7's tree?" in refusal("--positions-are-offsets")
     assert "is no number of a partition" in on("groups", "import-zookeeper", code=1).err
+
+
+# -- to ZooKeeper, and back --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def znodes(ottla, zookeeper):
+    """Write znodes of the layout of 0.7, and read their values below a path."""
+
+    def put(path, text):
+        ottla("zk", "--layout", "0.7", "create", "--write", "--parents", "--raw", "--", path, text)
+
+    def values(path):
+        found = {}
+        for name in ottla("zk", "ls", path, "--json").json:
+            found[name] = ottla("zk", "get", f"{path}/{name}", "--json").json["value"]
+        return found
+
+    put.values = values
+    return put
+
+
+def test_export_to_zookeeper(on, broker, topic, group, zookeeper, znodes, ottla):
+    assignment = '{"version":1,"partitions":{"0":[1],"1":[1]}}'
+    ottla("zk", "create", "--write", "--parents", "--", f"/brokers/topics/{topic}", assignment)
+    zookeeper(group, topic, 0, "1")
+    commit(broker, group, [(topic, 0, 3), (topic, 1, 2), (topic, 2, 4)])
+    plan = [{"group": group, "topic": topic, "partition": 1, "current_offset": None, "new_offset": 2}]
+    dry = on("groups", "export-zookeeper", group, "--json")
+    assert dry.json == plan
+    assert dry.err.splitlines() == [
+        f"{group}: {topic}-0 has 1 in ZooKeeper already, left as it is",
+        f"{group}: {topic}-2 is not in ZooKeeper, left out",
+        "nothing is changed: --execute does it",
+    ]
+    top = f"/consumers/{group}/offsets/{topic}"
+    assert znodes.values(top) == {"0": "1"}
+    assert on("groups", "export-zookeeper", group, "--json", "--execute").json == plan
+    assert znodes.values(top) == {"0": "1", "1": "2"}
+    both = on("groups", "export-zookeeper", group, "--json", "--overwrite", "--execute").json
+    assert [(row["partition"], row["current_offset"], row["new_offset"]) for row in both] == [(0, 1, 3), (1, 2, 2)]
+    assert znodes.values(top) == {"0": "3", "1": "2"}
+
+
+def test_export_to_the_layout_of_0_7_and_import_from_it(on, broker, topic, group, znodes):
+    for broker_id, numbers in (("29", "0,2"), ("30", "1")):
+        znodes(f"/brokers/topics/{topic}/{broker_id}", str(len(numbers.split(","))))
+        znodes(f"/brokers/partitions/{topic}/{broker_id}", numbers)
+    commit(broker, group, [(topic, 0, 3), (topic, 1, 2), (topic, 2, 1)])
+    dry = on("groups", "export-zookeeper", group, "--layout", "0.7")
+    assert f"{group}: {topic}-2 is broker partition 29-1 now" in dry.err
+    assert "there is no znode" in on("zk", "ls", f"/consumers/{group}", code=1).err
+    on("groups", "export-zookeeper", group, "--layout", "0.7", "--execute")
+    assert znodes.values(f"/consumers/{group}/offsets/{topic}") == {"29-0": "3", "29-1": "1", "30-0": "2"}
+    # What has been kept by us is today's offset of a known partition: nobody need say what it means.
+    on("groups", "delete", group)
+    on("zk", "set", "--write", f"/consumers/{group}/offsets/{topic}/30-0", "1")
+    old(on, group, "--execute")
+    assert offsets(on, group) == {(topic, 0): 3, (topic, 1): 1, (topic, 2): 1}
+    # Whatever else stands there is a position in bytes.
+    znodes(f"/consumers/{group}/offsets/{topic}/31-0", "1")
+    assert "positions in bytes" in old(on, group, "--overwrite", "--execute", code=1).err
+
+
+def test_exports_that_are_refused(on, broker, topic, group, znodes):
+    commit(broker, group, [(topic, 0, 3)])
+    znodes(f"/consumers/{group}/ids/{group}_c1", f'{{"{topic}":1}}')
+    assert f"has consumers in ZooKeeper ({group}_c1)" in on("groups", "export-zookeeper", group, code=1).err
+    assert "must be one of today, 0.7" in on("groups", "export-zookeeper", group, "--layout", "0.8", code=1).err
+    assert f"{group}.none: it has committed nothing" in on("groups", "export-zookeeper", f"{group}.none").err

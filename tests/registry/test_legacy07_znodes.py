@@ -10,6 +10,9 @@ from registry.legacy07_znodes import (
     LegacyConsumerZnode,
     LegacyOffsetZnode,
     LegacyOwnerZnode,
+    LegacyPartitionOffsetZnode,
+    LegacyPartitionOwnerZnode,
+    LegacyPartitionsZnode,
 )
 from registry.tree import LEGACY_07, znode_class
 
@@ -41,6 +44,17 @@ PARTITION = BrokerPartition(29, 5)
             LegacyOwnerZnode.path("group1", "topic1", PARTITION),
             "group_host-1394675777000-a8e438be-0",
         ),
+        (LegacyPartitionsZnode(numbers=(0, 12)), LegacyPartitionsZnode.path("topic1", 29), "0,12"),
+        (
+            LegacyPartitionOwnerZnode(thread="group_host-1394675777000-a8e438be-0"),
+            LegacyPartitionOwnerZnode.path("group1", "topic1", 5),
+            "group_host-1394675777000-a8e438be-0",
+        ),
+        (
+            LegacyPartitionOffsetZnode(broker_partition="29-5", offset=17),
+            LegacyPartitionOffsetZnode.path("group1", "topic1", 5),
+            '{"broker_partition":"29-5","offset":17}',
+        ),
         (LegacyOffsetZnode(position=123456), LegacyOffsetZnode.path("group1", "topic1", PARTITION), "123456"),
     ],
 )
@@ -64,6 +78,12 @@ def test_as_0_7_wrote_it_with_spaces():
         ("/brokers/ids/29", b"a-1:a:x", "the port"),
         ("/brokers/topics/t/29", b"-1", "must not be negative"),
         ("/brokers/topics/t/29", b"{}", "decimal integer of 32 bits"),
+        ("/brokers/partitions/t/29", b"", "the number of a partition"),
+        ("/brokers/partitions/t/29", b"1,-1", "different numbers of partitions"),
+        ("/brokers/partitions/t/29", b"1,1", "different numbers of partitions"),
+        ("/consumers/g/partition_offsets/t/5", b"17", "must be a JSON object"),
+        ("/consumers/g/partition_offsets/t/5", b'{"broker_partition":"29","offset":1}', "a broker's id, a hyphen"),
+        ("/consumers/g/partition_offsets/t/5", b'{"broker_partition":"29-5","offset":-1}', "must not be negative"),
         ("/consumers/g/ids/c", b'{"t":0}', "must be an integer from 1"),
         ("/consumers/g/ids/c", b"*x*t", "the number of threads"),
         ("/consumers/g/ids/c", b"*3!t", "the number of threads"),

@@ -192,11 +192,14 @@ def check_journals(processes):
 
 
 class OwnerWatch:
-    """Looks at the owners of some partitions as fast as it can; a context manager."""
+    """Looks at the owners of some partitions as fast as it can; a context manager.
 
-    def __init__(self, registry, group, partitions):
+    `path` gives the node of an owner's lock from group, topic and partition.
+    """
+
+    def __init__(self, registry, group, partitions, path=ConsumerOwnerZnode.path):
         self._registry = registry
-        self._paths = {partition: ConsumerOwnerZnode.path(group, *partition) for partition in partitions}
+        self._paths = {partition: path(group, *partition) for partition in partitions}
         # Of each node (it is known by the transaction that made it): its partition, its owner, and when it was there
         # for certain, in ns.
         self.seen = {}

@@ -1,0 +1,67 @@
+"""Reads in ZooKeeper that are watched: whoever has read something hears when it changes."""
+
+from collections.abc import Callable
+from typing import Final
+
+from registry.errors import NoNodeError
+from registry.interface import Registry, Watch
+
+_DATA: Final = "data"
+_CHILDREN: Final = "children"
+
+
+async def read_data(registry: Registry, path: str) -> bytes | None:
+    """A node's data; None where there is no node."""
+    try:
+        return (await registry.get(path))[0] or b""
+    except NoNodeError:
+        return None
+
+
+async def read_children(registry: Registry, path: str) -> list[str]:
+    """The names of a node's children; none where there is no node."""
+    try:
+        return await registry.children(path)
+    except NoNodeError:
+        return []
+
+
+class WatchedTree:
+    """Sets a watch before each read, and takes back the watches of what is not read any more."""
+
+    def __init__(self, registry: Registry, on_change: Callable[[], None]) -> None:
+        self._registry = registry
+        self._on_change = on_change
+        self._watches: dict[tuple[str, str], Watch] = {}
+        self._read: set[tuple[str, str]] = set()
+
+    def begin(self) -> None:
+        """A round of reads begins."""
+        self._read.clear()
+
+    def end(self) -> None:
+        """The round is over: what it has not read is not watched any more."""
+        for key in self._watches.keys() - self._read:
+            self._watches.pop(key).cancel()
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self.begin()
+        self.end()
+
+    async def data(self, path: str) -> bytes | None:
+        """A node's data; None where there is no node."""
+        self._watch(_DATA, path)
+        return await read_data(self._registry, path)
+
+    async def children(self, path: str) -> list[str]:
+        """The names of a node's children; none where there is no node."""
+        self._watch(_CHILDREN, path)
+        return await read_children(self._registry, path)
+
+    def _watch(self, kind: str, path: str) -> None:
+        key = (kind, path)
+        self._read.add(key)
+        if key not in self._watches:
+            watch = self._registry.watch_data if kind == _DATA else self._registry.watch_children
+            self._watches[key] = watch(path, self._on_change)
