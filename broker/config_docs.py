@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from broker.config import GROUP_DEFAULTS, NO_FILE_DEFAULTS, SINGLE_BROKER_DEFAULTS
 from broker.refused_settings import refused_settings
-from broker.setting_names import CLASSIC_NAMES
 from broker.settings.catalog import BROKER_SETTINGS, KAFKA_SETTINGS
 from broker.settings.ottla import OTTLA_SETTINGS
+from protocol.classic_names import CLASSIC_NAMES, Reader, advice
 from storage.log_config import TOPIC_SETTINGS
 from storage.setting import Setting
 
@@ -77,7 +77,9 @@ def document() -> Iterator[str]:
     yield f"\n{NO_EFFECT}"
     yield from _table(setting for setting in KAFKA_SETTINGS.values() if not setting.acts)
     yield "\n## Names of the past\n"
-    yield from _rows(("Name", "Instead"), ((f"`{name}`", hint) for name, hint in sorted(CLASSIC_NAMES.items())))
+    answers = ((name, advice(name, Reader.BROKER)) for name in sorted(CLASSIC_NAMES))
+    yield "Also names of clients. A client that is given such a name answers from the same table.\n"
+    yield from _rows(("Name", "Instead"), ((f"`{name}`", answer) for name, answer in answers if answer is not None))
 
 
 def _table(settings: Iterable[Setting]) -> Iterator[str]:

@@ -16,8 +16,8 @@ from enum import IntEnum
 from broker.config import BrokerConfig
 from broker.described_config import ConfigLayers, DescribedConfig, setting_of
 from broker.refused_settings import refusal
-from broker.setting_names import LISTENER_PREFIX
-from storage.log_config import LogConfig
+from broker.setting_names import LISTENER_PREFIX, refuse_classic
+from storage.log_config import TOPIC_SETTINGS, LogConfig, topic_setting
 from storage.setting import HIDDEN, LIST, PER_BROKER, READ_ONLY, ConfigError, Setting
 
 CLUSTER_WIDE_PER_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
@@ -170,6 +170,8 @@ def _check_one(name: str, text: str, *, per_broker: bool) -> None:
     """Raises ConfigError where one dynamic setting is wrong by itself."""
     setting = setting_of(name)
     if setting is None:
+        if (classic := refuse_classic(name, text)) is not None:
+            raise classic
         return  # Kafka keeps settings of plug-ins here, whose names it does not know
     rule = _never(setting, prefixed=name.startswith(LISTENER_PREFIX), per_broker=per_broker)
     if rule is None:
@@ -224,7 +226,9 @@ def _list_elements(
 ) -> list[str]:
     setting = settings.get(name)
     if setting is None:
-        raise ConfigError(name, None, "no setting has this name")
+        if settings is TOPIC_SETTINGS:
+            topic_setting(name)  # which tells what is wrong
+        raise refuse_classic(name, None) or ConfigError(name, None, "no setting has this name")
     if setting.type is not LIST:
         raise ConfigError(name, None, "is no list: nothing can be appended to or subtracted from it")
     text = current.get(name, defaults.get(name, setting.default_text or ""))

@@ -3,9 +3,12 @@
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from client.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from protocol.classic_names import Reader
 
 DEFAULT_PORT: Final = 9092
 UNSET: Final = -1
@@ -43,8 +46,12 @@ def check_range(option: str, value: float, low: float, high: float | None = None
 def refuse_unknown(unknown: Mapping[str, object], client: type) -> None:
     """Raise InvalidOptionError for the first option that the constructor of `client` does not have.
 
-    It names the nearest one that there is, or what stands here for the name that another client gives it.
+    It names what stands here for the name that another client gives it, or that Kafka gave it once
+    (protocol.classic_names), else the nearest one that there is.
     """
+    from protocol.classic_names import advice  # only on the way to an error
+
+    reader = _reader(client)
     for option in unknown:
         dotless = option.replace(".", "_").replace("-", "_")
         known = [
@@ -57,11 +64,24 @@ def refuse_unknown(unknown: Mapping[str, object], client: type) -> None:
             hint = _ELSEWHERE[dotless]
         elif dotless.startswith(("ssl_", "sasl_")):
             hint = _SECURITY
+        elif (instead := advice(option, reader, known)) is not None:
+            hint = instead
         elif near:
             hint = f"did you mean {near[0]}?"
         else:
             hint = "known are " + ", ".join(sorted(known))
         raise InvalidOptionError(option, f"{client.__name__} has no option {option}: {hint}")
+
+
+def _reader(client: type) -> "Reader":
+    """As which of Kafka's clients a class reads options."""
+    from protocol.classic_names import Reader
+
+    if client.__name__ == "ZooKeeperConsumer":
+        return Reader.ZOOKEEPER_CONSUMER
+    if client.__name__ == "Admin":
+        return Reader.ADMIN
+    return Reader.PRODUCER if client.__name__.endswith("Producer") else Reader.CONSUMER
 
 
 def check_choice(option: str, value: object, choices: Sequence[object]) -> None:

@@ -23,7 +23,7 @@ from client.fetch_options import FetchOptions
 from client.fetched import ConsumerRecord
 from client.fetcher import Fetcher
 from client.network import Network
-from client.options import check_choice, check_range, refuse
+from client.options import check_choice, check_range, refuse, refuse_unknown
 from client.reader_state import PartitionState, Position
 from client.session_lease import RENEWALS_PER_TIMEOUT, SessionLease
 from client.topic_filter import TopicFilter
@@ -77,7 +77,9 @@ class ZooKeeperConsumer:
       offset, or one that is not in the log.
     - `rebalance_max_retries`, `rebalance_backoff_ms`, `rebalance_listener`.
     - `exclude_internal_topics`: patterns do not match them.
-    - `isolation_level`, `fetch_…`, `max_…`, `request_timeout_ms`: as a Reader's.
+    - `fetch_message_max_bytes`, `fetch_wait_max_ms`, `fetch_min_bytes`: of one fetch and partition; how long a broker
+      waits for how much. `socket_timeout_ms`: of one request; `refresh_leader_backoff_ms`: between attempts.
+    - `isolation_level`, `fetch_max_bytes`, `max_buffered_bytes`: as a Reader's.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -106,14 +108,17 @@ class ZooKeeperConsumer:
         zookeeper_connection_timeout_ms: int = 6_000,
         isolation_level: str = "read_uncommitted",
         fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 100,
+        fetch_wait_max_ms: int = 100,
         fetch_max_bytes: int = 50 * 1024 * 1024,
-        max_partition_fetch_bytes: int = 1024 * 1024,
+        fetch_message_max_bytes: int = 1024 * 1024,
         max_buffered_bytes: int = 2 * 1024 * 1024,
-        request_timeout_ms: int = 30_000,
+        socket_timeout_ms: int = 30_000,
+        refresh_leader_backoff_ms: int = 200,
         network: Network | None = None,
         random: random_module.Random | None = None,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, ZooKeeperConsumer)
         subscription = Subscription(topics, topic_filter, threads)
         random = random if random is not None else random_module.Random()
         self.consumer_id = consumer_id_string(group_id, consumer_id, random)
@@ -125,18 +130,23 @@ class ZooKeeperConsumer:
         check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
         check_range("rebalance_max_retries", rebalance_max_retries, 0)
         check_range("rebalance_backoff_ms", rebalance_backoff_ms, 1)
+        # Under their own names, before the checks that know them by a Reader's.
+        check_range("socket_timeout_ms", socket_timeout_ms, 1)
+        check_range("refresh_leader_backoff_ms", refresh_leader_backoff_ms, 0)
+        check_range("fetch_wait_max_ms", fetch_wait_max_ms, 0, socket_timeout_ms - 1)
+        check_range("fetch_message_max_bytes", fetch_message_max_bytes, 1)
         options = FetchOptions(
             RESETS[auto_offset_reset],
             isolation_level,
             fetch_min_bytes,
-            fetch_max_wait_ms,
+            fetch_wait_max_ms,
             fetch_max_bytes,
-            max_partition_fetch_bytes,
+            fetch_message_max_bytes,
             max_buffered_bytes,
         )
-        options.check(request_timeout_ms)
+        options.check(socket_timeout_ms)
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000 if auto_commit_enable else None
-        self._timeout_s = request_timeout_ms / 1000
+        self._timeout_s = socket_timeout_ms / 1000
         self._zookeeper_connect = zookeeper_connect
         self._registry = _registry(zookeeper_connect, zookeeper_session_timeout_ms, zookeeper_connection_timeout_ms)
         self._lease = SessionLease()
@@ -145,7 +155,8 @@ class ZooKeeperConsumer:
         self._cluster = Cluster(
             ["localhost"],
             client_id=client_id or group_id,
-            request_timeout_ms=request_timeout_ms,
+            request_timeout_ms=socket_timeout_ms,
+            retry_backoff_ms=refresh_leader_backoff_ms,
             network=network,
             random=random,
             on_error=self._failed,

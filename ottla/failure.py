@@ -25,7 +25,7 @@ def explain(error: Exception) -> str:
     from client.errors import NoBrokersAvailableError
 
     if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
-        return _one_line(error.format_message())
+        return _one_line(_of_classic_option(error) or error.format_message())
     if isinstance(error, NoBrokersAvailableError):
         return _one_line(f"{error}. Start one with `ottla broker`, or name another with --bootstrap-server")
     if type(error).__module__.partition(".")[0] in _OURS:
@@ -34,6 +34,18 @@ def explain(error: Exception) -> str:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _one_line(f"{where}{re.sub(_ERRNO, '', error.strerror or str(error))}")
     return _one_line(f"unexpected {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)")
+
+
+def _of_classic_option(error: Exception) -> str | None:
+    """What to say of an option that is a setting of Kafka's, or was one; None for any other error."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not option or context is None:
+        return None
+    from protocol.classic_names import option_instead
+
+    have = {word for parameter in context.command.params for word in parameter.opts if word.startswith("--")}
+    instead = option_instead(option, have)
+    return None if instead is None else f"No such option: {option}: {instead}"
 
 
 def _one_line(text: str) -> str:

@@ -173,5 +173,14 @@ def _reason(name: str, settings: Settings) -> str:
         return settings.refused[name]
     if name.startswith(("sasl.", "security.", "ssl.")):
         return _NO_SECURITY
+    from protocol.classic_names import Reader, advice, classic_name  # only on the way to an error
+
+    reader = Reader.CONSUMER if settings is CONSUMER else Reader.PRODUCER
+    row = classic_name(name)
+    today = () if row is None else row.homes.get(reader, ())
+    if today and all(one in settings.translated or one in settings.refused for one in today):
+        return "use " + " and ".join(PREFIX + one for one in today)
+    if (instead := advice(name, reader)) is not None:
+        return instead
     near = difflib.get_close_matches(name, [*settings.translated, *settings.ignored], 1, 0.7)
     return f"unknown; did you mean {PREFIX}{near[0]}?" if near else "no client setting of this name is known"

@@ -332,9 +332,20 @@ class LogConfig:
                 raise ConfigError(name, "true", "tiered storage is not there")
 
 
+def _instead(name: str) -> str:
+    """What to say of a name that topics do not have, for the end of a sentence."""
+    from protocol.classic_names import Reader, advice  # only on the way to an error
+
+    for setting in TOPIC_SETTINGS.values():
+        if name in setting.server:
+            return f": brokers have it, topics have {setting.name}"
+    instead = advice(name, Reader.TOPIC)
+    return "" if instead is None else f": {instead}"
+
+
 def topic_setting(name: str) -> Setting:
     """The row of a topic setting; raises ConfigError where there is none of that name."""
     setting = TOPIC_SETTINGS.get(name)
     if setting is None:
-        raise ConfigError(name, None, "no topic setting has this name")
+        raise ConfigError(name, None, f"no topic setting has this name{_instead(name)}")
     return setting

@@ -38,7 +38,10 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
         elif word.startswith("--set="):
             settings.append(word.removeprefix("--set="))
         elif word.startswith("-") and word != "-":
-            raise CommandError(f"no such option: {word}; {USAGE}")
+            from protocol.classic_names import Reader, advice
+
+            instead = advice(word, Reader.BROKER)
+            raise CommandError(f"no such option: {word}{'' if instead is None else f': {instead}'}; {USAGE}")
         elif path is None:
             path = Path(word)
         else:

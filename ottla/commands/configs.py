@@ -45,7 +45,10 @@ def describe(
             found = await admin.describe_configs(resource, name, names, include_synonyms=True)
         missing = [key for key in names or () if key not in found]
         if missing:
-            raise CommandError(f"unknown setting {missing[0]}")
+            from protocol.classic_names import Reader, advice
+
+            instead = advice(missing[0], Reader.BROKER if topic is None else Reader.TOPIC)
+            raise CommandError(f"unknown setting {missing[0]}" + ("" if instead is None else f": {instead}"))
         shown = [entry for entry in found.values() if show_all or names or not entry.is_default]
         if as_json:
             print_json(

@@ -6,8 +6,8 @@ import pytest
 
 from broker.config import BrokerConfig
 from broker.listener import Listener
-from broker.setting_names import CLASSIC_NAMES
 from broker.settings.catalog import ACTED_ON, BROKER_SETTINGS, KAFKA_SETTINGS
+from protocol.classic_names import CLASSIC_NAMES, Reader, advice
 from storage.setting import ConfigError
 
 HOUR_MS = 3_600_000
@@ -93,11 +93,14 @@ def test_every_other_setting_is_accepted_with_its_default_and_warned_about(name)
     assert config.warnings[0].endswith("has no effect in Ottla yet")
 
 
-@pytest.mark.parametrize("name", sorted(CLASSIC_NAMES))
+@pytest.mark.parametrize("name", sorted(CLASSIC_NAMES.keys() - BROKER_SETTINGS.keys()))
 def test_classic_names_are_refused_with_what_to_do_instead(name):
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({name: "some"})
-    assert str(caught.value) == f"{name}=some: this name is not read any more: {CLASSIC_NAMES[name]}"
+    why = "this name is not read any more"
+    if (homes := CLASSIC_NAMES[name].homes) and Reader.BROKER not in homes:
+        why = "not a setting of brokers"
+    assert str(caught.value) == f"{name}=some: {why}: {advice(name, Reader.BROKER)}"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_classic_names_are_refused_with_what_to_do_instead(name):
     ],
 )
 def test_classic_names_name_todays(name, today):
-    assert today in CLASSIC_NAMES[name]
+    assert today in advice(name, Reader.BROKER)
 
 
 @pytest.mark.parametrize(

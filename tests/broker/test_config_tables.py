@@ -8,9 +8,9 @@ import pytest
 from broker import config_docs
 from broker.config import BrokerConfig
 from broker.refused_settings import refused_settings
-from broker.setting_names import CLASSIC_NAMES
 from broker.settings.catalog import ACTED_ON, BROKER_SETTINGS, KAFKA_SETTINGS, TOPIC_ACTED_ON
 from broker.settings.ottla import OTTLA_SETTINGS
+from protocol.classic_names import CLASSIC_NAMES, Reader, advice
 from storage.log_config import TOPIC_SETTINGS, LogConfig
 from support.reference import REFERENCE
 
@@ -85,11 +85,10 @@ def test_without_settings_topics_have_kafkas_defaults():
 
 
 def test_classic_names_are_none_of_todays():
-    assert not CLASSIC_NAMES.keys() & BROKER_SETTINGS.keys()
-    for name, hint in CLASSIC_NAMES.items():
-        for word in hint.replace(",", " ").replace(":", " ").split():
-            if hint.startswith("use ") and word.count(".") >= 1 and not word.startswith("."):
-                assert word in BROKER_SETTINGS, (name, hint)
+    for name in CLASSIC_NAMES.keys() & BROKER_SETTINGS.keys():
+        assert advice(name, Reader.BROKER) is None, name
+    for name in CLASSIC_NAMES.keys() & TOPIC_SETTINGS.keys():
+        assert advice(name, Reader.TOPIC) is None, name
 
 
 def test_refused_settings_exist():

@@ -78,7 +78,7 @@ class Scene:
                     "zookeeper_session_timeout_ms": 2_000,
                     "rebalance_backoff_ms": 500,
                     "rebalance_max_retries": 20,
-                    "request_timeout_ms": 5_000,
+                    "socket_timeout_ms": 5_000,
                     **options,
                 },
             )

@@ -1,0 +1,380 @@
+"""Names of settings that Kafka's brokers and clients of the years 0.7 to 3 read, and what does their work today.
+
+Brokers, clients and the command all refuse a name that they do not know, and answer from this one table where the name
+is one of Kafka's past, or belongs elsewhere: to skip it would silently do something else than its author means. (The
+table is in this package because all of them may import it; nothing here is of the wire.)
+
+A name has homes: who reads it today, and under which name. Without a home it is gone, and a hint says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class Reader(Enum):
+    """Who reads settings."""
+
+    BROKER = "brokers"
+    TOPIC = "topics"
+    PRODUCER = "Producer"
+    CONSUMER = "Consumer"
+    ZOOKEEPER_CONSUMER = "ZooKeeperConsumer"
+    ADMIN = "Admin"
+
+    @property
+    def is_client(self) -> bool:
+        """Whether its options are Python's, with underscores for dots."""
+        return self not in (Reader.BROKER, Reader.TOPIC)
+
+    def spell(self, name: str) -> str:
+        """A setting's name as this reader spells it."""
+        return name.replace(".", "_") if self.is_client else name
+
+
+class ClassicName(NamedTuple):
+    """A name with its homes (today's names, as Kafka writes them) and what else there is to say."""
+
+    name: str
+    homes: Mapping[Reader, tuple[str, ...]]
+    hint: str
+
+
+def _row(
+    name: str,
+    hint: str = "",
+    *,
+    broker: str = "",
+    topic: str = "",
+    producer: str = "",
+    consumer: str = "",
+    zookeeper: str = "",
+    clients: str = "",
+) -> ClassicName:
+    """`zookeeper` is a ZooKeeperConsumer's name; `clients`: that of Producer, Consumer and Admin."""
+    given = {
+        Reader.BROKER: broker,
+        Reader.TOPIC: topic,
+        Reader.PRODUCER: producer or clients,
+        Reader.CONSUMER: consumer or clients,
+        Reader.ADMIN: clients,
+        Reader.ZOOKEEPER_CONSUMER: zookeeper,
+    }
+    return ClassicName(name, {reader: tuple(names.split()) for reader, names in given.items() if names}, hint)
+
+
+_GONE = "it is gone from Kafka"
+_IN_BACKGROUND = "a Producer always sends in the background: await the result of send for each record, or do not"
+_OF_AUTHORIZERS = "a setting of an authorizer, which is not there yet"
+_COORDINATED = "in a group of today the coordinator rebalances"
+_FETCHES = "a broker's own limit for a fetch is fetch.max.bytes"
+_IN_KAFKA = "a Consumer's offsets are always in Kafka"
+_ONE_SOCKET = "the operating system sizes the buffers of a client's sockets"
+
+_ROWS: Final = (
+    # ---- brokers of 0.7
+    _row("brokerid", broker="broker.id"),
+    _row("hostname", broker="listeners advertised.listeners"),
+    _row("port", broker="listeners", clients="bootstrap.servers"),
+    _row("num.threads", broker="num.io.threads num.network.threads"),
+    _row("log.file.size", broker="log.segment.bytes", topic="segment.bytes"),
+    _row("log.file.time.ms", broker="log.roll.ms", topic="segment.ms"),
+    _row("log.retention.size", broker="log.retention.bytes", topic="retention.bytes"),
+    _row("log.cleanup.interval.mins", broker="log.retention.check.interval.ms"),
+    _row("log.flush.interval", broker="log.flush.interval.messages", topic="flush.messages"),
+    _row("log.default.flush.interval.ms", broker="log.flush.interval.ms", topic="flush.ms"),
+    _row("log.default.flush.scheduler.interval.ms", broker="log.flush.scheduler.interval.ms"),
+    _row("topic.log.file.size", topic="segment.bytes"),
+    _row("topic.log.file.time.ms", topic="segment.ms"),
+    _row("topic.log.retention.hours", topic="retention.ms"),
+    _row("topic.log.retention.size", topic="retention.bytes"),
+    _row("topic.flush.intervals.ms", topic="flush.ms"),
+    _row("topic.log.flush.intervals.ms", topic="flush.ms"),
+    _row("topic.partition.count.map", "create the topics with their number of partitions"),
+    _row("max.message.size", broker="message.max.bytes", topic="max.message.bytes", producer="max.request.size"),
+    _row("max.socket.request.bytes", broker="socket.request.max.bytes"),
+    _row("socket.send.buffer", broker="socket.send.buffer.bytes"),
+    _row("socket.receive.buffer", broker="socket.receive.buffer.bytes"),
+    _row("monitoring.period.secs", f"{_GONE}: metrics are at /metrics of ottla.console.listener"),
+    _row("enable.zookeeper", "leave it out for no ZooKeeper", broker="zookeeper.connect"),
+    _row("zk.connect", broker="zookeeper.connect", zookeeper="zookeeper.connect", clients="bootstrap.servers"),
+    _row(
+        "zk.connectiontimeout.ms",
+        broker="zookeeper.connection.timeout.ms",
+        zookeeper="zookeeper.connection.timeout.ms",
+    ),
+    _row("zk.sessiontimeout.ms", broker="zookeeper.session.timeout.ms", zookeeper="zookeeper.session.timeout.ms"),
+    _row("zk.synctime.ms", _GONE),
+    # ---- brokers of 0.8 to 2
+    _row("host.name", broker="listeners"),
+    _row("advertised.host.name", broker="advertised.listeners"),
+    _row("advertised.port", broker="advertised.listeners"),
+    _row("auto.create.topics", broker="auto.create.topics.enable"),
+    _row("auto.leader.rebalance", broker="auto.leader.rebalance.enable"),
+    _row("controller.message.queue.size", _GONE),
+    _row("default.flush.interval.ms", broker="log.flush.interval.ms", topic="flush.ms"),
+    _row("log.cleanup.interval.ms", broker="log.retention.check.interval.ms"),
+    _row("log.delete.delay.ms", broker="log.segment.delete.delay.ms", topic="file.delete.delay.ms"),
+    _row("log.retention.policy", broker="log.cleanup.policy", topic="cleanup.policy"),
+    _row("log.cleaner.io.buffer.bytes", broker="log.cleaner.io.buffer.size"),
+    _row("log.flush.interval.messages.per.topic", topic="flush.messages"),
+    _row("log.flush.interval.ms.per.topic", topic="flush.ms"),
+    _row("log.retention.bytes.per.topic", topic="retention.bytes"),
+    _row("log.retention.hours.per.topic", topic="retention.ms"),
+    _row("log.roll.hours.per.topic", topic="segment.ms"),
+    _row("log.segment.bytes.per.topic", topic="segment.bytes"),
+    _row(
+        "log.message.timestamp.difference.ms",
+        broker="log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms",
+    ),
+    _row("max.connections.per.ip.override", broker="max.connections.per.ip.overrides"),
+    _row("offsets.topic.retention.minutes", broker="offsets.retention.minutes"),
+    _row("replica.fetch.max.bytes.per.topic", broker="replica.fetch.max.bytes"),
+    _row("replica.fetch.min.messages", broker="replica.fetch.min.bytes"),
+    _row("replica.fetch.wait.time.ms", broker="replica.fetch.wait.max.ms"),
+    _row("replica.lag.max.time.ms", broker="replica.lag.time.max.ms"),
+    _row("replica.highwatermark.checkpoint.ms", broker="replica.high.watermark.checkpoint.interval.ms"),
+    _row("quota.consumer.default", "set consumer_byte_rate for the default client with kafka-configs"),
+    _row("quota.producer.default", "set producer_byte_rate for the default client with kafka-configs"),
+    _row("zookeeper.sync.time.ms", _GONE),
+    # ---- brokers of today, which are named beside clients' settings and then given to a client
+    _row("broker.id", broker="broker.id"),
+    _row("log.cleanup.policy", broker="log.cleanup.policy", topic="cleanup.policy"),
+    _row("log.segment.bytes", broker="log.segment.bytes", topic="segment.bytes"),
+    _row("message.max.bytes", broker="message.max.bytes", topic="max.message.bytes", producer="max.request.size"),
+    _row("min.insync.replicas", broker="min.insync.replicas", topic="min.insync.replicas"),
+    _row("replica.fetch.max.bytes", broker="replica.fetch.max.bytes"),
+    _row("replica.lag.max.messages", broker="replica.lag.max.messages"),
+    _row("replica.lag.time.max.ms", broker="replica.lag.time.max.ms"),
+    _row(
+        "unclean.leader.election.enable",
+        broker="unclean.leader.election.enable",
+        topic="unclean.leader.election.enable",
+    ),
+    # ---- producers of 0.7
+    _row("broker.list", "without the brokers' ids", clients="bootstrap.servers", zookeeper="zookeeper.connect"),
+    _row("brokerpartitioninfo", _GONE),
+    _row("buffer.size", _ONE_SOCKET),
+    _row("connect.timeout.ms", clients="request.timeout.ms"),
+    _row("reconnect.interval", "a connection lives as long as it is used", producer="connections.max.idle.ms"),
+    _row("reconnect.time.interval.ms", "a connection lives as long as it is used", producer="connections.max.idle.ms"),
+    _row("zk.read.num.retries", f"{_GONE}: producers do not know ZooKeeper"),
+    _row("queue.time", producer="linger.ms"),
+    _row("queue.size", "it counted messages: the limit is in bytes now", producer="buffer.memory"),
+    _row("event.handler", f"{_GONE}: transform records before send"),
+    _row("event.handler.props", f"{_GONE}: transform records before send"),
+    _row("callback.handler", f"{_GONE}: await what send returns"),
+    _row("callback.handler.props", f"{_GONE}: await what send returns"),
+    # ---- producers of 0.8
+    _row("metadata.broker.list", clients="bootstrap.servers", zookeeper="zookeeper.connect"),
+    _row("request.required.acks", producer="acks"),
+    _row("required.acks", producer="acks"),
+    _row("producer.type", _IN_BACKGROUND),
+    _row("serializer.class", producer="value.serializer"),
+    _row("key.serializer.class", producer="key.serializer"),
+    _row("partitioner.class", "an object or a function of Python", producer="partitioner"),
+    _row("compression.codec", broker="compression.type", topic="compression.type", producer="compression.type"),
+    _row(
+        "compressed.topics",
+        "a Producer compresses for all topics, a topic may have a compression.type of its own",
+        topic="compression.type",
+        producer="compression.type",
+    ),
+    _row(
+        "message.send.max.retries",
+        "what is retriable is sent again until then",
+        producer="delivery.timeout.ms",
+    ),
+    _row("topic.metadata.refresh.interval.ms", producer="metadata.max.age.ms", consumer="metadata.max.age.ms"),
+    _row("queue.buffering.max.ms", producer="linger.ms"),
+    _row("queue.buffering.max.messages", "it counted messages: the limit is in bytes now", producer="buffer.memory"),
+    _row("queue.enqueue.timeout.ms", producer="max.block.ms"),
+    _row("queue.enqueuetimeout.ms", producer="max.block.ms"),
+    _row("batch.num.messages", "it counted messages: the limit is in bytes now", producer="batch.size"),
+    _row("send.buffer.bytes", _ONE_SOCKET, broker="socket.send.buffer.bytes"),
+    _row("receive.buffer.bytes", _ONE_SOCKET, broker="socket.receive.buffer.bytes"),
+    # ---- today's producer in its first versions
+    _row("block.on.buffer.full", "send waits, send_nowait raises BufferFullError", producer="max.block.ms"),
+    _row("metadata.fetch.timeout.ms", producer="max.block.ms"),
+    _row("timeout.ms", producer="request.timeout.ms"),
+    # ---- consumers of 0.7
+    _row("groupid", consumer="group.id", zookeeper="group.id"),
+    _row("consumerid", consumer="client.id", zookeeper="consumer.id"),
+    _row("socket.buffersize", _ONE_SOCKET),
+    _row("fetch.size", consumer="max.partition.fetch.bytes", zookeeper="fetch.message.max.bytes"),
+    _row("backoff.increment.ms", "brokers hold a fetch", consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
+    _row("fetcher.backoff.ms", "brokers hold a fetch", consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
+    _row(
+        "queuedchunks.max",
+        "it counted chunks: the limit is in bytes now",
+        consumer="max.buffered.bytes",
+        zookeeper="max.buffered.bytes",
+    ),
+    _row("autocommit.enable", consumer="enable.auto.commit", zookeeper="auto.commit.enable"),
+    _row("autocommit.interval.ms", consumer="auto.commit.interval.ms", zookeeper="auto.commit.interval.ms"),
+    _row("autooffset.reset", consumer="auto.offset.reset", zookeeper="auto.offset.reset"),
+    _row("rebalance.retries.max", zookeeper="rebalance.max.retries"),
+    _row("shallowiterator.enable", f"{_GONE}: fetched batches are decoded when their records are asked for"),
+    _row("mirror.topics.whitelist", "give a TopicFilter.white_list", zookeeper="topic.filter"),
+    _row("mirror.topics.blacklist", "give a TopicFilter.black_list", zookeeper="topic.filter"),
+    _row("mirror.consumer.numthreads", zookeeper="threads"),
+    # ---- consumers of 0.8
+    _row("zookeeper", broker="zookeeper.connect", zookeeper="zookeeper.connect", clients="bootstrap.servers"),
+    _row("zookeeper.connect", broker="zookeeper.connect", zookeeper="zookeeper.connect", clients="bootstrap.servers"),
+    _row(
+        "zookeeper.session.timeout.ms",
+        "a Consumer has a session with its group's coordinator: session_timeout_ms",
+        broker="zookeeper.session.timeout.ms",
+        zookeeper="zookeeper.session.timeout.ms",
+    ),
+    _row(
+        "zookeeper.connection.timeout.ms",
+        broker="zookeeper.connection.timeout.ms",
+        zookeeper="zookeeper.connection.timeout.ms",
+    ),
+    _row("consumer.id", consumer="client.id", zookeeper="consumer.id"),
+    _row("socket.timeout.ms", clients="request.timeout.ms", zookeeper="socket.timeout.ms"),
+    _row("socket.receive.buffer.bytes", _ONE_SOCKET, broker="socket.receive.buffer.bytes"),
+    _row(
+        "fetch.message.max.bytes", _FETCHES, consumer="max.partition.fetch.bytes", zookeeper="fetch.message.max.bytes"
+    ),
+    _row(
+        "max.partition.fetch.bytes", _FETCHES, consumer="max.partition.fetch.bytes", zookeeper="fetch.message.max.bytes"
+    ),
+    _row("num.consumer.fetchers", "a consumer fetches from all brokers at once; followers have num.replica.fetchers"),
+    _row("auto.commit.enable", consumer="enable.auto.commit", zookeeper="auto.commit.enable"),
+    _row("enable.auto.commit", consumer="enable.auto.commit", zookeeper="auto.commit.enable"),
+    _row(
+        "queued.max.message.chunks",
+        "it counted chunks: the limit is in bytes now",
+        consumer="max.buffered.bytes",
+        zookeeper="max.buffered.bytes",
+    ),
+    _row("rebalance.max.retries", _COORDINATED, zookeeper="rebalance.max.retries"),
+    _row("rebalance.backoff.ms", _COORDINATED, zookeeper="rebalance.backoff.ms"),
+    _row("fetch.wait.max.ms", consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
+    _row("fetch.max.wait.ms", consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
+    _row("refresh.leader.backoff.ms", consumer="retry.backoff.ms", zookeeper="refresh.leader.backoff.ms"),
+    _row("retry.backoff.ms", clients="retry.backoff.ms", zookeeper="refresh.leader.backoff.ms"),
+    _row(
+        "request.timeout.ms", broker="request.timeout.ms", clients="request.timeout.ms", zookeeper="socket.timeout.ms"
+    ),
+    _row("consumer.timeout.ms", "iteration waits as long as it takes: put asyncio.timeout around it, or use getmany"),
+    _row("exclude.internal.topics", consumer="exclude.internal.topics", zookeeper="exclude.internal.topics"),
+    _row(
+        "partition.assignment.strategy",
+        "a ZooKeeperConsumer's group always has Kafka 0.8's range",
+        consumer="partition.assignment.strategy",
+    ),
+    _row("offsets.storage", _IN_KAFKA, zookeeper="offsets.storage"),
+    _row("dual.commit.enabled", _IN_KAFKA, zookeeper="dual.commit.enabled"),
+    _row("offsets.channel.backoff.ms", consumer="retry.backoff.ms", zookeeper="refresh.leader.backoff.ms"),
+    _row("offsets.channel.socket.timeout.ms", consumer="request.timeout.ms", zookeeper="socket.timeout.ms"),
+    _row(
+        "offsets.commit.max.retries",
+        "a commit is tried again for that long",
+        consumer="api.timeout.ms",
+        zookeeper="socket.timeout.ms",
+    ),
+    # ---- clients of today, whose settings are put into a broker's file, or given to another client
+    _row("acks", producer="acks"),
+    _row("auto.offset.reset", consumer="auto.offset.reset", zookeeper="auto.offset.reset"),
+    _row("auto.commit.interval.ms", consumer="auto.commit.interval.ms", zookeeper="auto.commit.interval.ms"),
+    _row(
+        "bootstrap.servers",
+        "brokers find each other by zookeeper.connect",
+        clients="bootstrap.servers",
+        zookeeper="zookeeper.connect",
+    ),
+    _row("client.id", clients="client.id", zookeeper="client.id"),
+    _row("group.id", consumer="group.id", zookeeper="group.id"),
+    _row("session.timeout.ms", consumer="session.timeout.ms", zookeeper="zookeeper.session.timeout.ms"),
+    _row("heartbeat.interval.ms", consumer="heartbeat.interval.ms"),
+    _row("max.poll.interval.ms", consumer="max.poll.interval.ms"),
+    _row("max.poll.records", consumer="max.poll.records"),
+    _row("fetch.min.bytes", consumer="fetch.min.bytes", zookeeper="fetch.min.bytes"),
+    # ---- authorizers
+    _row("super.users", f"{_OF_AUTHORIZERS}: everyone may do everything"),
+    _row("allow.everyone.if.no.acl.found", _OF_AUTHORIZERS),
+)
+
+
+def _with_todays(rows: tuple[ClassicName, ...]) -> dict[str, ClassicName]:
+    """The rows by name, and one for each of today's names of clients that they lead to."""
+    found = {row.name: row for row in rows}
+    for row in rows:
+        for reader, names in row.homes.items():
+            for name in names if reader.is_client else ():
+                if name not in found or not found[name].homes:
+                    found[name] = ClassicName(name, {reader: (name,)}, "")
+                elif found[name] not in rows:
+                    found[name] = found[name]._replace(homes={**found[name].homes, reader: (name,)})
+    return found
+
+
+CLASSIC_NAMES: Final[Mapping[str, ClassicName]] = {row.name: row for row in _ROWS}
+"""The rows by name, as Kafka writes it."""
+_OPTIONS: Final = {
+    "bootstrap.servers": "--bootstrap-server",
+    "compression.type": "--compression",
+    "group.id": "--group",
+}
+"""Options of the command for settings, where they are not spelled like them."""
+_BY_NAME: Final = _with_todays(_ROWS)
+
+
+def classic_name(name: str) -> ClassicName | None:
+    """The row of a name, with dots, underscores or hyphens in it; None for one that Kafka has not had."""
+    return _BY_NAME.get(name.strip("-_").replace("_", ".").replace("-", ".").lower())
+
+
+def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> str | None:
+    """What to do instead of giving `asked` this name: today's name and who reads it.
+
+    `known` are the names that `asked` really reads, where it may lack some. None where the table has no word for it: a
+    name that Kafka has not had, or one that `asked` reads under the same name.
+    """
+    row = classic_name(name)
+    if row is None:
+        return None
+    own = row.homes.get(asked, ())
+    if known is not None and not all(asked.spell(one) in known for one in own):
+        own = ()
+    if row.name in own:
+        return None
+    parts = []
+    if own:
+        parts.append("use " + " and ".join(map(asked.spell, own)))
+    elif row.homes:
+        parts.append(_elsewhere(row))
+    if row.hint:
+        parts.append(row.hint)
+    return "; ".join(parts)
+
+
+def option_instead(option: str, options: Collection[str]) -> str | None:
+    """What to do instead of giving the command this option (`--fetch-size`), where it is a setting of Kafka's.
+
+    `options` are those that the command has. One of them that stands for a home of the name is all that is told. None
+    for an option that is no setting.
+    """
+    row = classic_name(option)
+    if row is None:
+        return None
+    for name in sorted({name for names in row.homes.values() for name in names}):
+        own = _OPTIONS.get(name, f"--{name.replace('.', '-')}")
+        if own in options:
+            return f"use {own}"
+    return "; ".join(part for part in (_elsewhere(row), row.hint) if part)
+
+
+def _elsewhere(row: ClassicName) -> str:
+    by_name: dict[str, list[str]] = {}
+    for reader, names in row.homes.items():
+        by_name.setdefault(" and ".join(map(reader.spell, names)), []).append(reader.value)
+    return ", ".join(
+        f"{' and '.join(readers)} {'have' if len(readers) > 1 or readers[0].islower() else 'has'} {names}"
+        for names, readers in by_name.items()
+    )
