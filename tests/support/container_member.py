@@ -1,6 +1,7 @@
 """A listener container, run until the process is killed.
 
-Prints a line "partition offset key" for each record that it has handled.
+Prints a line "partition offset key" for each record that it has handled, and "assigned …", "revoked …" or "lost …"
+with partitions when these come and go.
 """
 
 import asyncio
@@ -9,6 +10,24 @@ import random
 from client.ack_mode import AckMode
 from client.consumer import Consumer
 from client.listener_container import ListenerContainer
+from client.rebalance_listener import RebalanceListener
+
+
+class Tenures(RebalanceListener):
+    """Tells of partitions that come and go."""
+
+    def on_partitions_assigned(self, partitions):
+        _tell("assigned", partitions)
+
+    def on_partitions_revoked(self, partitions):
+        _tell("revoked", partitions)
+
+    def on_partitions_lost(self, partitions):
+        _tell("lost", partitions)
+
+
+def _tell(what, partitions):
+    print(what, *(one.partition for one in partitions), flush=True)
 
 
 def run(servers: str, group: str, topic: str, seed: int, concurrency: int) -> None:
@@ -29,6 +48,7 @@ async def _run(servers: str, group: str, topic: str, chosen: random.Random, conc
         session_timeout_ms=2_000,
         heartbeat_interval_ms=100,
     )
+    consumer.rebalance_listener = Tenures()
     async with (
         consumer,
         ListenerContainer(consumer, handler, ack_mode=AckMode.RECORD, concurrency=concurrency) as container,
