@@ -21,7 +21,6 @@ from client.rate_limit import RateLimit
 from client.rebalance_listener import RebalanceListener
 from client.topic_partition import TopicPartition
 from support.broker import broker_process
-from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
 from support.tcp_proxy import TcpProxy
@@ -82,9 +81,10 @@ async def committed(servers, name):
 
 
 async def is_committed(servers, name, offset, partition=0):
-    async with asyncio.timeout(DEADLINE_S):
-        while (await committed(servers, name)).get(partition) != offset:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def is_so():
+        return (await committed(servers, name)).get(partition) == offset
+
+    await until(is_so, f"{offset} is committed")
 
 
 class Gate:

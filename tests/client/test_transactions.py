@@ -181,7 +181,10 @@ async def test_read_process_write_exactly_once(broker, topic):
         await sender.flush()
     done = 0
     for life in itertools.count():
-        async with producer(servers, f"transfer-{topic}") as sender, Reader(bootstrap_servers=servers) as reader:
+        async with (
+            producer(servers, f"transfer-{topic}") as sender,
+            Reader(bootstrap_servers=servers, fetch_max_wait_ms=50) as reader,
+        ):
             done = (await offsets(servers, group)).get(source, 0)  # nothing is pending: what was open is aborted
             if done == 60:
                 break

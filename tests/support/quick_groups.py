@@ -23,7 +23,8 @@ def quick_consumer(servers: str, *topics: str, **options: Any) -> Consumer:
         "auto_offset_reset": "earliest",
         "heartbeat_interval_ms": 50,
         "session_timeout_ms": 6_000,
-        "metadata_max_age_ms": 500,
+        "metadata_max_age_ms": 200,
+        "fetch_max_wait_ms": 50,
         "retry_backoff_ms": 20,
     }
     return Consumer(*topics, bootstrap_servers=servers, **quick | options)
