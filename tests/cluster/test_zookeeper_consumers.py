@@ -139,10 +139,11 @@ async def records_since(process, count):
 async def test_consumers_that_come_and_go(tmp_path):
     async with scene(tmp_path) as stage:
         async with under_load(stage) as watch:
-            (one,) = stage.start("one")
+            lasting = {"zookeeper_session_timeout_ms": 20_000}  # so that no pause of the machine ends a session
+            (one,) = stage.start("one", **lasting)
             await stage.settled((one, 4))
             await records_since(one, 50)
-            two, three = stage.start("two", "three")
+            two, three = stage.start("two", "three", **lasting)
             await stage.settled((one, 2), (three, 1), (two, 1))  # in the order of the names
             for process in (one, two, three):
                 await records_since(process, 50)
@@ -173,7 +174,7 @@ async def test_a_killed_broker(tmp_path):
         await stage.settled((one, 2), (two, 2))
         for process in (one, two):
             await records_since(process, 50)
-        await stage.cluster.kill(1)
+        await stage.cluster.kill_and_expire(1)
         for process in (one, two):
             await records_since(process, 50)
         await until(lambda: sum(entry.kind == CLAIM for entry in one.entries()) > 2, "a rebalance")

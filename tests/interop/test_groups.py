@@ -56,6 +56,7 @@ _NUMBERS = itertools.count(1)
 def broker(tmp_path_factory):
     """Sessions may be short, so that the dead are missed soon."""
     settings = {
+        "group.initial.rebalance.delay.ms": "1000",
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": str(SESSION_MS),
