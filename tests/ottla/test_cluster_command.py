@@ -1,5 +1,6 @@
 """`ottla cluster`: whole clusters of real processes, their ends in order and out of order, and what it refuses."""
 
+import asyncio
 import os
 import re
 import signal
@@ -15,11 +16,11 @@ import pytest
 from broker.first_commands import TRY
 from ottla.process_output import ProcessOutput
 from support.broker import ROOT
+from support.broker_sessions import expire_session
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 
 ANY_PORTS = ("--port", "0", "--zookeeper-port", "0", "--console-port", "0")
-SHORT_SESSIONS = ("--set", "zookeeper.session.timeout.ms=2000")
 
 
 class Running:
@@ -98,8 +99,7 @@ def lives(pid):
 
 
 def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
-    words = ("--data-dir", tmp_path, *SHORT_SESSIONS, "--set", "num.partitions=2")
-    with Running(*words) as running:
+    with Running("--data-dir", tmp_path, "--set", "num.partitions=2") as running:
         running.ready()
         connect, servers = running.value("zookeeper").split()[0], running.value("bootstrap")
 
@@ -126,7 +126,8 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         until_blocking(
             lambda: "broker-3    | has ended by SIGKILL; the others go on\n" in running.errors, running.errors
         )
-        until_blocking(lambda: ids() == ["1", "2"], "the session of broker 3 has timed out")
+        asyncio.run(expire_session(connect, tmp_path / "broker-3"))
+        assert ids() == ["1", "2"]
         until_blocking(lambda: in_trouble("--under-replicated") == ["orders-0", "orders-1"], "the ISR lacks broker 3")
         assert in_trouble("--unavailable") == ["alone-0"]
         assert in_trouble("--unavailable", "--under-replicated") == ["alone-0", "orders-0", "orders-1"]

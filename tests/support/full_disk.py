@@ -125,7 +125,7 @@ class FilledDisk:
 def fill_and_free(filled: FilledDisk) -> None:
     """The scenario."""
     admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
-    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(DEADLINE_S)
     filled.produce()
     filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
     assert filled.metric("ottla_log_dir_full") == 1
@@ -137,7 +137,7 @@ def fill_and_free(filled: FilledDisk) -> None:
     for number in range(200):
         name = f"u{number}"
         try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result(DEADLINE_S)
             created.append(name)
         except KafkaException as error:
             refusal = error.args[0]
@@ -156,10 +156,10 @@ def fill_and_free(filled: FilledDisk) -> None:
         expected = [b"%08d" % number + bytes(800) for number in range(partition, RECORDS, 2)]
         assert [filled.acknowledged[partition][offset] for offset in sorted(filled.acknowledged[partition])] == expected
         assert [value for _, value in filled.read(partition, len(expected))] == expected
-    admin.create_topics([NewTopic("after", 1, 1)])["after"].result(30)
+    admin.create_topics([NewTopic("after", 1, 1)])["after"].result(DEADLINE_S)
     for name in [*created[:2], "after"]:  # also what was created while its log could not be
         filled.producer.produce(name, b"x", partition=0)
-    assert filled.producer.flush(30) == 0
+    assert filled.producer.flush(DEADLINE_S) == 0
     assert filled.broker.stop() == 0
     text = filled.broker.log_text()
     assert "Traceback" not in text, text
@@ -169,7 +169,7 @@ def fill_and_free(filled: FilledDisk) -> None:
 def kill_while_full(filled: FilledDisk) -> None:
     """The broker is killed on the full disk, and started when there is room: what was acknowledged is there."""
     admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
-    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(DEADLINE_S)
     filled.produce()
     filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
     filled.broker.kill()
@@ -191,7 +191,7 @@ def compact_without_room(filled: FilledDisk) -> None:
         "min.cleanable.dirty.ratio": "0.01",
         "min.compaction.lag.ms": "2000",  # nothing before the disk is full
     }
-    admin.create_topics([NewTopic("t", 2, 1, config=configs)])["t"].result(30)
+    admin.create_topics([NewTopic("t", 2, 1, config=configs)])["t"].result(DEADLINE_S)
     filled.produce()
     filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
     filled.until(lambda: "there is no room to compact it" in filled.broker.log_text(), "the cleaner finds no room")
@@ -206,7 +206,7 @@ def compact_without_room(filled: FilledDisk) -> None:
     for number in range(600):  # what is compacted lies before the active segment
         filled.producer.produce("t", bytes(800), b"last", partition=number % 2)
         filled.producer.poll(0)
-    assert filled.producer.flush(60) == 0
+    assert filled.producer.flush(DEADLINE_S) == 0
     assert not filled.failed, filled.failed[:3]
     data = filled.broker.log_dir
 
