@@ -178,12 +178,11 @@ async def test_without_time_nobody_waits(client, name, timeout_ms):
     topic = name()
     (made,) = await create(client, new(topic), timeout_ms=timeout_ms)
     assert (made.error_code, made.num_partitions, made.configs) == (ErrorCode.REQUEST_TIMED_OUT, -1, [])
-    for _ in range(1000):
-        if not (await described(client, topic)).error_code:
-            break
-        await asyncio.sleep(0.005)
-    else:
-        raise AssertionError("the topic was not created")
+
+    async def is_there():
+        return (await described(client, topic)).error_code == 0
+
+    await until(is_there, "the topic is created")
 
 
 async def test_two_clients_create_the_same_topic(broker, name):
