@@ -78,7 +78,7 @@ async def test_compact_and_delete_together(tmp_path):
         cleaner = broker.broker.services.logs.cleaner
         await until(lambda: cleaner.totals.runs and len(read_records(log)) < 30, "it is compacted")
         assert log.log_start_offset == 0
-        broker.clock.now_ms += 60_000
+        broker.clock.now_ms += 3_600_000  # the files may be half a minute younger than the clock
         await until(lambda: log.log_start_offset == 30, "what is too old is deleted")
 
 
