@@ -13,6 +13,7 @@ import pytest
 
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
+from support.doc_scripts import console_examples
 from support.zookeeper import new_chroot, shared_zookeeper
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,12 +28,6 @@ VARYING = [
 ]
 
 
-def examples():
-    """Pairs of a command and the lines that follow it on the page."""
-    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
-        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE)
-
-
 def normal(text):
     for pattern, replacement in VARYING:
         text = re.sub(pattern, replacement, text)
@@ -45,7 +40,7 @@ def test_the_page_tells_the_truth(tmp_path, monkeypatch, ottla):
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
     shim.chmod(0o755)
-    ran = list(examples())
+    ran = console_examples(PAGE.read_text())
     assert len(ran) >= 20
 
     def printed_by(command):

@@ -26,6 +26,15 @@ def run_script(body: str, bootstrap: str, folder: Path) -> str:
     return done.stdout
 
 
+def console_examples(text: str) -> list[tuple[str, str]]:
+    """The commands of a page's ```console blocks (lines that begin with "$ "), each with the lines that follow it."""
+    return [
+        example
+        for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
+        for example in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE)
+    ]
+
+
 def dead_links(page: Path) -> list[str]:
     """The links to files that are not there."""
     targets = re.findall(r"\]\(([^)#]+)", page.read_text())
