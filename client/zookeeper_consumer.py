@@ -31,7 +31,7 @@ from client.topic_partition import TopicPartition
 from client.zookeeper_assignment import GroupView
 from client.zookeeper_committer import ZooKeeperCommitter
 from client.zookeeper_group import ZooKeeperGroup
-from client.zookeeper_layout import LEGACY_07, TODAY, Layout, Legacy07Layout, Member, TodaysLayout
+from client.zookeeper_layout import Layout, Legacy07Layout, Member, TodaysLayout
 from client.zookeeper_offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
 from client.zookeeper_offsets import KAFKA, STORAGES, GroupOffsets
 from client.zookeeper_partitions import OwnedPartitions
@@ -41,6 +41,7 @@ from client.zookeeper_streams import ConsumerStreams
 from client.zookeeper_subscription import Subscription, consumer_id_string
 from registry.errors import BadArgumentsError, ConnectionLossError, RegistryError, SessionExpiredError
 from registry.interface import ConnectionState, Registry
+from registry.tree import LEGACY_07, TODAY
 from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 

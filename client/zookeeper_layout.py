@@ -31,9 +31,6 @@ from registry.topic_znodes import TopicZnode
 
 logger = logging.getLogger(__name__)
 
-TODAY = "today"
-LEGACY_07 = "0.7"
-
 
 class Member(NamedTuple):
     """What a consumer wants: topics with numbers of threads, or one pattern with its number."""

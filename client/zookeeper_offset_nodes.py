@@ -77,7 +77,7 @@ class Legacy07OffsetNodes:
     twice, in one transaction: under the name, as in 0.7, and under the partition's number
     (`LegacyPartitionOffsetZnode`). A node under a name that no partition has written is somebody else's word (a
     person's, an import's) and counts for the partition that has the name now. Otherwise the partition's own node
-    counts.
+    counts, also where the one under the name is missing: others may have had the name meanwhile, and taken theirs away.
     """
 
     def __init__(self, registry: Registry, group_id: str) -> None:
@@ -127,7 +127,7 @@ class Legacy07OffsetNodes:
         own = kept.get(partition.partition)
         if named is not None and named[1].mzxid not in {stat.mzxid for _, stat in kept.values()}:
             return LegacyOffsetZnode.decode(named[0], path).position, False
-        if own is None or (named is None and own[0].broker_partition == name):  # never kept, or deleted by somebody
+        if own is None:
             return None
         return own[0].offset, named is not None and named[1].mzxid == own[1].mzxid
 

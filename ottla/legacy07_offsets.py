@@ -87,22 +87,15 @@ async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOff
     top = f"/consumers/{group}/partition_offsets"
     found: dict[TopicPartition, int] = {}
     for topic in await children(registry, top):
-        kept = {}
-        for number in sorted(await children(registry, f"{top}/{topic}")):
-            path = f"{top}/{topic}/{number}"
-            if number.isdigit():
-                data, stat = await registry.get(path)
-                kept[TopicPartition(topic, int(number))] = (LegacyPartitionOffsetZnode.decode(data, path), stat.mzxid)
-        written = {mzxid for _, mzxid in kept.values()}
-        for partition, (own, mzxid) in kept.items():
-            path = LegacyOffsetZnode.path(group, topic, own.broker_partition)
-            stat_of_named = await registry.exists(path)
-            if stat_of_named is None:
-                continue
-            if stat_of_named.mzxid != mzxid and stat_of_named.mzxid in written:  # the name is another partition's now
-                found[partition] = own.offset
-                continue
-            found[partition] = offsets.pop(LegacyPartition(topic, BrokerPartition.parse(own.broker_partition, path)))
+        kept = []
+        for child in filter(str.isdigit, await children(registry, f"{top}/{topic}")):
+            path = LegacyPartitionOffsetZnode.path(group, topic, int(child))
+            data, stat = await registry.get(path)
+            kept.append((stat.mzxid, int(child), LegacyPartitionOffsetZnode.decode(data, path)))
+        # The newest first: what stands under a name is that of the last partition that had it.
+        for _, number, own in sorted(kept, key=lambda one: one[0], reverse=True):
+            name = LegacyPartition(topic, BrokerPartition.parse(own.broker_partition, top))
+            found[TopicPartition(topic, number)] = offsets.pop(name, own.offset)
     return found
 
 

@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from client.topic_partition import TopicPartition
-from client.zookeeper_layout import LEGACY_07, Layout, Legacy07Layout, TodaysLayout
+from client.zookeeper_layout import Layout, Legacy07Layout, TodaysLayout
 from client.zookeeper_offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
 from client.zookeeper_tree import WatchedTree
 from ottla.failure import CommandError
 from ottla.zookeeper_offsets import children
+from registry.tree import LEGACY_07
 
 if TYPE_CHECKING:
     from client.admin import Admin

@@ -147,7 +147,20 @@ async def test_what_a_person_writes_counts_for_who_has_the_name(registry):
     await put(registry, f"{TOP}/offsets/topic1/2-0", "7")
     assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "2-0"}) == {P0: 7}
     await registry.delete(f"{TOP}/offsets/topic1/2-0")
-    assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "2-0"}) == {}
+    assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "2-0"}) == {P0: 7}  # nobody has said another offset
+
+
+async def test_a_name_that_others_had_meanwhile_costs_no_offset(registry):
+    nodes = Legacy07OffsetNodes(registry, GROUP)
+    await nodes.fetch({P0: "1-0"})
+    await nodes.commit({P0: 100})
+    # Nobody claims P0, while P1 gets its name and loses it again.
+    for name in ("1-0", "2-0"):
+        other = Legacy07OffsetNodes(registry, GROUP)
+        await other.fetch({P1: name})
+        await other.commit({P1: 5})
+    assert await tree_of(registry, f"{TOP}/offsets") == {"offsets/topic1/2-0": "5"}
+    assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "1-0"}) == {P0: 100}
 
 
 async def test_nodes_that_somebody_deletes_are_made_again(registry):
