@@ -21,6 +21,7 @@ from spark_connector import py_files
 from support.broker import broker_process
 from support.counts import full_only
 from support.deadlines import DEADLINE_S
+from support.spark import QUICK_START
 
 PROGRAM = """\
 import sys
@@ -56,7 +57,6 @@ found = sorted(row.value.decode() for row in topic("copies").select("value").col
 print("READ", len(found), found[0], found[-1])
 spark.stop()
 """
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

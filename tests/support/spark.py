@@ -10,7 +10,10 @@ from pyspark.sql import SparkSession
 from ottla.spark_environment import spark_environment
 
 ROOT = Path(__file__).resolve().parents[2]
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that lives for minutes: it compiles with the first compiler alone, and has no threads that collect."""
 SETTINGS = {
+    "spark.driver.extraJavaOptions": QUICK_START,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",

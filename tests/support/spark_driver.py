@@ -17,11 +17,10 @@ from typing import Literal
 import psutil
 
 from support.broker import ROOT
-from support.spark import start_session
+from support.spark import QUICK_START, start_session
 
 Victim = Literal["driver", "driver's Python", "executor", "Python worker"]
 WAIT_S = 60.0
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,6 @@ def _run(life: int, to_the_end: bool, job: Job) -> None:
     session = start_session(
         Path(job.folder) / f"spark-{life}",
         job.master,
-        spark_driver_extraJavaOptions=QUICK_START,
         spark_executor_extraJavaOptions=QUICK_START,
         spark_executor_memory="600m",
         spark_driver_memory="600m",
