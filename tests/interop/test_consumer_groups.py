@@ -6,14 +6,13 @@ What storms do to such groups is in test_groups.py.
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker import BrokerProcess
-from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 
 ANSWER_S = 10.0
 TIMES = {
@@ -80,13 +79,17 @@ class Group:
         return [sorted((one.topic, one.partition) for one in consumer.assignment()) for consumer in self.consumers]
 
     def until(self, condition, what: str) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
+        def holds() -> bool:
             for consumer in self.consumers:
                 message = consumer.poll(0.01)
                 if message is not None and message.error() is None:
                     self.handled.append((message.topic(), message.partition(), message.offset()))
-            assert time.monotonic() < deadline, f"{what}: {self.shares()}, {self.described()}"
+            return bool(condition())
+
+        try:
+            until_blocking(holds, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.shares()}, {self.described()}") from None
 
     def described(self):
         """Its state and type, or what is answered meanwhile; after a restart librdkafka takes its time to ask again."""

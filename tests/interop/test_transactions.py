@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from client.producer import Producer as OttlaProducer
 from support.deadlines import DEADLINE_S
 from support.kafka_clients import kafka
+from support.polling import until_blocking
 
 _NUMBERS = itertools.count(1)
 
@@ -192,9 +193,7 @@ def test_an_open_transaction_holds_readers_back(broker, topic, reader):
     assert read(broker.bootstrap, topic, "read_committed") == []
     assert read(broker.bootstrap, topic, "read_uncommitted") == [b"behind", b"v"]
     producer.commit_transaction(DEADLINE_S)
-    deadline = time.monotonic() + DEADLINE_S
-    while read(broker.bootstrap, topic, "read_committed") != [b"behind", b"v"]:
-        assert time.monotonic() < deadline
+    until_blocking(lambda: read(broker.bootstrap, topic, "read_committed") == [b"behind", b"v"], "both are seen")
 
 
 # -- zombies ----------------------------------------------------------------------------------------------------------
@@ -321,10 +320,8 @@ def test_offsets_are_committed_with_the_transaction(broker, topic, commit):
     else:
         producer.abort_transaction(DEADLINE_S)
     consumer.close()
-    deadline = time.monotonic() + DEADLINE_S
     wanted = [10 if commit else -1001, -1001]
-    while (found := positions(broker, group, source)) != wanted:
-        assert time.monotonic() < deadline, found
+    until_blocking(lambda: positions(broker, group, source) == wanted, "the offsets")
     expected = sorted(b"%d" % number for number in range(10)) if commit else []
     assert read_confluent(broker.bootstrap, target, "read_committed") == expected
 
@@ -342,6 +339,6 @@ async def test_offsets_in_a_transaction_of_aiokafka(broker, topic):
             await (producer.commit_transaction() if commit else producer.abort_transaction())
     finally:
         await producer.stop()
-    deadline = time.monotonic() + DEADLINE_S
-    while (found := await asyncio.to_thread(positions, broker, group, topic)) != [3, -1001]:
-        assert time.monotonic() < deadline, found
+    await asyncio.to_thread(
+        until_blocking, lambda: positions(broker, group, topic) == [3, -1001], "the offsets of what was committed"
+    )
