@@ -4,7 +4,7 @@ A backend makes sessions on one shared tree and can break them. The tests know n
 """
 
 import asyncio
-import time
+import functools
 
 import pytest
 
@@ -15,6 +15,7 @@ from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from support.deadlines import DEADLINE_S
+from support.polling import until
 from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard, new_chroot, shared_zookeeper
 
@@ -154,13 +155,7 @@ def calls():
 def eventually():
     """Wait until an asynchronous question is answered with yes."""
 
-    async def wait(question):
-        deadline = time.monotonic() + DEADLINE_S
-        while not await question():
-            assert time.monotonic() < deadline, "it did not come true"
-            await asyncio.sleep(0.005)
-
-    return wait
+    return functools.partial(until, what="it comes true")
 
 
 @pytest.fixture

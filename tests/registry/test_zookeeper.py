@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,6 +20,7 @@ from registry.zookeeper import ZooKeeperRegistry
 from registry.zookeeper_address import ZooKeeperAddress
 from registry.zookeeper_session import end_session
 from support.deadlines import DEADLINE_S
+from support.polling import until_blocking
 from support.tcp_proxy import TcpProxy
 from support.zookeeper import heard
 
@@ -402,10 +402,9 @@ async def test_a_write_in_the_moment_of_expiry_is_not_carried_out(backend, opene
 
     def end_and_wait():
         assert asyncio.run(end_session(ZooKeeperAddress.parse(backend.ensemble.connect), credentials, 10_000))
-        deadline = time.monotonic() + DEADLINE_S
-        while not session._handler.refused and session.client.client_id in (None, credentials):
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        until_blocking(
+            lambda: session._handler.refused or session.client.client_id not in (None, credentials), "kazoo knows"
+        )
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(end_and_wait).result()  # the event loop stands still meanwhile
