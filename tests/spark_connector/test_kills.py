@@ -22,6 +22,7 @@ from support.broker import broker_process
 from support.counts import full_only
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
+from support.seeds import chosen_seed
 from support.spark_driver import Job, SparkDriver, Victim
 from support.topic_contents import topic_contents
 
@@ -138,8 +139,7 @@ def parquet_values(folder):
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("kind", ["parquet", "topic"])
 def test_every_record_is_there_once_whoever_is_killed(tmp_path, kind):
-    seed = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1_000_000))
-    print(f"OTTLA_SEED={seed}")
+    seed = chosen_seed(1)
     with broker_process(tmp_path / "log", num_partitions="3") as broker:
         folder = tmp_path / "job"
         folder.mkdir()

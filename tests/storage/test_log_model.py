@@ -10,14 +10,16 @@ import os
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
-from support.counts import count
+from support.counts import FULL, count
 from support.log_history import History
 from support.memory_disk import memory_directory
 
 SHARDS = 8  # hypothesis remembers what it has tried: several small runs are faster than a large one
-HISTORIES = int(os.environ.get("OTTLA_HISTORIES") or count(800, 20_000)) // SHARDS
+ASKED_FOR = os.environ.get("OTTLA_HISTORIES")
+HISTORIES = int(ASKED_FOR or count(800, 20_000)) // SHARDS
+IS_RANDOM = FULL or ASKED_FOR is not None
 REPLAY = os.environ.get("OTTLA_HISTORY")
 
 
@@ -54,6 +56,7 @@ def test_histories(shard):
     @settings(
         max_examples=HISTORIES,
         database=None,
+        derandomize=False,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
     )
@@ -61,7 +64,7 @@ def test_histories(shard):
     def histories(setup, numbers):
         run(setup, numbers)
 
-    histories()
+    (histories if IS_RANDOM else seed(shard)(histories))()
 
 
 if REPLAY:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -33,22 +32,20 @@ import pytest
 
 from support.broker import BrokerProcess
 from support.counts import count
+from support.seeds import chosen_seed
 from support.transfers.checker import check
 from support.transfers.history import Outcome
 from support.transfers.run import BROKER, Run
 
 RUNS = int(os.environ.get("OTTLA_RUNS") or count(4, 200))
-AT_A_TIME = 4
+AT_A_TIME = count(2, 4)
 RUNS_A_BROKER = 20  # then the next one begins with an empty disk
 
 
 def seeds() -> Iterator[int]:
     """One for each run; always the one that is given."""
-    given = os.environ.get("OTTLA_SEED")
-    if given:
-        return itertools.repeat(int(given), RUNS)
-    first = random.SystemRandom().randrange(1 << 32)
-    return iter(range(first, first + RUNS))
+    first = chosen_seed(1)
+    return itertools.repeat(first, RUNS) if "OTTLA_SEED" in os.environ else iter(range(first, first + RUNS))
 
 
 def run_some(left: Iterator[int], directory: Path) -> Counter[str]:
