@@ -41,9 +41,10 @@ run: setup-run
 demo: setup-demo
 	$(BIN)/python -m examples.clickstream_pipeline $(DEMO_ARGS)
 
-# The whole suite with reduced counts.
+# The whole suite with reduced counts. Tests wait more than they compute: four processes keep two cores busy. Which tests
+# share a process, and the order, are in tests/conftest.py.
 test: setup
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup

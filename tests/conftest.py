@@ -1,14 +1,40 @@
-"""What holds for all tests: hypothesis asserts no time, time limits scale with the machine, the summary names skips."""
+"""What holds for all tests: what hypothesis does, time limits, which tests share a worker, what the summary says."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
+from support.counts import FULL
 from support.deadlines import PACE, TEST_TIMEOUT_S
 
-settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The reduced run makes the same examples every time. The full run makes others, and prints how to make them again.
+settings.register_profile(
+    "ottla",
+    deadline=None,
+    derandomize=not FULL,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("ottla")
+
+HERE = Path(__file__).parent
+LONGEST_FIRST = ("spark_connector", "interop", "cluster", "ottla", "simulation", "replication", "protocol", "client")
+"""Folders whose files take longest: they start first, or one worker is still at them when the others are done."""
+
+USE_SPARK = {
+    "test_batch_source.py",
+    "test_docs.py",
+    "test_exactly_once.py",
+    "test_lag_listener.py",
+    "test_registration.py",
+    "test_sink.py",
+    "test_stream_source.py",
+}
+"""Files with the Spark of the session: its Java takes half a minute of CPU until it is warm."""
 
 
 def pytest_report_header() -> str:
@@ -16,9 +42,25 @@ def pytest_report_header() -> str:
     return f"deadlines: this machine is {PACE:g} times slower than the reference"
 
 
+class _FileScheduling(LoadFileScheduling):
+    """A file runs on one worker, because its tests share what its fixtures have started; so do all that use Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "spark" if Path(file).parent.name == "spark_connector" and Path(file).name in USE_SPARK else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """What `--dist loadfile` does."""
+    return _FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its time limit (pytest-timeout), scaled: its own mark's, or the common one."""
+    """Order the tests, and give each its time limit (pytest-timeout), scaled: its own mark's, or the common one."""
+    order = {folder: place for place, folder in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(HERE).parts[0], len(order)))
     for item in items:
         mark = item.get_closest_marker("timeout")
         seconds = TEST_TIMEOUT_S if mark is None else mark.args[0] * PACE
