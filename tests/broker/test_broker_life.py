@@ -8,9 +8,9 @@ import os
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +21,9 @@ from broker.controller.controller import Controller
 from broker.errors import BrokerStartError
 from registry.embedded import EmbeddedStore
 from storage.log_manager import LogManager
-from support.broker import ROOT, broker_process, running_broker, settings
+from support.broker import broker_process, running_broker, settings
 from support.deadlines import DEADLINE_S
+from support.fork_server import ForkedProcess, run_module
 from support.polling import until
 from support.wire import ConnectionClosedError, append, batch, create_topic, fetch, wire_client
 
@@ -31,15 +32,19 @@ CLEAN = ".kafka_cleanshutdown"
 
 def refused(log_dir, **overrides):
     """Start a broker that cannot start: its exit code and what it says on stderr, log lines left out."""
-    command = [sys.executable, "-m", "broker"]
-    for name, value in settings(log_dir, **overrides).items():
-        command += ["--set", f"{name}={value}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert "Ottla is ready" not in done.stdout
-    lines = [line for line in done.stderr.splitlines() if line.startswith("ottla: ")]
-    assert "Traceback" not in done.stderr
-    assert len(lines) == 1, done.stderr
-    return done.returncode, lines[0]
+    arguments = [
+        part for name, value in settings(log_dir, **overrides).items() for part in ("--set", f"{name}={value}")
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        out, errors = Path(folder) / "out", Path(folder) / "errors"
+        process = ForkedProcess(run_module, "broker.__main__", *arguments, out=out, errors=errors)
+        code = process.wait(DEADLINE_S)
+        assert "Ottla is ready" not in out.read_text()
+        said = errors.read_text()
+    assert "Traceback" not in said
+    lines = [line for line in said.splitlines() if line.startswith("ottla: ")]
+    assert len(lines) == 1, said
+    return code, lines[0]
 
 
 async def starts(log_dir, **overrides):
