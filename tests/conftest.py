@@ -1,5 +1,6 @@
 """What holds for all tests: what hypothesis does, time limits, which tests share a worker, what the summary says."""
 
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -65,6 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark = item.get_closest_marker("timeout")
         seconds = TEST_TIMEOUT_S if mark is None else mark.args[0] * PACE
         item.add_marker(pytest.mark.timeout(seconds), append=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> None:
+    """Undo what a shell does to commands started with &: they and their children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -21,6 +21,7 @@ from support.acknowledged import Load, Reader, check_compacted, check_kept, part
 from support.broker import BrokerProcess
 from support.counts import count
 from support.deadlines import DEADLINE_S
+from support.seeds import chosen_seed
 
 KILLS = int(os.environ.get("OTTLA_KILLS") or count(3, 30))
 SEGMENT = {"segment.bytes": "20000", "index.interval.bytes": "500", "file.delete.delay.ms": "100"}
@@ -71,8 +72,7 @@ def is_left_by_a_stop(problem):
 @pytest.mark.counted
 @pytest.mark.timeout(900)
 def test_replicas_move_while_the_broker_is_killed(tmp_path):
-    seed = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"OTTLA_SEED={seed}")
+    seed = chosen_seed(1)
     rng = random.Random(seed)
     paths = [tmp_path / name for name in "abc"]
     with BrokerProcess(tmp_path / "broker", BROKER | {"log.dirs": ",".join(map(str, paths))}) as process:

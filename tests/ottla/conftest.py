@@ -1,18 +1,11 @@
 import io
 import json
-import signal
 import sys
 
 import pytest
 
 from ottla.cli import main
 from support.broker import broker_process
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interrupts():
-    """A shell ignores SIGINT in what it starts with &, and children inherit that: those of tests are interrupted."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
