@@ -10,6 +10,7 @@ import os
 import random
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -51,6 +52,16 @@ async def shuffle(servers, paths, rng):
     async with Admin(bootstrap_servers=servers, default_api_timeout_ms=10_000) as admin:
         replicas = [Replica(*where, 0) for where in partitions_of(KEPT | COMPACTED)]
         await admin.alter_replica_log_dirs({replica: str(rng.choice(paths)) for replica in replicas})
+
+
+async def move_all(servers, paths):
+    """Ask for the next directory for every replica."""
+    async with Admin(bootstrap_servers=servers) as admin:
+        moves = {}
+        for one in await admin.describe_log_dirs([0]):
+            target = str(paths[(paths.index(Path(one.path)) + 1) % len(paths)])
+            moves |= {Replica(replica.topic, replica.partition, 0): target for replica in one.replicas}
+        await admin.alter_replica_log_dirs(moves)
 
 
 async def settled(servers):
@@ -101,6 +112,8 @@ def test_replicas_move_while_the_broker_is_killed(tmp_path):
             check_kept(kept, loads, lambda load, where: promised[load.name, *where])  # noqa: B023 - used at once
         for load in loads:
             load.finish()
+        asyncio.run(settled(process.bootstrap))
+        asyncio.run(move_all(process.bootstrap, paths))  # whatever the kills have left to the moves before
         asyncio.run(settled(process.bootstrap))
         for reader in (kept, compacted):
             reader.look_at_offsets()
