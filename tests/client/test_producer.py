@@ -196,8 +196,8 @@ async def test_an_error_that_does_not_go_away_fails_the_record_and_names_the_par
 
 async def test_delivery_timeout_names_the_last_reason(fake):
     fake.script[PRODUCE] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
-    async with producer(fake, delivery_timeout_ms=500) as sender:
-        with pytest.raises(DeliveryTimeoutError, match=r"t-0: not acknowledged within 0\.5 s: .*NOT_ENOUGH_REPLICAS"):
+    async with producer(fake, delivery_timeout_ms=2_000) as sender:  # a busy machine connects meanwhile
+        with pytest.raises(DeliveryTimeoutError, match=r"t-0: not acknowledged within 2 s: .*NOT_ENOUGH_REPLICAS"):
             await sender.send("t", b"a")
 
 
@@ -276,15 +276,15 @@ async def test_buffer_memory_holds_senders_back(fake):
 
 
 async def test_buffer_memory_waits_no_longer_than_max_block_ms(fake):
-    async with producer(fake, buffer_memory=1000, max_block_ms=20, acks=1, delivery_timeout_ms=200) as sender:
+    async with producer(fake, buffer_memory=1000, max_block_ms=20, acks=1) as sender:
         await sender.send("t", b"warm")
-        fake._produce = lambda *arguments: STALL
+        fake.script[PRODUCE] = [STALL]
         first = sender.send_nowait("t", bytes(900))
         with pytest.raises(BufferFullError, match="within"):
             await sender.send("t", bytes(900))
+        await until(lambda: len(fake.seen(PRODUCE)) == 2, "the first is on its way")
         fake.drop_connections()
-        with pytest.raises(DeliveryTimeoutError):
-            await first
+        assert (await first).offset == 1
 
 
 async def test_many_waiting_senders_all_get_their_turn_in_order(fake):
