@@ -4,9 +4,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN_ARGS ?=
+WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 DEMO_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Tests start hundreds of Python processes, each of which would compile everything that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run demo test test-full coverage fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
 
@@ -44,7 +47,7 @@ demo: setup-demo
 # The whole suite with reduced counts. Tests wait more than they compute: four processes keep two cores busy. Which tests
 # share a process, and the order, are in tests/conftest.py.
 test: setup
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
 test-full: setup
@@ -53,7 +56,7 @@ test-full: setup
 # Which lines and branches of the product `make test` runs: a report, and htmlcov/index.html.
 coverage: setup
 	rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest -q -n 3 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/coverage run -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report

@@ -77,8 +77,8 @@ class FutureLogs:
         current.abort_compaction("it is moved to another log directory")
         if _is_named_in(directory, key):  # of an earlier log: it is not true of this one
             await manager.checkpoints.write_all_of(directory)
-        if manager.cleaner is not None:
-            await manager.cleaner.expected_in(directory, key)
+            if manager.cleaner is not None:
+                await manager.cleaner.write_checkpoint(directory)
         return future
 
     async def remove(self, key: TopicPartition) -> None:
@@ -125,6 +125,8 @@ class FutureLogs:
         directory = manager.dirs.of(path)
         if directory is None or not await manager.checkpoints.write_all_of(directory):
             raise LogDirIOError(path, OSError(errno.ENOSPC, "the checkpoints cannot be written"))
+        if manager.cleaner is not None:
+            await manager.cleaner.write_checkpoint(directory, coming=key)
 
     def swap(self, key: TopicPartition) -> Log:
         """Let the future log be the log from now on; returns the one that it was. Both hold the same records.
@@ -155,7 +157,7 @@ class FutureLogs:
         if directory is not None and directory.is_online:
             await manager.checkpoints.write_all_of(directory)
             if manager.cleaner is not None:
-                await manager.cleaner.moved(directory)
+                await manager.cleaner.write_checkpoint(directory)
         await manager.departures.finish(source, key)
         await self._forget_origin(new)
 
@@ -175,7 +177,12 @@ class FutureLogs:
 
 def _is_named_in(directory: LogDirectory, key: TopicPartition) -> bool:
     """Whether a checkpoint of a log directory tells of a partition."""
-    checkpoints = (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks)
+    checkpoints = (
+        directory.recovery_points,
+        directory.log_start_offsets,
+        directory.high_watermarks,
+        directory.cleaner_offsets,
+    )
     try:
         return any(key in checkpoint.read() for checkpoint in checkpoints)
     except (CorruptFileError, OSError):

@@ -116,29 +116,20 @@ class LogCleaner:
     # -- checkpoints -------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read the checkpoints, and leave one entry for each log, in the directory where the log is.
+        """Read the checkpoints. An entry counts in the directory where its log is; others are removed from the files.
 
-        A stop in the middle of a move leaves the entry in the directory that the log has left, or in both: the one
-        beside the log counts. Nothing of a damaged file is used: its logs are compacted from their start again.
+        A broker that stopped during a move leaves an entry in both directories. A damaged file is ignored: its logs are
+        compacted from their start again.
         """
-        found: dict[LogDirectory, dict[TopicPartition, int]] = {}
         for directory in self._dirs.online:
             try:
-                found[directory] = directory.cleaner_offsets.read()
+                offsets = directory.cleaner_offsets.read()
             except CorruptFileError as error:
                 logger.warning("%s: its logs are compacted from their start again", error)
-        elsewhere: dict[TopicPartition, int] = {}
-        for directory, offsets in found.items():
-            for key, offset in offsets.items():
-                if self._is_in(directory, key):
-                    self.checkpoints[key] = offset
-                elif key in self._logs:
-                    elsewhere[key] = offset
-        self.checkpoints = elsewhere | self.checkpoints
-        changed = [directory for directory, offsets in found.items() if self._offsets_of(directory) != offsets]
-        # First the directories that gain an entry: a stop between two writes loses none.
-        for directory in sorted(changed, key=lambda one: not self._offsets_of(one).keys() - found[one].keys()):
-            await self._write(directory)
+                continue
+            self.checkpoints |= {key: offset for key, offset in offsets.items() if self._is_in(directory, key)}
+            if self._offsets_of(directory) != offsets:
+                await self.write_checkpoint(directory)
 
     def truncated(self, log: Log) -> None:
         """The end of a log has gone: what takes its place is dirty, from the active segment on at least."""
@@ -161,27 +152,14 @@ class LogCleaner:
         elif key not in self.checkpoints:
             return
         if directory.is_online:
-            await self._write(directory)
-
-    async def expected_in(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """A log is about to be copied to a directory: forget what an earlier log of its name has left there."""
-        try:
-            is_named = key in directory.cleaner_offsets.read()
-        except CorruptFileError:
-            is_named = True
-        if is_named:
-            await self._write(directory)
-
-    async def moved(self, directory: LogDirectory) -> None:
-        """A log has come to a directory from another one."""
-        await self._write(directory)
+            await self.write_checkpoint(directory)
 
     def _is_in(self, directory: LogDirectory, key: TopicPartition) -> bool:
         log = self._logs.get(key)
         return log is not None and log.directory.parent == directory.path
 
     def _offsets_of(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """What the checkpoint of a directory has to say."""
+        """The entries of a directory's checkpoint."""
         return {key: offset for key, offset in self.checkpoints.items() if self._is_in(directory, key)}
 
     def _write_soon(self, log: Log) -> None:
@@ -190,11 +168,16 @@ class LogCleaner:
             self._unwritten.add(directory)
             self._changed.set()
 
-    async def _write(self, directory: LogDirectory) -> None:
-        """Write the checkpoint of a directory. On a full disk the old one stays: then too much is compacted again."""
+    async def write_checkpoint(self, directory: LogDirectory, *, coming: TopicPartition | None = None) -> None:
+        """Write the checkpoint of a directory. On a full disk the old one stays: then too much is compacted again.
+
+        coming: a log that is about to move there, whose entry is written, too.
+        """
         async with self._writing:
             self._unwritten.discard(directory)
             offsets = self._offsets_of(directory)
+            if coming in self.checkpoints:
+                offsets[coming] = self.checkpoints[coming]
             try:
                 await self._fs.run_blocking(lambda: directory.cleaner_offsets.write(offsets))
             except LogDirIOError as error:
@@ -221,7 +204,7 @@ class LogCleaner:
                 await self._changed.wait()
                 self._changed.clear()
                 for directory in list(self._unwritten):
-                    await self._write(directory)
+                    await self.write_checkpoint(directory)
 
     async def _work(self, number: int) -> None:
         """One worker, until its number is beyond log.cleaner.threads."""
@@ -360,7 +343,7 @@ class LogCleaner:
             self._record(log, dirty, result, time.monotonic() - began)
             directory = self._dirs.of(path)
             if directory is not None and directory.is_online:
-                await self._write(directory)
+                await self.write_checkpoint(directory)
         except Exception as error:
             self._failed(run, log, error)
         finally:

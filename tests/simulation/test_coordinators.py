@@ -20,7 +20,7 @@ KIND = ("--kind", "coordinators")
 @pytest.mark.counted
 @pytest.mark.timeout(1800)
 def test_promises_are_kept():
-    seeds = os.environ.get("OTTLA_SEEDS", count(5, 100))
+    seeds = os.environ.get("OTTLA_SEEDS", count(3, 100))
     code, printed = simulate(*KIND, "--count", seeds, "--quiet")
     assert code == 0, printed
     assert f"{seeds} seeds, 0 failed" in printed

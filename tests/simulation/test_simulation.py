@@ -25,7 +25,7 @@ PLANTED = {
 @pytest.mark.counted
 @pytest.mark.timeout(1800)
 def test_promises_are_kept():
-    seeds = count(10, 500)
+    seeds = count(6, 500)
     code, printed = simulate("--count", os.environ.get("OTTLA_SEEDS", seeds), "--quiet")
     assert code == 0, printed
     assert f"{os.environ.get('OTTLA_SEEDS', seeds)} seeds, 0 failed" in printed

@@ -346,7 +346,7 @@ async def move_until_killed(root, at):
     move.append(12)
     cleaner = move.logs.cleaner = log_cleaner(move.logs)
     cleaner.checkpoints[KEY] = CLEANED
-    await cleaner.moved(move.logs.dirs.all[0])
+    await cleaner.write_checkpoint(move.logs.dirs.all[0])
     fs.at, fs.done = at, 0
     done = 12
     try:

@@ -479,14 +479,11 @@ async def test_the_cleaner_is_told(move):
         async def gone_from(self, directory, key):
             told.append(("gone", directory.path.name, key))
 
-        async def expected_in(self, directory, key):
-            told.append(("expected", directory.path.name, key))
-
-        async def moved(self, directory):
-            told.append(("moved", directory.path.name))
+        async def write_checkpoint(self, directory, coming=None):
+            told.append(("write", directory.path.name, coming))
 
     move.append(3)
     move.logs.cleaner = Cleaner()
     await move.begin()
     await move.finish()
-    assert told == [("expected", "b", KEY), ("moved", "b"), ("gone", "a", KEY)]
+    assert told == [("write", "b", KEY), ("write", "b", None), ("gone", "a", KEY)]

@@ -178,8 +178,8 @@ async def test_a_damaged_checkpoint_is_not_believed(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("left", "beside", "expected"),
     [
-        ("0\n1\nt 0 5\n", None, 5),  # the stop came before the log's new directory was written
-        ("0\n1\nt 0 3\n", "0\n1\nt 0 5\n", 5),  # and after that, before the old one was
+        ("0\n1\nt 0 3\n", "0\n1\nt 0 5\n", 5),  # the stop came before the directory that the log has left was written
+        ("0\n1\nt 0 5\n", None, None),  # of an earlier log of the name
         (None, "0\n2\ngone 1 9\nt 0 5\n", 5),  # a partition that is nowhere
         (None, None, None),
     ],
@@ -198,14 +198,15 @@ async def test_a_start_leaves_one_checkpoint_entry_in_the_directory_where_the_lo
     assert entries == {"left": {}, "beside": yard.cleaner.checkpoints}
 
 
-async def test_an_entry_of_an_earlier_log_of_the_name_goes_before_a_log_is_copied_to_its_directory(tmp_path):
+async def test_the_entry_of_a_log_that_is_about_to_move_is_written_where_it_will_be(tmp_path):
     (tmp_path / "other").mkdir()
     yard = Yard(tmp_path / "here", more=[tmp_path / "other"])
     yard.log()
-    await yard.cleaner.load()
+    yard.cleaner.checkpoints["t", 0] = 3
     _, other = yard.dirs.all
-    other.cleaner_offsets.write({("t", 0): 3})
-    await yard.cleaner.expected_in(other, ("t", 0))
+    await yard.cleaner.write_checkpoint(other, coming=("t", 0))
+    assert other.cleaner_offsets.read() == {("t", 0): 3}
+    await yard.cleaner.write_checkpoint(other)
     assert other.cleaner_offsets.read() == {}
 
 
