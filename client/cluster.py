@@ -116,6 +116,11 @@ class Cluster:
         connection = self._connections.get(node_id)
         return None if connection is None or connection.is_closed else connection
 
+    def has_lost(self, node_id: int) -> bool:
+        """Whether there was a connection to a broker that has been closed since the last metadata."""
+        connection = self._connections.get(node_id)
+        return connection is not None and connection.is_closed
+
     async def connection(self, node_id: int) -> Connection:
         """The connection to a broker, opened where it is not. Raises ConnectionLostError,
         UnsupportedApiError.

@@ -409,6 +409,9 @@ class Sender:
     # ---- what has to be waited for
 
     async def _connect(self, node_id: int) -> None:
+        if self._acks == 0 and self._cluster.has_lost(node_id):
+            # Closing the connection is all that a broker can say of an error; it may not lead the partition any more.
+            self._cluster.request_refresh()
         try:
             await self._cluster.connection(node_id)
             self._connect_attempts.pop(node_id, None)

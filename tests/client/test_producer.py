@@ -215,6 +215,24 @@ async def test_leader_change_is_followed():
         assert values(second) == [b"b"]
 
 
+async def test_without_acknowledgements_a_leader_change_is_followed_when_the_old_leader_closes_the_connection():
+    first = FakeBroker({"t": 1}, node_id=1)
+    second = FakeBroker(first.topics, node_id=2, cluster=first.cluster)
+    first.cluster.append(second)
+    async with first, second, producer(first, acks=0) as sender:
+        await sender.send("t", b"a")
+        await until(lambda: values(first) == [b"a"], "the record is there")
+        for broker in (first, second):
+            broker.leaders["t", 0] = 2
+
+        async def arrives():
+            await sender.send("t", b"b")  # those that the old leader gets are lost
+            return values(second)
+
+        await until(arrives, "a record arrives at the new leader")
+        assert values(first) == [b"a"]
+
+
 async def test_a_broker_that_dies_is_waited_for():
     first = FakeBroker({"t": 1}, node_id=1)
     second = FakeBroker(first.topics, node_id=2, cluster=first.cluster)

@@ -134,7 +134,7 @@ class FakeBroker:
             response = getattr(self, f"_{ApiKey(key).name.lower()}")(request, version, error)
         if action == APPLY_AND_CLOSE:
             return CLOSE
-        if response is None or response is STALL:
+        if response is None or response in (CLOSE, STALL):
             return response
         if isinstance(response, bytes):
             return response
@@ -210,7 +210,9 @@ class FakeBroker:
                 base = -1 if code else self._produce_one(topic.name, part)
                 answers.append(PartitionProduceResponse(index=part.index, error_code=code, base_offset=base))
             topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
-        return None if request.acks == 0 else ProduceResponse(responses=topics)
+        if request.acks == 0:  # an error is told by the end of the connection
+            return CLOSE if any(part.error_code for topic in topics for part in topic.partition_responses) else None
+        return ProduceResponse(responses=topics)
 
     def forget(self):
         """As a restart does: of each producer only the last batch of a partition is remembered, not the last five."""
