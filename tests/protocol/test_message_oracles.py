@@ -18,7 +18,7 @@ from support.messages import message_classes, strategy, versions
 
 pytestmark = pytest.mark.counted
 
-FEW = settings(max_examples=count(2, 10), database=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=count(1, 10), database=None, suppress_health_check=list(HealthCheck))
 SCALARS = {"int8", "int16", "int32", "int64", "boolean", "float64", "string"}
 REQUESTS_AND_RESPONSES = [cls for cls in message_classes().values() if cls.API_KEY >= 0]
 

@@ -18,7 +18,7 @@ from support.memory_disk import memory_directory
 
 SHARDS = 8  # hypothesis remembers what it has tried: several small runs are faster than a large one
 ASKED_FOR = os.environ.get("OTTLA_HISTORIES")
-HISTORIES = int(ASKED_FOR or count(800, 20_000)) // SHARDS
+HISTORIES = int(ASKED_FOR or count(400, 20_000)) // SHARDS
 IS_RANDOM = FULL or ASKED_FOR is not None
 REPLAY = os.environ.get("OTTLA_HISTORY")
 
