@@ -78,7 +78,10 @@ def document() -> Iterator[str]:
     yield from _table(setting for setting in KAFKA_SETTINGS.values() if not setting.acts)
     yield "\n## Names of the past\n"
     answers = ((name, advice(name, Reader.BROKER)) for name in sorted(CLASSIC_NAMES))
-    yield "Also names of clients. A client that is given such a name answers from the same table.\n"
+    yield (
+        "Names that Kafka no longer has, and names of clients' settings, with what to use instead."
+        " Clients answer from the same table.\n"
+    )
     yield from _rows(("Name", "Instead"), ((f"`{name}`", answer) for name, answer in answers if answer is not None))
 
 

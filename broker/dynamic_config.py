@@ -227,7 +227,7 @@ def _list_elements(
     setting = settings.get(name)
     if setting is None:
         if settings is TOPIC_SETTINGS:
-            topic_setting(name)  # which tells what is wrong
+            topic_setting(name)  # raises, with the reason
         raise refuse_classic(name, None) or ConfigError(name, None, "no setting has this name")
     if setting.type is not LIST:
         raise ConfigError(name, None, "is no list: nothing can be appended to or subtracted from it")

@@ -5,7 +5,7 @@ A classic name is refused with the name that does its work today: protocol/class
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from storage.setting import ConfigError, Setting
 
@@ -19,8 +19,11 @@ def refuse_classic(name: str, value: str | None) -> ConfigError | None:
     row, instead = classic_name(name), advice(name, Reader.BROKER)
     if row is None or instead is None:
         return None
-    of_others = row.homes and Reader.BROKER not in row.homes
-    why = "not a setting of brokers" if of_others else "this name is not read any more"
+    readers: Collection[Reader] = (row.of,) if row.of else row.homes or (Reader.BROKER,)
+    if Reader.AUTHORIZER in readers:
+        why = "not supported"
+    else:
+        why = "this name is not read any more" if Reader.BROKER in readers else "not a setting of brokers"
     return ConfigError(name, value, f"{why}: {instead}")
 
 

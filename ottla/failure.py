@@ -37,7 +37,7 @@ def explain(error: Exception) -> str:
 
 
 def _of_classic_option(error: Exception) -> str | None:
-    """What to say of an option that is a setting of Kafka's, or was one; None for any other error."""
+    """The message for an option that is a Kafka setting, if the command has another name for it; None otherwise."""
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not option or context is None:
         return None
@@ -45,7 +45,7 @@ def _of_classic_option(error: Exception) -> str | None:
 
     have = {word for parameter in context.command.params for word in parameter.opts if word.startswith("--")}
     instead = option_instead(option, have)
-    return None if instead is None else f"No such option: {option}: {instead}"
+    return None if instead is None else f"No such option: {option}: use {instead}"
 
 
 def _one_line(text: str) -> str:

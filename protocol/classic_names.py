@@ -1,15 +1,13 @@
 """Names of settings that Kafka's brokers and clients of the years 0.7 to 3 read, and what does their work today.
 
-Brokers, clients and the command all refuse a name that they do not know, and answer from this one table where the name
-is one of Kafka's past, or belongs elsewhere: to skip it would silently do something else than its author means. (The
-table is in this package because all of them may import it; nothing here is of the wire.)
-
-A name has homes: who reads it today, and under which name. Without a home it is gone, and a hint says why.
+An unknown name is refused, because ignoring it would silently change behaviour. If Kafka once had the name, or it
+belongs to another component, the answer comes from this table. (It is in this package because all others may import it;
+nothing here is part of the wire.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -23,11 +21,12 @@ class Reader(Enum):
     CONSUMER = "Consumer"
     ZOOKEEPER_CONSUMER = "ZooKeeperConsumer"
     ADMIN = "Admin"
+    AUTHORIZER = "authorizers"
 
     @property
     def is_client(self) -> bool:
         """Whether its options are Python's, with underscores for dots."""
-        return self not in (Reader.BROKER, Reader.TOPIC)
+        return self not in (Reader.BROKER, Reader.TOPIC, Reader.AUTHORIZER)
 
     def spell(self, name: str) -> str:
         """A setting's name as this reader spells it."""
@@ -35,11 +34,17 @@ class Reader(Enum):
 
 
 class ClassicName(NamedTuple):
-    """A name with its homes (today's names, as Kafka writes them) and what else there is to say."""
+    """A name that Kafka has or had.
+
+    `homes`: who reads the setting today, and its name there, as Kafka writes it. No home: Kafka has removed it, or
+    Ottla does not have what it belongs to, and `hint` says why. `of`: who reads, or once read, this name; None if the
+    readers in `homes` do, or brokers where there is no home.
+    """
 
     name: str
     homes: Mapping[Reader, tuple[str, ...]]
     hint: str
+    of: Reader | None
 
 
 def _row(
@@ -52,6 +57,7 @@ def _row(
     consumer: str = "",
     zookeeper: str = "",
     clients: str = "",
+    of: Reader | None = None,
 ) -> ClassicName:
     """`zookeeper` is a ZooKeeperConsumer's name; `clients`: that of Producer, Consumer and Admin."""
     given = {
@@ -62,12 +68,18 @@ def _row(
         Reader.ADMIN: clients,
         Reader.ZOOKEEPER_CONSUMER: zookeeper,
     }
-    return ClassicName(name, {reader: tuple(names.split()) for reader, names in given.items() if names}, hint)
+    return ClassicName(name, {reader: tuple(names.split()) for reader, names in given.items() if names}, hint, of)
 
 
 _GONE = "it is gone from Kafka"
 _IN_BACKGROUND = "a Producer always sends in the background: await the result of send for each record, or do not"
 _OF_AUTHORIZERS = "a setting of an authorizer, which is not there yet"
+_IN_BYTES = "the limit was a number of messages, now it is a number of bytes"
+_CHUNKS_IN_BYTES = "the limit was a number of chunks, now it is a number of bytes"
+_WHILE_USED = "a connection stays open while it is used"
+_LONG_FETCH = "a broker holds a fetch until there is data"
+_BEFORE_SEND = f"{_GONE}: transform records before send"
+_AWAIT_SEND = f"{_GONE}: await what send returns"
 _COORDINATED = "in a group of today the coordinator rebalances"
 _FETCHES = "a broker's own limit for a fetch is fetch.max.bytes"
 _IN_KAFKA = "a Consumer's offsets are always in Kafka"
@@ -77,7 +89,7 @@ _ROWS: Final = (
     # ---- brokers of 0.7
     _row("brokerid", broker="broker.id"),
     _row("hostname", broker="listeners advertised.listeners"),
-    _row("port", broker="listeners", clients="bootstrap.servers"),
+    _row("port", broker="listeners", clients="bootstrap.servers", zookeeper="zookeeper.connect"),
     _row("num.threads", broker="num.io.threads num.network.threads"),
     _row("log.file.size", broker="log.segment.bytes", topic="segment.bytes"),
     _row("log.file.time.ms", broker="log.roll.ms", topic="segment.ms"),
@@ -155,27 +167,33 @@ _ROWS: Final = (
     ),
     # ---- producers of 0.7
     _row("broker.list", "without the brokers' ids", clients="bootstrap.servers", zookeeper="zookeeper.connect"),
-    _row("brokerpartitioninfo", _GONE),
-    _row("buffer.size", _ONE_SOCKET),
+    _row("brokerpartitioninfo", _GONE, of=Reader.PRODUCER),
+    _row("buffer.size", _ONE_SOCKET, of=Reader.PRODUCER),
     _row("connect.timeout.ms", clients="request.timeout.ms"),
-    _row("reconnect.interval", "a connection lives as long as it is used", producer="connections.max.idle.ms"),
-    _row("reconnect.time.interval.ms", "a connection lives as long as it is used", producer="connections.max.idle.ms"),
-    _row("zk.read.num.retries", f"{_GONE}: producers do not know ZooKeeper"),
+    _row("reconnect.interval", _WHILE_USED, producer="connections.max.idle.ms"),
+    _row("reconnect.time.interval.ms", _WHILE_USED, producer="connections.max.idle.ms"),
+    _row("zk.read.num.retries", f"{_GONE}: producers do not know ZooKeeper", of=Reader.PRODUCER),
     _row("queue.time", producer="linger.ms"),
-    _row("queue.size", "it counted messages: the limit is in bytes now", producer="buffer.memory"),
-    _row("event.handler", f"{_GONE}: transform records before send"),
-    _row("event.handler.props", f"{_GONE}: transform records before send"),
-    _row("callback.handler", f"{_GONE}: await what send returns"),
-    _row("callback.handler.props", f"{_GONE}: await what send returns"),
+    _row("queue.size", _IN_BYTES, producer="buffer.memory"),
+    _row("event.handler", _BEFORE_SEND, of=Reader.PRODUCER),
+    _row("event.handler.props", _BEFORE_SEND, of=Reader.PRODUCER),
+    _row("callback.handler", _AWAIT_SEND, of=Reader.PRODUCER),
+    _row("callback.handler.props", _AWAIT_SEND, of=Reader.PRODUCER),
     # ---- producers of 0.8
     _row("metadata.broker.list", clients="bootstrap.servers", zookeeper="zookeeper.connect"),
     _row("request.required.acks", producer="acks"),
     _row("required.acks", producer="acks"),
-    _row("producer.type", _IN_BACKGROUND),
+    _row("producer.type", _IN_BACKGROUND, of=Reader.PRODUCER),
     _row("serializer.class", producer="value.serializer"),
     _row("key.serializer.class", producer="key.serializer"),
     _row("partitioner.class", "an object or a function of Python", producer="partitioner"),
-    _row("compression.codec", broker="compression.type", topic="compression.type", producer="compression.type"),
+    _row(
+        "compression.codec",
+        broker="compression.type",
+        topic="compression.type",
+        producer="compression.type",
+        of=Reader.PRODUCER,
+    ),
     _row(
         "compressed.topics",
         "a Producer compresses for all topics, a topic may have a compression.type of its own",
@@ -189,12 +207,12 @@ _ROWS: Final = (
     ),
     _row("topic.metadata.refresh.interval.ms", producer="metadata.max.age.ms", consumer="metadata.max.age.ms"),
     _row("queue.buffering.max.ms", producer="linger.ms"),
-    _row("queue.buffering.max.messages", "it counted messages: the limit is in bytes now", producer="buffer.memory"),
+    _row("queue.buffering.max.messages", _IN_BYTES, producer="buffer.memory"),
     _row("queue.enqueue.timeout.ms", producer="max.block.ms"),
     _row("queue.enqueuetimeout.ms", producer="max.block.ms"),
-    _row("batch.num.messages", "it counted messages: the limit is in bytes now", producer="batch.size"),
-    _row("send.buffer.bytes", _ONE_SOCKET, broker="socket.send.buffer.bytes"),
-    _row("receive.buffer.bytes", _ONE_SOCKET, broker="socket.receive.buffer.bytes"),
+    _row("batch.num.messages", _IN_BYTES, producer="batch.size"),
+    _row("send.buffer.bytes", _ONE_SOCKET, broker="socket.send.buffer.bytes", of=Reader.PRODUCER),
+    _row("receive.buffer.bytes", _ONE_SOCKET, broker="socket.receive.buffer.bytes", of=Reader.CONSUMER),
     # ---- today's producer in its first versions
     _row("block.on.buffer.full", "send waits, send_nowait raises BufferFullError", producer="max.block.ms"),
     _row("metadata.fetch.timeout.ms", producer="max.block.ms"),
@@ -202,13 +220,13 @@ _ROWS: Final = (
     # ---- consumers of 0.7
     _row("groupid", consumer="group.id", zookeeper="group.id"),
     _row("consumerid", consumer="client.id", zookeeper="consumer.id"),
-    _row("socket.buffersize", _ONE_SOCKET),
+    _row("socket.buffersize", _ONE_SOCKET, of=Reader.CONSUMER),
     _row("fetch.size", consumer="max.partition.fetch.bytes", zookeeper="fetch.message.max.bytes"),
-    _row("backoff.increment.ms", "brokers hold a fetch", consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
-    _row("fetcher.backoff.ms", "brokers hold a fetch", consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
+    _row("backoff.increment.ms", _LONG_FETCH, consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
+    _row("fetcher.backoff.ms", _LONG_FETCH, consumer="fetch.max.wait.ms", zookeeper="fetch.wait.max.ms"),
     _row(
         "queuedchunks.max",
-        "it counted chunks: the limit is in bytes now",
+        _CHUNKS_IN_BYTES,
         consumer="max.buffered.bytes",
         zookeeper="max.buffered.bytes",
     ),
@@ -216,7 +234,11 @@ _ROWS: Final = (
     _row("autocommit.interval.ms", consumer="auto.commit.interval.ms", zookeeper="auto.commit.interval.ms"),
     _row("autooffset.reset", consumer="auto.offset.reset", zookeeper="auto.offset.reset"),
     _row("rebalance.retries.max", zookeeper="rebalance.max.retries"),
-    _row("shallowiterator.enable", f"{_GONE}: fetched batches are decoded when their records are asked for"),
+    _row(
+        "shallowiterator.enable",
+        f"{_GONE}: fetched batches are decoded when their records are asked for",
+        of=Reader.CONSUMER,
+    ),
     _row("mirror.topics.whitelist", "give a TopicFilter.white_list", zookeeper="topic.filter"),
     _row("mirror.topics.blacklist", "give a TopicFilter.black_list", zookeeper="topic.filter"),
     _row("mirror.consumer.numthreads", zookeeper="threads"),
@@ -243,12 +265,16 @@ _ROWS: Final = (
     _row(
         "max.partition.fetch.bytes", _FETCHES, consumer="max.partition.fetch.bytes", zookeeper="fetch.message.max.bytes"
     ),
-    _row("num.consumer.fetchers", "a consumer fetches from all brokers at once; followers have num.replica.fetchers"),
+    _row(
+        "num.consumer.fetchers",
+        "a consumer fetches from all brokers at once; followers have num.replica.fetchers",
+        of=Reader.CONSUMER,
+    ),
     _row("auto.commit.enable", consumer="enable.auto.commit", zookeeper="auto.commit.enable"),
     _row("enable.auto.commit", consumer="enable.auto.commit", zookeeper="auto.commit.enable"),
     _row(
         "queued.max.message.chunks",
-        "it counted chunks: the limit is in bytes now",
+        _CHUNKS_IN_BYTES,
         consumer="max.buffered.bytes",
         zookeeper="max.buffered.bytes",
     ),
@@ -261,7 +287,11 @@ _ROWS: Final = (
     _row(
         "request.timeout.ms", broker="request.timeout.ms", clients="request.timeout.ms", zookeeper="socket.timeout.ms"
     ),
-    _row("consumer.timeout.ms", "iteration waits as long as it takes: put asyncio.timeout around it, or use getmany"),
+    _row(
+        "consumer.timeout.ms",
+        "iteration waits as long as it takes: put asyncio.timeout around it, or use getmany",
+        of=Reader.CONSUMER,
+    ),
     _row("exclude.internal.topics", consumer="exclude.internal.topics", zookeeper="exclude.internal.topics"),
     _row(
         "partition.assignment.strategy",
@@ -296,22 +326,21 @@ _ROWS: Final = (
     _row("max.poll.records", consumer="max.poll.records"),
     _row("fetch.min.bytes", consumer="fetch.min.bytes", zookeeper="fetch.min.bytes"),
     # ---- authorizers
-    _row("super.users", f"{_OF_AUTHORIZERS}: everyone may do everything"),
-    _row("allow.everyone.if.no.acl.found", _OF_AUTHORIZERS),
+    _row("super.users", f"{_OF_AUTHORIZERS}: everyone may do everything", of=Reader.AUTHORIZER),
+    _row("allow.everyone.if.no.acl.found", _OF_AUTHORIZERS, of=Reader.AUTHORIZER),
 )
 
 
 def _with_todays(rows: tuple[ClassicName, ...]) -> dict[str, ClassicName]:
     """The rows by name, and one for each of today's names of clients that they lead to."""
     found = {row.name: row for row in rows}
+    todays: dict[str, dict[Reader, tuple[str, ...]]] = {}
     for row in rows:
         for reader, names in row.homes.items():
             for name in names if reader.is_client else ():
-                if name not in found or not found[name].homes:
-                    found[name] = ClassicName(name, {reader: (name,)}, "")
-                elif found[name] not in rows:
-                    found[name] = found[name]._replace(homes={**found[name].homes, reader: (name,)})
-    return found
+                if name not in found:
+                    todays.setdefault(name, {})[reader] = (name,)
+    return found | {name: ClassicName(name, homes, "", None) for name, homes in todays.items()}
 
 
 CLASSIC_NAMES: Final[Mapping[str, ClassicName]] = {row.name: row for row in _ROWS}
@@ -333,8 +362,8 @@ def classic_name(name: str) -> ClassicName | None:
 def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> str | None:
     """What to do instead of giving `asked` this name: today's name and who reads it.
 
-    `known` are the names that `asked` really reads, where it may lack some. None where the table has no word for it: a
-    name that Kafka has not had, or one that `asked` reads under the same name.
+    `known` are the names that `asked` really reads, where it may lack some. None if the table does not have the name,
+    or `asked` reads it under this name.
     """
     row = classic_name(name)
     if row is None:
@@ -344,21 +373,14 @@ def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> st
         own = ()
     if row.name in own:
         return None
-    parts = []
-    if own:
-        parts.append("use " + " and ".join(map(asked.spell, own)))
-    elif row.homes:
-        parts.append(_elsewhere(row))
-    if row.hint:
-        parts.append(row.hint)
-    return "; ".join(parts)
+    first = f"use {_listed(map(asked.spell, own))}" if own else elsewhere(row)
+    return "; ".join(part for part in (first, row.hint) if part)
 
 
 def option_instead(option: str, options: Collection[str]) -> str | None:
-    """What to do instead of giving the command this option (`--fetch-size`), where it is a setting of Kafka's.
+    """The command's own option for a setting that is given as an option (`--groupid`: `--group`).
 
-    `options` are those that the command has. One of them that stands for a home of the name is all that is told. None
-    for an option that is no setting.
+    `options` are those that the command has. None if none of them is for this setting, or `option` is no setting.
     """
     row = classic_name(option)
     if row is None:
@@ -366,15 +388,23 @@ def option_instead(option: str, options: Collection[str]) -> str | None:
     for name in sorted({name for names in row.homes.values() for name in names}):
         own = _OPTIONS.get(name, f"--{name.replace('.', '-')}")
         if own in options:
-            return f"use {own}"
-    return "; ".join(part for part in (_elsewhere(row), row.hint) if part)
+            return own
+    return None
 
 
-def _elsewhere(row: ClassicName) -> str:
+def elsewhere(row: ClassicName, readers: Collection[Reader] = tuple(Reader)) -> str:
+    """Which of `readers` read a setting, and its name there; empty if none does."""
     by_name: dict[str, list[str]] = {}
     for reader, names in row.homes.items():
-        by_name.setdefault(" and ".join(map(reader.spell, names)), []).append(reader.value)
-    return ", ".join(
-        f"{' and '.join(readers)} {'have' if len(readers) > 1 or readers[0].islower() else 'has'} {names}"
-        for names, readers in by_name.items()
+        if reader in readers:
+            by_name.setdefault(_listed(map(reader.spell, names)), []).append(reader.value)
+    return "; ".join(
+        f"{_listed(found)} {'have' if len(found) > 1 or found[0].islower() else 'has'} {names}"
+        for names, found in by_name.items()
     )
+
+
+def _listed(words: Iterable[str]) -> str:
+    """A list in a sentence: "a", "a and b", "a, b and c"."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

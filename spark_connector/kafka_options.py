@@ -173,14 +173,26 @@ def _reason(name: str, settings: Settings) -> str:
         return settings.refused[name]
     if name.startswith(("sasl.", "security.", "ssl.")):
         return _NO_SECURITY
-    from protocol.classic_names import Reader, advice, classic_name  # only on the way to an error
-
-    reader = Reader.CONSUMER if settings is CONSUMER else Reader.PRODUCER
-    row = classic_name(name)
-    today = () if row is None else row.homes.get(reader, ())
-    if today and all(one in settings.translated or one in settings.refused for one in today):
-        return "use " + " and ".join(PREFIX + one for one in today)
-    if (instead := advice(name, reader)) is not None:
+    if (instead := _instead(name, settings)) is not None:
         return instead
     near = difflib.get_close_matches(name, [*settings.translated, *settings.ignored], 1, 0.7)
     return f"unknown; did you mean {PREFIX}{near[0]}?" if near else "no client setting of this name is known"
+
+
+def _instead(name: str, settings: Settings) -> str | None:
+    """What to say of a name that Kafka has or had (protocol.classic_names); None for any other."""
+    from protocol.classic_names import Reader, classic_name, elsewhere  # only on the way to an error
+
+    row = classic_name(name)
+    if row is None:
+        return None
+    reader, kind = (Reader.CONSUMER, "source") if settings is CONSUMER else (Reader.PRODUCER, "sink")
+    today = row.homes.get(reader, ())
+    for one in today:
+        if one in settings.refused:
+            return settings.refused[one]
+    if today and all(one in settings.translated or one in settings.ignored for one in today):
+        return "use " + " and ".join(PREFIX + one for one in today)
+    # Not the names of Python's clients: a query cannot give them.
+    of_brokers = elsewhere(row, (Reader.BROKER, Reader.TOPIC))
+    return of_brokers or ("" if row.homes else row.hint) or f"the {kind} has no such setting"

@@ -11,8 +11,8 @@ OTTLA_SETTINGS: dict[str, Setting] = table((
             doc="Address of health, metrics and the console as host:port; empty for none."),
     Setting("ottla.jmx.port", INT, "-1", RangeOr(0, 65535, -1),
             LOW, READ_ONLY, acts=True,
-            doc="jmx_port in this broker's registration in ZooKeeper; -1 for none. If it is not set, the environment"
-                " variable JMX_PORT counts. Ottla serves no JMX itself: the number is for tools that read it there."),
+            doc="jmx_port in this broker's registration in ZooKeeper; -1 for none. If it is not set, `ottla broker`"
+                " takes the environment variable JMX_PORT. Ottla serves no JMX; other tools read this number."),
     Setting("ottla.produce.validation", STRING, "headers", OneOf("headers", "full"),
             MEDIUM, READ_ONLY, acts=True,
             doc="How far batches are checked: header and checksum, or (full) every record, as Kafka does."),

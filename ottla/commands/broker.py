@@ -40,8 +40,9 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
         elif word.startswith("-") and word != "-":
             from protocol.classic_names import Reader, advice
 
-            instead = advice(word, Reader.BROKER)
-            raise CommandError(f"no such option: {word}{'' if instead is None else f': {instead}'}; {USAGE}")
+            option = word.partition("=")[0]
+            instead = advice(option, Reader.BROKER)
+            raise CommandError(f"no such option: {option}{'' if instead is None else f': {instead}'}; {USAGE}")
         elif path is None:
             path = Path(word)
         else:

@@ -1,5 +1,6 @@
 """BrokerConfig: where values come from, what is refused, what is warned about, and what is derived."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -97,10 +98,25 @@ def test_every_other_setting_is_accepted_with_its_default_and_warned_about(name)
 def test_classic_names_are_refused_with_what_to_do_instead(name):
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({name: "some"})
-    why = "this name is not read any more"
-    if (homes := CLASSIC_NAMES[name].homes) and Reader.BROKER not in homes:
-        why = "not a setting of brokers"
-    assert str(caught.value) == f"{name}=some: {why}: {advice(name, Reader.BROKER)}"
+    reasons = "this name is not read any more", "not a setting of brokers", "not supported"
+    assert str(caught.value) in {f"{name}=some: {why}: {advice(name, Reader.BROKER)}" for why in reasons}
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ("log.retention.policy port zk.synctime.ms quota.producer.default", "this name is not read any more"),
+        ("request.required.acks groupid topic.log.file.size", "not a setting of brokers"),
+        ("producer.type buffer.size event.handler.props zk.read.num.retries", "not a setting of brokers"),
+        ("consumer.timeout.ms num.consumer.fetchers socket.buffersize", "not a setting of brokers"),
+        ("compression.codec send.buffer.bytes receive.buffer.bytes", "not a setting of brokers"),
+        ("super.users allow.everyone.if.no.acl.found", "not supported"),
+    ],
+)
+def test_a_classic_name_is_refused_with_the_true_reason(names, why):
+    for name in names.split():
+        with pytest.raises(ConfigError, match=f"^{re.escape(name)}=1: {why}: "):
+            BrokerConfig({name: "1"})
 
 
 @pytest.mark.parametrize(

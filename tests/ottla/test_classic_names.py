@@ -1,4 +1,4 @@
-"""Whoever is given a name of Kafka's past, or of another part of it, answers with today's name and where it goes."""
+"""Old Kafka settings, and settings given to the wrong component: the answer has the name of today and its reader."""
 
 import inspect
 
@@ -169,21 +169,29 @@ def test_the_zookeeper_consumer_has_the_names_of_0_8(name):
     [
         (Consumer, "fetch_message_max_bytes", "use max_partition_fetch_bytes"),
         (Consumer, "fetch.message.max.bytes", "use max_partition_fetch_bytes"),
-        (Consumer, "zookeeper_session_timeout_ms", "brokers have zookeeper.session.timeout.ms, ZooKeeperConsumer has"),
+        (Consumer, "zookeeper_session_timeout_ms", "brokers have zookeeper.session.timeout.ms; ZooKeeperConsumer has"),
         (Consumer, "rebalance_max_retries", "ZooKeeperConsumer has rebalance_max_retries; in a group of today"),
         (Consumer, "min_insync_replicas", "brokers and topics have min.insync.replicas"),
         (PartitionReader, "groupid", "Consumer and ZooKeeperConsumer have group_id"),
         (Producer, "request.required.acks", "use acks"),
         (Producer, "metadata_broker_list", "use bootstrap_servers"),
         (Producer, "message_max_bytes", "use max_request_size"),
-        (Producer, "log_retention_policy", "brokers have log.cleanup.policy, topics have cleanup.policy"),
+        (Producer, "log_retention_policy", "brokers have log.cleanup.policy; topics have cleanup.policy"),
         (ChunkingProducer, "request_required_acks", "Producer has acks"),
-        (ClaimCheckConsumer, "fetch_size", "Consumer has max_partition_fetch_bytes, ZooKeeperConsumer has"),
-        (ListenerContainer, "enable_auto_commit", "Consumer has enable_auto_commit, ZooKeeperConsumer has"),
+        (ClaimCheckConsumer, "fetch_size", "Consumer has max_partition_fetch_bytes; ZooKeeperConsumer has"),
+        (ListenerContainer, "enable_auto_commit", "Consumer has enable_auto_commit; ZooKeeperConsumer has"),
+        (ChunkingProducer, "connect_timeout_ms", "Producer, Consumer and Admin have request_timeout_ms"),
+        (
+            Producer,
+            "batch_num_messages",
+            "use batch_size; the limit was a number of messages, now it is a number of bytes",
+        ),
+        (Producer, "max_buffered_bytes", "Consumer and ZooKeeperConsumer have max_buffered_bytes"),
         (Admin, "zk_connect", "use bootstrap_servers"),
         (ZooKeeperConsumer, "max_partition_fetch_bytes", "use fetch_message_max_bytes"),
         (ZooKeeperConsumer, "enable_auto_commit", "use auto_commit_enable"),
         (ZooKeeperConsumer, "zk_connect", "use zookeeper_connect"),
+        (ZooKeeperConsumer, "port", "use zookeeper_connect"),
         (ZooKeeperConsumer, "bootstrap_servers", "use zookeeper_connect"),
         (ZooKeeperConsumer, "num_consumer_fetchers", "a consumer fetches from all brokers at once"),
     ],
@@ -204,14 +212,28 @@ def test_what_clients_answer(client, option, answer):
         (("produce", "--request-required-acks", "1", "t"), "use --acks"),
         (("produce", "--compression.codec", "gzip", "t"), "use --compression"),
         (("consume", "--groupid", "g", "t"), "use --group"),
-        (("consume", "--fetch-message-max-bytes", "1", "t"), "Consumer has max_partition_fetch_bytes"),
         (("broker", "--log.retention.policy", "delete"), "use log.cleanup.policy"),
+        (("broker", "--brokerid=3"), "no such option: --brokerid: use broker.id"),
         (("broker", "--set", "log.retention.policy=delete"), "this name is not read any more: use log.cleanup.policy"),
         (("broker", "--set", "request.required.acks=-1"), "not a setting of brokers: Producer has acks"),
     ],
 )
 def test_what_the_command_answers(ottla, words, answer):
     assert answer in ottla(*words, code=1).err
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--zookeeper", "x", "topics", "list"), "ottla: No such option: --zookeeper\n"),
+        (("consume", "t", "--max-poll-records", "3"), "ottla: No such option: --max-poll-records\n"),
+        (("consume", "t", "--fetch-size", "3"), "ottla: No such option: --fetch-size\n"),
+        (("produce", "t", "--ack", "1"), "ottla: No such option: --ack (Possible options: "),
+        (("configs", "describe", "--broker-id", "1"), "ottla: No such option: --broker-id (Possible options: "),
+    ],
+)
+def test_the_command_names_no_option_that_it_does_not_have(ottla, words, answer):
+    assert ottla(*words, code=1).err.startswith(answer)
 
 
 def test_what_a_cluster_answers_to_settings_of_the_past(on, topic):

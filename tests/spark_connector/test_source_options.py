@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 
 from client.errors import InvalidOptionError
 from client.topic_partition import TopicPartition
+from protocol.classic_names import CLASSIC_NAMES
+from spark_connector.kafka_options import CONSUMER
 from spark_connector.option_table import OPTIONS
 from spark_connector.source_options import source_options
 
@@ -234,6 +237,34 @@ def test_the_isolation_level_is_one_of_two():
 @pytest.mark.parametrize("name", ["auto.offset.reset", "key.deserializer", "enable.auto.commit", "interceptor.classes"])
 def test_settings_of_the_consumer_that_cannot_hold_are_refused_with_the_reason(name):
     refused(f"kafka.{name}", **{f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("fetch.message.max.bytes", "use kafka.max.partition.fetch.bytes"),
+        ("zk.connect", "use kafka.bootstrap.servers"),
+        ("autocommit.interval.ms", "use kafka.auto.commit.interval.ms"),
+        ("autocommit.enable", "offsets are in the checkpoint; see commitGroupId"),
+        ("autooffset.reset", "set startingOffsets"),
+        ("queued.max.message.chunks", "the source has no such setting"),
+        ("offsets.commit.max.retries", "the source has no such setting"),
+        ("rebalance.max.retries", "the source has no such setting"),
+        ("acks", "the source has no such setting"),
+        ("log.retention.policy", "brokers have log.cleanup.policy; topics have cleanup.policy"),
+        ("zk.synctime.ms", "it is gone from Kafka"),
+    ],
+)
+def test_classic_names_are_refused_with_what_the_source_reads(name, answer):
+    refused(f"kafka.{name}='1': {answer}", **{f"kafka.{name}": "1"})
+
+
+@pytest.mark.parametrize("name", sorted(CLASSIC_NAMES.keys() - CONSUMER.translated.keys() - CONSUMER.ignored))
+def test_no_answer_to_a_classic_name_leads_to_another_refusal(name):
+    with pytest.raises(InvalidOptionError) as caught:
+        parse(**{f"kafka.{name}": "1"})
+    used = re.findall(r": use (.*)", str(caught.value))
+    assert all(one.removeprefix("kafka.") in CONSUMER.translated.keys() | CONSUMER.ignored for one in used)
 
 
 def test_a_group_id_is_accepted():
