@@ -37,15 +37,17 @@ def explain(error: Exception) -> str:
 
 
 def _of_classic_option(error: Exception) -> str | None:
-    """The message for an option that is a Kafka setting, if the command has another name for it; None otherwise."""
+    """The message for an option that is a Kafka setting: the command's own option, or who reads it. None for others."""
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not option or context is None:
         return None
-    from protocol.classic_names import option_instead
+    from protocol.classic_names import classic_name, option_instead, whereabouts
 
     have = {word for parameter in context.command.params for word in parameter.opts if word.startswith("--")}
-    instead = option_instead(option, have)
-    return None if instead is None else f"No such option: {option}: use {instead}"
+    if (instead := option_instead(option, have)) is not None:
+        return f"No such option: {option}: use {instead}"
+    row = classic_name(option)
+    return None if row is None else f"{error.format_message()} ({whereabouts(row)})"  # type: ignore[attr-defined]
 
 
 def _one_line(text: str) -> str:

@@ -373,8 +373,14 @@ def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> st
         own = ()
     if row.name in own:
         return None
-    first = f"use {_listed(map(asked.spell, own))}" if own else elsewhere(row)
-    return "; ".join(part for part in (first, row.hint) if part)
+    if not own:
+        return whereabouts(row)
+    return "; ".join(part for part in (f"use {_listed(map(asked.spell, own))}", row.hint) if part)
+
+
+def whereabouts(row: ClassicName) -> str:
+    """Who reads a setting today, and what else there is to say."""
+    return "; ".join(part for part in (elsewhere(row), row.hint) if part)
 
 
 def option_instead(option: str, options: Collection[str]) -> str | None:

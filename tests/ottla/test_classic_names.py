@@ -225,14 +225,20 @@ def test_what_the_command_answers(ottla, words, answer):
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (("--zookeeper", "x", "topics", "list"), "ottla: No such option: --zookeeper\n"),
-        (("consume", "t", "--max-poll-records", "3"), "ottla: No such option: --max-poll-records\n"),
-        (("consume", "t", "--fetch-size", "3"), "ottla: No such option: --fetch-size\n"),
+        (("--zookeeper", "x", "topics", "list"), "ottla: No such option: --zookeeper (brokers have zookeeper.connect"),
+        (
+            ("consume", "t", "--max-poll-records", "3"),
+            "ottla: No such option: --max-poll-records (Consumer has max_poll_records)\n",
+        ),
+        (
+            ("consume", "t", "--fetch-message-max-bytes", "3"),
+            "ottla: No such option: --fetch-message-max-bytes (Consumer has max_partition_fetch_bytes; ",
+        ),
         (("produce", "t", "--ack", "1"), "ottla: No such option: --ack (Possible options: "),
         (("configs", "describe", "--broker-id", "1"), "ottla: No such option: --broker-id (Possible options: "),
     ],
 )
-def test_the_command_names_no_option_that_it_does_not_have(ottla, words, answer):
+def test_the_command_says_who_reads_a_setting_for_which_it_has_no_option(ottla, words, answer):
     assert ottla(*words, code=1).err.startswith(answer)
 
 
