@@ -12,13 +12,14 @@ Therefore a claim there has two locks, one for the name and one for the partitio
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from client.topic_partition import TopicPartition
 from client.zookeeper_tree import WatchedTree
 from registry.broker_znodes import BrokerZnode
 from registry.consumer_znodes import ConsumerOwnerZnode, ConsumerZnode
+from registry.interface import Registry
 from registry.legacy07_znodes import (
     LegacyBrokerTopicZnode,
     LegacyBrokerZnode,
@@ -149,3 +150,16 @@ class Legacy07Layout:
             LegacyOwnerZnode.path(group, partition.topic, name),
             LegacyPartitionOwnerZnode.path(group, *partition),
         )
+
+
+async def partition_names(registry: Registry, layout: Layout, topics: Sequence[str]) -> dict[TopicPartition, str]:
+    """The names that the partitions of these topics have now. Raises ZnodeFormatError."""
+    tree = WatchedTree(registry, lambda: None)
+    try:
+        return {
+            TopicPartition(topic, number): name
+            for topic in topics
+            for number, name in (await layout.partitions(tree, topic)).items()
+        }
+    finally:
+        tree.close()

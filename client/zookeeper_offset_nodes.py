@@ -104,26 +104,18 @@ class Legacy07OffsetNodes:
         """The offsets of those that have one, and whether both nodes of it are there."""
         topics = sorted({partition.topic for partition in names})
         # The partitions' nodes come first: whoever takes a name away from a partition changes that one, too.
-        kept = dict(zip(topics, await asyncio.gather(*map(self._kept, topics)), strict=True))
+        nodes = await asyncio.gather(
+            *(read_partition_offsets(self._registry, self._group_id, topic) for topic in topics)
+        )
+        kept = dict(zip(topics, nodes, strict=True))
         read = await asyncio.gather(*(self._read(*one, kept[one[0].topic]) for one in names.items()))
         return {partition: found for partition, found in zip(names, read, strict=True) if found is not None}
-
-    async def _kept(self, topic: str) -> dict[int, tuple[LegacyPartitionOffsetZnode, Stat]]:
-        """What the partitions of a topic have, by number."""
-        folder = f"/consumers/{self._group_id}/partition_offsets/{topic}"
-        numbers = [int(name) for name in await read_children(self._registry, folder) if name.isdigit()]
-        found = await asyncio.gather(*(self._get(f"{folder}/{number}") for number in numbers))
-        return {
-            number: (LegacyPartitionOffsetZnode.decode(one[0], f"{folder}/{number}"), one[1])
-            for number, one in zip(numbers, found, strict=True)
-            if one is not None
-        }
 
     async def _read(
         self, partition: TopicPartition, name: str, kept: Mapping[int, tuple[LegacyPartitionOffsetZnode, Stat]]
     ) -> tuple[int, bool] | None:
         path = LegacyOffsetZnode.path(self._group_id, partition.topic, name)
-        named = await self._get(path)
+        named = await _get(self._registry, path)
         own = kept.get(partition.partition)
         if named is not None and named[1].mzxid not in {stat.mzxid for _, stat in kept.values()}:
             return LegacyOffsetZnode.decode(named[0], path).position, False
@@ -167,10 +159,11 @@ class Legacy07OffsetNodes:
             else:
                 operations.append(Set(path, data))
         own_path = LegacyPartitionOffsetZnode.path(self._group_id, *partition)
-        if (own := await self._get(own_path)) is not None:
+        if (own := await _get(self._registry, own_path)) is not None:
             before = LegacyPartitionOffsetZnode.decode(own[0], own_path).broker_partition
             path = LegacyOffsetZnode.path(self._group_id, partition.topic, before)
-            if path not in nodes and (named := await self._get(path)) is not None and named[1].mzxid == own[1].mzxid:
+            named = None if path in nodes else await _get(self._registry, path)
+            if named is not None and named[1].mzxid == own[1].mzxid:
                 operations.append(Delete(path, named[1].version))
         return operations
 
@@ -180,9 +173,24 @@ class Legacy07OffsetNodes:
         except NodeExistsError:
             return
 
-    async def _get(self, path: str) -> tuple[bytes, Stat] | None:
-        try:
-            data, stat = await self._registry.get(path)
-        except NoNodeError:
-            return None
-        return data or b"", stat
+
+async def read_partition_offsets(
+    registry: Registry, group_id: str, topic: str
+) -> dict[int, tuple[LegacyPartitionOffsetZnode, Stat]]:
+    """The partitions' nodes of a group and a topic in 0.7's tree, by partition number. Raises ZnodeFormatError."""
+    folder = f"/consumers/{group_id}/partition_offsets/{topic}"
+    numbers = [int(name) for name in await read_children(registry, folder) if name.isdigit()]
+    found = await asyncio.gather(*(_get(registry, f"{folder}/{number}") for number in numbers))
+    return {
+        number: (LegacyPartitionOffsetZnode.decode(one[0], f"{folder}/{number}"), one[1])
+        for number, one in zip(numbers, found, strict=True)
+        if one is not None
+    }
+
+
+async def _get(registry: Registry, path: str) -> tuple[bytes, Stat] | None:
+    try:
+        data, stat = await registry.get(path)
+    except NoNodeError:
+        return None
+    return data or b"", stat

@@ -27,10 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from client.topic_partition import TopicPartition
+from client.zookeeper_layout import Legacy07Layout, partition_names
+from client.zookeeper_offset_nodes import read_partition_offsets
 from ottla.failure import CommandError
 from ottla.zookeeper_offsets import children, read_groups
 from registry.errors import ZnodeFormatError
-from registry.legacy07_znodes import BrokerPartition, LegacyOffsetZnode, LegacyPartitionOffsetZnode
+from registry.legacy07_znodes import BrokerPartition, LegacyOffsetZnode
 
 if TYPE_CHECKING:
     from registry.interface import Registry
@@ -79,23 +81,31 @@ async def _read(registry: "Registry", group: str, name: LegacyPartition) -> int:
 
 
 async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOffsets) -> dict[TopicPartition, int]:
-    """Today's offsets that Ottla's own consumers have kept in 0.7's tree, taken out of `offsets` of the group.
+    """Today's offsets of the topics for which Ottla's own consumers have kept some, taken out of `offsets`.
 
-    They have written down which partition each is of (`LegacyPartitionOffsetZnode`). What a person has written over
-    one of them since counts in its place.
+    They have stored them by partition number as well (`LegacyPartitionOffsetZnode`). An offset under a name that none
+    of them wrote (a person did) is for the partition that has the name now, as in `Legacy07OffsetNodes`; if this
+    partition has no leader in the view, for the last one that had the name. It stays in `offsets` if there is neither.
     """
-    top = f"/consumers/{group}/partition_offsets"
     found: dict[TopicPartition, int] = {}
-    for topic in await children(registry, top):
-        kept = []
-        for child in filter(str.isdigit, await children(registry, f"{top}/{topic}")):
-            path = LegacyPartitionOffsetZnode.path(group, topic, int(child))
-            data, stat = await registry.get(path)
-            kept.append((stat.mzxid, int(child), LegacyPartitionOffsetZnode.decode(data, path)))
-        # The newest first: what stands under a name is that of the last partition that had it.
-        for _, number, own in sorted(kept, key=lambda one: one[0], reverse=True):
-            name = LegacyPartition(topic, BrokerPartition.parse(own.broker_partition, top))
-            found[TopicPartition(topic, number)] = offsets.pop(name, own.offset)
+    for topic in await children(registry, f"/consumers/{group}/partition_offsets"):
+        kept = await read_partition_offsets(registry, group, topic)
+        if not kept:
+            continue
+        led = await partition_names(registry, Legacy07Layout(), [topic])
+        partitions = {name: partition for partition, name in led.items()}
+        for number, (own, _) in sorted(kept.items(), key=lambda one: one[1][1].mzxid, reverse=True):
+            partition = TopicPartition(topic, number)
+            found[partition] = own.offset
+            if partition not in led:
+                partitions.setdefault(own.broker_partition, partition)
+        written = {stat.mzxid for _, stat in kept.values()}
+        for name in [name for name in offsets if name.topic == topic]:
+            _, stat = await registry.get(LegacyOffsetZnode.path(group, *name))
+            if stat.mzxid in written:
+                del offsets[name]
+            elif str(name.partition) in partitions:
+                found[partitions[str(name.partition)]] = offsets.pop(name)
     return found
 
 

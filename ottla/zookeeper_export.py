@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from client.topic_partition import TopicPartition
-from client.zookeeper_layout import Layout, Legacy07Layout, TodaysLayout
+from client.zookeeper_layout import Layout, Legacy07Layout, TodaysLayout, partition_names
 from client.zookeeper_offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
-from client.zookeeper_tree import WatchedTree
 from ottla.failure import CommandError
 from ottla.zookeeper_offsets import children
 from registry.tree import LEGACY_07
@@ -36,7 +35,7 @@ async def plan_export(
         committed = await admin.list_group_offsets(group)
         if not committed:
             plan.notes.append(f"{group}: it has committed nothing")
-        known = await _names(registry, tree, sorted({partition.topic for partition in committed}))
+        known = await partition_names(registry, tree, sorted({partition.topic for partition in committed}))
         nodes = make_nodes(registry, group)
         kept = await nodes.look({partition: known[partition] for partition in committed if partition in known})
         new = {}
@@ -58,15 +57,3 @@ async def plan_export(
             await nodes.commit(new)
 
     return carry_out
-
-
-async def _names(registry: "Registry", layout: Layout, topics: Sequence[str]) -> dict[TopicPartition, str]:
-    tree = WatchedTree(registry, lambda: None)
-    try:
-        return {
-            TopicPartition(topic, number): name
-            for topic in topics
-            for number, name in (await layout.partitions(tree, topic)).items()
-        }
-    finally:
-        tree.close()

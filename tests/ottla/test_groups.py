@@ -596,6 +596,77 @@ def test_export_to_the_layout_of_0_7_and_import_from_it(on, broker, topic, group
     assert "positions in bytes" in old(on, group, "--overwrite", "--execute", code=1).err
 
 
+@pytest.fixture
+def view(on, topic, znodes):
+    """Publish the partitions of today that brokers lead, as text by broker id, in place of those of before."""
+    published = set()
+
+    def put(leads):
+        for broker_id, numbers in leads.items():
+            for path, text in (("topics", str(len(numbers.split(",")))), ("partitions", numbers)):
+                if broker_id in published:
+                    on("zk", "--layout", "0.7", "set", "--write", f"/brokers/{path}/{topic}/{broker_id}", text)
+                else:
+                    znodes(f"/brokers/{path}/{topic}/{broker_id}", text)
+        for broker_id in published - leads.keys():
+            for path in ("topics", "partitions"):
+                on("zk", "delete", "--write", f"/brokers/{path}/{topic}/{broker_id}")
+        published.clear()
+        published.update(leads)
+
+    return put
+
+
+@pytest.fixture
+def kept(on, broker, topic, group, view):
+    """A group whose consumers have left offsets 3, 2 and 4 under 1-0, 2-0 and 2-1, as partitions 0, 1 and 2."""
+    view({"1": "0", "2": "1,2"})
+    commit(broker, group, [(topic, 0, 3), (topic, 1, 2), (topic, 2, 4)])
+    on("groups", "export-zookeeper", group, "--layout", "0.7", "--execute")
+    on("groups", "delete", group)
+
+
+@pytest.mark.parametrize(
+    ("leads", "name", "expected"),
+    [
+        ({"1": "0", "2": "1,2"}, "1-0", (1, 2, 4)),
+        ({"1": "2", "2": "0,1"}, "1-0", (3, 2, 1)),
+        ({"1": "2", "2": "0,1"}, "2-1", (3, 1, 4)),
+        ({"2": "0,1,2"}, "2-2", (3, 2, 1)),  # a name without a node until then
+    ],
+)
+def test_import_of_what_a_person_wrote_is_for_the_partition_with_the_name(
+    on, topic, group, kept, view, znodes, zookeeper, leads, name, expected
+):
+    view(leads)
+    if name in znodes.values(f"/consumers/{group}/offsets/{topic}"):
+        on("zk", "set", "--write", f"/consumers/{group}/offsets/{topic}/{name}", "1")
+    else:
+        zookeeper(group, topic, name, "1")
+    old(on, group, "--execute")
+    assert offsets(on, group) == {(topic, number): offset for number, offset in enumerate(expected)}
+    # What a consumer in ZooKeeper would start at is the same.
+    plan = on("groups", "export-zookeeper", group, "--layout", "0.7", "--overwrite", "--json").json
+    assert tuple(row["current_offset"] for row in plan) == expected
+
+
+def test_import_of_what_a_person_wrote_when_no_leader_is_known(on, broker, topic, group, kept, view):
+    view({"1": "1"})
+    commit(broker, group, [(topic, 1, 2)])
+    on("groups", "export-zookeeper", group, "--layout", "0.7", "--overwrite", "--execute")
+    on("groups", "delete", group)
+    view({})
+    on("zk", "set", "--write", f"/consumers/{group}/offsets/{topic}/1-0", "1")  # partition 1 is the last that had it
+    old(on, group, "--execute")
+    assert offsets(on, group) == {(topic, 0): 3, (topic, 1): 1, (topic, 2): 4}
+
+
+def test_import_does_not_guess_for_a_name_that_no_partition_has(on, topic, group, kept, view):
+    view({"2": "0,1,2"})
+    on("zk", "set", "--write", f"/consumers/{group}/offsets/{topic}/1-0", "1")
+    assert "positions in bytes" in old(on, group, "--execute", code=1).err
+
+
 def test_exports_that_are_refused(on, broker, topic, group, znodes):
     commit(broker, group, [(topic, 0, 3)])
     znodes(f"/consumers/{group}/ids/{group}_c1", f'{{"{topic}":1}}')
