@@ -1,7 +1,7 @@
 """The offsets of a ZooKeeper consumer's group in ZooKeeper, in today's tree and in that of Kafka 0.7."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from client.topic_partition import TopicPartition
@@ -108,16 +108,26 @@ class Legacy07OffsetNodes:
             *(read_partition_offsets(self._registry, self._group_id, topic) for topic in topics)
         )
         kept = dict(zip(topics, nodes, strict=True))
-        read = await asyncio.gather(*(self._read(*one, kept[one[0].topic]) for one in names.items()))
+        written = {topic: {stat.mzxid for _, stat in own.values()} for topic, own in kept.items()}
+        read = await asyncio.gather(
+            *(
+                self._read(partition, name, kept[partition.topic].get(partition.partition), written[partition.topic])
+                for partition, name in names.items()
+            )
+        )
         return {partition: found for partition, found in zip(names, read, strict=True) if found is not None}
 
     async def _read(
-        self, partition: TopicPartition, name: str, kept: Mapping[int, tuple[LegacyPartitionOffsetZnode, Stat]]
+        self,
+        partition: TopicPartition,
+        name: str,
+        own: tuple[LegacyPartitionOffsetZnode, Stat] | None,
+        written: Collection[int],
     ) -> tuple[int, bool] | None:
+        """`own` is the partition's node, `written` are the mzxids of the nodes of all partitions of the topic."""
         path = LegacyOffsetZnode.path(self._group_id, partition.topic, name)
         named = await _get(self._registry, path)
-        own = kept.get(partition.partition)
-        if named is not None and named[1].mzxid not in {stat.mzxid for _, stat in kept.values()}:
+        if named is not None and named[1].mzxid not in written:
             return LegacyOffsetZnode.decode(named[0], path).position, False
         if own is None:
             return None
