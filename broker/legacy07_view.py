@@ -2,17 +2,16 @@
 
     [chroot]/brokers/ids/[id]               host-millis:host:port
     [chroot]/brokers/topics/[topic]/[id]    number of partitions of the topic that we lead
-    [chroot]/brokers/partitions/[topic]/[id]   which they are: their numbers of today
+    [chroot]/brokers/partitions/[topic]/[id]   today's numbers of these partitions
 
 Each broker publishes itself, in its own session: its nodes are ephemeral and go with it, as they did in 0.7, and nobody
 else has to notice. The chroot (`ottla.zookeeper.legacy07.chroot`) lies below our own, if zookeeper.connect has one.
 
 0.7 knew no replicas and gave the partitions of a broker numbers of its own. Here they are those of which it is the
 leader: its partition k stands for the k-th of them, from 0 and in the order of their numbers. So the counts of all
-brokers add up to the topic's partitions, and change when leaders do. 0.7 has no node that says which partitions they
-are; our own consumer (client/zookeeper_layout.py) must know, so they stand in a folder beside. It is a view: the wire
-of 0.7 is not served, and what is written there by others changes nothing here. Internal topics are left out, as 0.7
-had none.
+brokers add up to the topic's partitions, and change when leaders do. 0.7 has no node for these numbers, which Ottla's
+own consumer (client/zookeeper_layout.py) needs; they are in a separate folder. It is a view: the wire of 0.7 is not
+served, and what is written there by others changes nothing here. Internal topics are left out, as 0.7 had none.
 """
 
 from __future__ import annotations

@@ -15,13 +15,15 @@ from protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-# The group has gone on without this member.
+# The group has removed this member.
 _GIVEN_UP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH))
 
 
 class Committer:
-    """`group()` tells who asks, `commits_as()` who commits, at the time of each attempt: a member's epoch may have gone
-    on meanwhile. `commits_as` raises CommitFailedError where nobody may commit.
+    """`group()` gives the identity for fetching offsets, `commits_as()` the one for committing.
+
+    Both are called at each attempt, because the member's epoch may have changed. `commits_as` raises CommitFailedError
+    if the group has removed the member.
     """
 
     def __init__(
@@ -65,9 +67,9 @@ class Committer:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit offsets for the group.
 
-        Raises CommitFailedError where the group has gone on without this member, also for no offsets: those of the lost
-        partitions are missing; RebalanceInProgressError where it is about to, which may be tried again; the broker's
-        error once it does not go away within the timeout.
+        Raises CommitFailedError if the group has removed this member, even if `offsets` is empty;
+        RebalanceInProgressError during a rebalance, which may be tried again; the broker's error once it does not go
+        away within the timeout.
         """
         self._commits_as()
         if not offsets:
@@ -84,7 +86,7 @@ class Committer:
             error = error_for(code, context=f"commit of group {group.group_id}, {partition}")
             self._coordinator.heed(error)
             if code in _GIVEN_UP:
-                raise CommitFailedError(f"{error}: the group has given this member's partitions to others") from error
+                raise CommitFailedError(f"{error}: the group has removed this member") from error
             if code == ErrorCode.STALE_MEMBER_EPOCH and self._commits_as() != group:
                 await self._attempt(offsets)  # the heartbeat has brought a newer one meanwhile
                 return

@@ -60,19 +60,19 @@ class GroupMember(ABC):
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who we are in the group now."""
+        """The member's identity in the group."""
         options = self._options
         return ConsumerGroupMetadata(options.group_id, self._generation_id, self._member_id, options.group_instance_id)
 
     def commits_as(self) -> ConsumerGroupMetadata:
-        """Who commits.
+        """The identity to commit with.
 
-        Raises CommitFailedError from when the group has given this member up until it has joined again and the
-        application has asked for records: without a generation an empty group would take any offsets.
+        Raises CommitFailedError after the group has removed this member, until it has joined again and the application
+        has asked for records: an empty group accepts any offset from a client without a generation.
         """
         if self._is_given_up:
             raise CommitFailedError(
-                f"group {self._options.group_id} has given this member's partitions to others, or is about to"
+                f"group {self._options.group_id} has removed this member; its partitions go to other members"
             )
         return self.metadata
 
@@ -159,7 +159,7 @@ class GroupMember(ABC):
         self._generation_id = -1
 
     def _has_joined(self) -> None:
-        """We are a member again: what is handed out from now on may be committed."""
+        """The member has joined again: commits are allowed once the application asks for records."""
         if self._is_given_up:
             self._partitions.turn.between_records(self._application_is_back)
 

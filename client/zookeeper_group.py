@@ -136,7 +136,7 @@ class ZooKeeperGroup:
         found = await asyncio.gather(*(self._layout.partitions(self._topics, topic) for topic in topics))
         self._topics.end()
         partitions = dict(zip(topics, found, strict=True))
-        # What others want besides is nothing to us, and must not look like a change.
+        # Topics that only other members want are left out, so that they do not look like a change.
         wanted = {
             consumer: {topic: count for topic, count in counts.items() if topic in partitions}
             for consumer, counts in threads.items()

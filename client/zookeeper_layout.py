@@ -56,7 +56,7 @@ class Layout(Protocol):
         """The names that a topic's partitions have in the tree, by their numbers, in the order of the assignment."""
 
     def owners(self, group: str, partition: TopicPartition, name: str) -> tuple[str, ...]:
-        """The nodes that somebody must make in order to own a partition."""
+        """The nodes that a consumer creates to own a partition."""
 
 
 class TodaysLayout:
@@ -116,8 +116,8 @@ class Legacy07Layout:
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
         """Broker partitions in the order of their names as text, which is 0.7's: those of a broker stand together.
 
-        What changes while it is read shows in part: a broker whose count is not that of its list is left out, and a
-        partition that two brokers list has the first name. A watch calls when the rest is there.
+        The view may change during the read. A broker whose count differs from the length of its list is left out; a
+        partition that two brokers list gets the first name. A watch fires when the nodes are complete.
         """
         brokers = [name for name in await tree.children(f"/brokers/topics/{topic}") if name.isdigit()]
         listed = await asyncio.gather(*(self._of_broker(tree, topic, broker) for broker in brokers))
@@ -139,7 +139,9 @@ class Legacy07Layout:
         if listed is None:
             if count_path not in self._warned:
                 self._warned.add(count_path)
-                logger.warning("%s: nothing says yet which partitions of today these are (%s)", count_path, list_path)
+                logger.warning(
+                    "%s: %s does not exist yet, so the partitions of this broker are unknown", count_path, list_path
+                )
             return ()
         numbers = LegacyPartitionsZnode.decode(listed, list_path).numbers
         return numbers if len(numbers) == LegacyBrokerTopicZnode.decode(count, count_path).partitions else ()

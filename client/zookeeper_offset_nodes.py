@@ -17,7 +17,10 @@ class OffsetNodes(Protocol):
     """The offsets of one group. May raise SessionExpiredError, RegistryClosedError."""
 
     async def fetch(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """What is kept for these partitions, which are ours from now on under these names. Raises ZnodeFormatError."""
+        """The offsets of these partitions, which this consumer owns under these names from now on.
+
+        Raises ZnodeFormatError.
+        """
 
     async def look(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
         """The same for partitions that are not ours. It changes nothing."""
@@ -75,9 +78,9 @@ class Legacy07OffsetNodes:
 
     A leader changes, and the name of a broker partition becomes that of another partition. So each offset is kept
     twice, in one transaction: under the name, as in 0.7, and under the partition's number
-    (`LegacyPartitionOffsetZnode`). A node under a name that no partition has written is somebody else's word (a
-    person's, an import's) and counts for the partition that has the name now. Otherwise the partition's own node
-    counts, also where the one under the name is missing: others may have had the name meanwhile, and taken theirs away.
+    (`LegacyPartitionOffsetZnode`). If a name's node was last written without a partition's node (by a person, an
+    import), it is used for the partition that has the name now. Otherwise the partition's own node is used, even if
+    the node under the name is missing.
     """
 
     def __init__(self, registry: Registry, group_id: str) -> None:
@@ -103,7 +106,8 @@ class Legacy07OffsetNodes:
     async def _look(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, tuple[int, bool]]:
         """The offsets of those that have one, and whether both nodes of it are there."""
         topics = sorted({partition.topic for partition in names})
-        # The partitions' nodes come first: whoever takes a name away from a partition changes that one, too.
+        # Read the partitions' nodes first: a consumer whose partition gets another name deletes the node under the old
+        # name and changes the partition's node in one transaction.
         nodes = await asyncio.gather(
             *(read_partition_offsets(self._registry, self._group_id, topic) for topic in topics)
         )
@@ -160,7 +164,7 @@ class Legacy07OffsetNodes:
             return
 
     async def _placing(self, partition: TopicPartition, nodes: Mapping[str, bytes]) -> list[Op]:
-        """Operations that write both nodes, whatever there is, and delete the one under the name of before."""
+        """Operations that write both nodes and delete the node under the partition's previous name."""
         operations: list[Op] = []
         for path, data in nodes.items():
             if await self._registry.exists(path) is None:

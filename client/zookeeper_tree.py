@@ -1,4 +1,4 @@
-"""Reads in ZooKeeper that are watched: whoever has read something hears when it changes."""
+"""Watched reads in ZooKeeper: a callback is called when what was read changes."""
 
 from collections.abc import Callable
 from typing import Final
@@ -27,7 +27,7 @@ async def read_children(registry: Registry, path: str) -> list[str]:
 
 
 class WatchedTree:
-    """Sets a watch before each read, and takes back the watches of what is not read any more."""
+    """Sets a watch before each read; `end` removes watches on nodes that the last round did not read."""
 
     def __init__(self, registry: Registry, on_change: Callable[[], None]) -> None:
         self._registry = registry

@@ -14,8 +14,8 @@ They lie under `/consumers/<group>/offsets/<topic>/<broker>-<partition>`, and tw
   (`--positions-are-offsets`).
   Without one of these nothing is imported.
 
-Neither is asked of what Ottla's own consumers have kept there: those offsets are today's, and stand under today's
-partitions as well.
+Offsets that Ottla's own consumers have written need neither: they are record offsets, and are also stored by partition
+number.
 """
 
 import asyncio

@@ -390,10 +390,10 @@ class Partition:
         return lowest
 
     def maybe_advance_high_watermark(self) -> bool:
-        """Recompute the high watermark. True when it moved; whoever waits for it is told.
+        """Recompute the high watermark and complete the requests that wait for it. Returns True if it moved.
 
-        Called after whatever can move it: an append, a follower's fetch, a change of the ISR, of the live brokers or of
-        min.insync.replicas, and from time to time, since a follower that lags too long is no longer waited for.
+        Called after an append, a follower's fetch, a change of the ISR, of the live brokers or of min.insync.replicas,
+        and periodically, since a follower that lags too long is no longer waited for.
         """
         log, sync = self.log, self.sync
         assert log is not None

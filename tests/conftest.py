@@ -39,7 +39,7 @@ USE_SPARK = {
 
 
 def pytest_report_header() -> str:
-    """Say what the deadlines of this run are made of."""
+    """The factor by which deadlines are longer on this machine."""
     return f"deadlines: this machine is {PACE:g} times slower than the reference"
 
 

@@ -201,7 +201,7 @@ async def test_page_says_when_the_broker_stops_answering_and_when_it_is_back(
     with BrokerProcess(tmp_path / "data", {"ottla.console.listener": f"127.0.0.1:{unused_tcp_port}"}) as process:
         async with Admin(bootstrap_servers=process.bootstrap) as admin:
             await admin.create_topic("orders", 1)
-        async with opened(browser, url, bearable="net::ERR_") as page:
+        async with opened(browser, url, allowed_error="net::ERR_") as page:
             await expect_state(page, "Ready")
             process.kill()
             await expect_state(page, "No answer")

@@ -95,7 +95,7 @@ async def test_a_view_that_is_half_published_shows_what_is_certain(registry, cap
     assert await layout.partitions(tree, "topic1") == {1: "2-0", 2: "2-1"}
     await put(registry, "/brokers/topics/topic1/3", "5")
     assert await layout.partitions(tree, "topic1") == {1: "2-0", 2: "2-1"}
-    assert "/brokers/topics/topic1/3: nothing says yet which partitions" in caplog.text
+    assert "/brokers/topics/topic1/3: /brokers/partitions/topic1/3 does not exist yet" in caplog.text
     tree.close()
 
 

@@ -25,15 +25,17 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, url: str, *, bearable: str | None = None, **options: Any) -> AsyncIterator[Page]:
+async def opened(
+    browser: Browser, url: str, *, allowed_error: str | None = None, **options: Any
+) -> AsyncIterator[Page]:
     """The page at a URL, with cookies and a cache of its own. It must log no error and raise no exception.
 
-    bearable: errors with this text may be logged. options: of Browser.new_context.
+    allowed_error: errors with this text may be logged. options: of Browser.new_context.
     """
     problems = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type == "error" and not (bearable and bearable in message.text):
+        if message.type == "error" and not (allowed_error and allowed_error in message.text):
             problems.append(message.text)
 
     context = await browser.new_context(**options)

@@ -18,7 +18,7 @@ _SLOWEST = 10.0
 
 
 def _sample() -> float:
-    """Seconds to start three processes at the same time and end them, as many as `make test` has workers."""
+    """Seconds to start three processes at the same time and wait for their end."""
     began = time.monotonic()
     running = [subprocess.Popen([sys.executable, "-c", "import asyncio, json, ssl"]) for _ in range(3)]
     for process in running:

@@ -32,7 +32,7 @@ async def until(
         found = condition()
         if inspect.isawaitable(found):
             found = await found
-            pause_s = min(1.2 * pause_s, SLOWEST_POLL_S)  # it asks a server, which has other things to do
+            pause_s = min(1.2 * pause_s, SLOWEST_POLL_S)  # asks a server: poll less and less often
         if found:
             return cast(T, found)
         if loop.time() > deadline:

@@ -349,10 +349,8 @@ class ReplicaGroup:
                     self.shown = log.high_watermark
 
     def check_nobody_waits_too_long(self, waited_ms):
-        """After `wait`: the leader has committed what its in-sync replicas have, and those that may join them soon.
-
-        These are alive and within replica.lag.max.messages, and none of them is after replica.lag.time.max.ms without a
-        fetch.
+        """After `wait(ms)`: the high watermark has reached the smallest end of the in-sync replicas and of the live
+        replicas within the lag limits.
         """
         partition = self.replicas[self.leader].partition if self.leader in self.live else None
         sync = partition and partition.sync
