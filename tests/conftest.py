@@ -23,7 +23,11 @@ settings.register_profile(
 settings.load_profile("ottla")
 
 HERE = Path(__file__).parent
-LONGEST_FIRST = ("spark_connector", "interop", "cluster", "ottla", "simulation", "replication", "protocol", "client")
+LONGEST_FIRST = (
+    ("spark_connector", "storage", "simulation", "cluster", "interop", "transfers")
+    if FULL
+    else ("spark_connector", "interop", "cluster", "ottla", "simulation", "replication", "protocol", "client")
+)
 """Folders whose files take longest: they start first, or one worker is still at them when the others are done."""
 
 USE_SPARK = {
