@@ -311,7 +311,7 @@ async def test_a_lost_session_is_followed_by_another(tmp_path):
             [session] = list(store._sessions)
             epoch = broker.services.broker_epoch
             await store.end_session(session)
-            await until(lambda epoch=epoch: broker.services.broker_epoch > epoch, "it is registered anew")
+            await until(lambda epoch=epoch: broker.services.broker_epoch > epoch, "it is registered again")
             await until(lambda: broker.controller.is_active, "it is the controller again")
             assert (await append(client, "t", batch(b"1"))).error_code == 0
             await create_topic(client, f"u{epoch}")

@@ -166,7 +166,7 @@ async def test_a_broker_without_zookeeper_goes_on_serving_and_comes_back_with_an
             assert await registry.children("/brokers/ids") == []
             await registry.set("/config/topics/t", TopicConfigZnode(config={"segment.bytes": "5000"}).encode())
             await proxy.heal()
-            await until(lambda: broker.services.broker_epoch > before.czxid, "it is registered anew")
+            await until(lambda: broker.services.broker_epoch > before.czxid, "it is registered again")
             after = await registry.exists("/brokers/ids/1")
             assert after.ephemeral_owner != before.ephemeral_owner
             token = SessionToken.decode((tmp_path / "data" / SESSION_FILE).read_bytes())

@@ -112,7 +112,7 @@ async def test_sessions_that_expire(cluster):
             stat = await cluster.registry.exists(f"/brokers/ids/{broker_id}")
             return stat is not None and stat.czxid > before.czxid
 
-        await until(is_back, "it is registered anew")
+        await until(is_back, "it is registered again")
         for partition in range(3):
             await until(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
     assert await cluster.controller() in {0, 1, 2}

@@ -22,7 +22,7 @@ async def group(tmp_path):
 
 
 def produce(group, count):
-    """Append one batch; whoever waits until all of it is committed."""
+    """Append one batch; the future that is done when all of it is committed."""
     group.produce(0, count)
     manager = group.replicas[0].manager
     return manager.wait_for_commit({KEY: group.replicas[0].log.log_end_offset}, 60)
