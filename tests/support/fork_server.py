@@ -1,4 +1,4 @@
-"""Processes that are forked from a server which has imported everything: half a second of CPU less for each broker.
+"""Processes that are forked from a server which has imported everything, so that none of them imports it again.
 
 There is one server for each process of pytest (Python's `multiprocessing.forkserver`), started when first asked for.
 What it forks is a process of its own in every respect: it has its own event loop, files and signals, and can be killed.
