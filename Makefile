@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests start hundreds of Python processes, each of which would compile everything that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-full coverage fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
+.PHONY: run demo test test-full coverage mutants fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
 
 # Three stamps: running needs only the package, the demo Spark and a Java, testing everything.
 $(VENV)/.run: pyproject.toml
@@ -61,9 +61,13 @@ coverage: setup
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
 
+# Does a test fail when the code is wrong? docs/tests.md says what is mutated. It takes two hours, or three.
+mutants: setup
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.mutants --count $(or $(COUNT),540) --seed $(or $(SEED),1) $(MUTANTS_ARGS)
+
 # Histories of a log against its model, as many as you like; a failure prints how to go through it again.
 fuzz-log: setup
-	OTTLA_HISTORIES=$(or $(COUNT),200000) $(BIN)/python -m pytest -q tests/storage/test_log_model.py $(PYTEST_ARGS)
+	OTTLA_HISTORIES=$(or $(COUNT),200000) $(BIN)/python -m pytest -q tests/storage/log/test_model.py $(PYTEST_ARGS)
 
 # A broker is killed COUNT times under load; OTTLA_SEED=... makes the same random choices.
 kill-loop: setup

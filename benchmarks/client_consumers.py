@@ -31,7 +31,7 @@ def ottla_arrow(options: argparse.Namespace) -> Figures:
 
 async def _ottla(options: argparse.Namespace, how: str) -> Figures:
     from client import arrow  # noqa: F401  # pyarrow takes a while, once
-    from client.consumer import Consumer
+    from client.consumer.consumer import Consumer
     from client.topic_partition import TopicPartition
 
     size = records = 0

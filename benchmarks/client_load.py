@@ -29,7 +29,7 @@ def produce_ottla(options: argparse.Namespace) -> Figures:
 
 async def _produce_ottla(options: argparse.Namespace) -> Figures:
     from client.errors import BufferFullError
-    from client.producer import Producer
+    from client.producer.producer import Producer
 
     topic, value = options.topic, bytes(options.size)
     async with Producer(bootstrap_servers=options.bootstrap, linger_ms=LINGER_MS, batch_size=BATCH_SIZE) as producer:
@@ -52,7 +52,7 @@ def produce_ottla_columns(options: argparse.Namespace) -> Figures:
 
 
 async def _produce_ottla_columns(options: argparse.Namespace) -> Figures:
-    from client.producer import Producer
+    from client.producer.producer import Producer
 
     topic, values = options.topic, [bytes(options.size)] * MANY
     async with Producer(bootstrap_servers=options.bootstrap, linger_ms=LINGER_MS, batch_size=BATCH_SIZE) as producer:
@@ -151,8 +151,8 @@ PRODUCERS: dict[str, Callable[[argparse.Namespace], Figures]] = {
 
 async def written(options: argparse.Namespace) -> int:
     """How many records the topic holds."""
-    from client.admin import Admin
-    from client.reader import Reader
+    from client.admin.admin import Admin
+    from client.consumer.reader import Reader
     from client.topic_partition import TopicPartition
 
     async with (

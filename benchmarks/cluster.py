@@ -22,7 +22,7 @@ from benchmarks import cases, cluster_report
 from benchmarks.cases import Case, Figures
 from benchmarks.run import Load
 from benchmarks.server import ROOT, TICKS_PER_SECOND, Floor, Ottla, Server
-from ottla.zookeeper_server import ZooKeeperEnsemble
+from ottla.zookeeper.server import ZooKeeperEnsemble
 
 BROKERS = (1, 2, 3)
 RATES = (250, 1000)

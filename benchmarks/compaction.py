@@ -21,13 +21,13 @@ from typing import Any
 
 from protocol.compression import CompressionType
 from protocol.record_batch_builder import RecordBatchBuilder
-from storage.cleanable import cleanable_range
-from storage.compaction import CleanedGroup
-from storage.compaction_run import CompactionRun
-from storage.compactor import ProcessCompactor
+from storage.compaction.cleanable import cleanable_range
+from storage.compaction.compaction import CleanedGroup
+from storage.compaction.compactor import ProcessCompactor
+from storage.compaction.run import CompactionRun
 from storage.file_system import FileSystem
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 
 RECORDS_A_BATCH = 100
 NOW_MS = 1_700_000_000_000

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from protocol.record_batch_builder import RecordBatchBuilder
 from storage.file_system import FileSystem
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 from storage.log_manager import LogManager
 
 TOPIC = "bench"

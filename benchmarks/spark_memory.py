@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 
 from benchmarks.server import ROOT
-from client.admin import Admin
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.producer.producer import Producer
 
 sys.path.append(str(ROOT / "tests"))
 

@@ -18,41 +18,42 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from broker.api_table import API_TABLE
-from broker.cluster_session import ClusterSession
-from broker.config import BrokerConfig
-from broker.config_store import ConfigStore
+from broker.cluster.hand_over import HandOver
+from broker.cluster.metadata_cache import MetadataCache, Snapshot
+from broker.cluster.registration import ClusterMembership
+from broker.cluster.registry_access import open_registry
+from broker.cluster.session import ClusterSession
 from broker.controller.channel import ControllerChannel
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
-from broker.dispatcher import Dispatcher
 from broker.fetch_sessions import FetchSessions
-from broker.hand_over import HandOver
-from broker.listener import Listener
-from broker.listeners import Listeners
 from broker.log_dir_failures import LogDirFailures
-from broker.metadata_cache import MetadataCache, Snapshot
 from broker.metrics import BrokerMetrics
 from broker.network.acceptor import Acceptor
+from broker.network.listener import Listener
+from broker.network.listeners import Listeners
 from broker.producer_ids import ProducerIds
-from broker.registration import ClusterMembership
-from broker.registry_access import open_registry
 from broker.registry_offsets import RegistryOffsets
 from broker.replicas import ReplicaParts
-from broker.request_tasks import RequestTasks
+from broker.requests.api_table import API_TABLE
+from broker.requests.between_brokers import guarded
+from broker.requests.dispatcher import Dispatcher
+from broker.requests.tasks import RequestTasks
 from broker.services import Services
+from broker.settings.config import BrokerConfig
+from broker.settings.store import ConfigStore
 from broker.topics import Topics
-from client.network import AsyncioNetwork, Network
-from registry.embedded import EmbeddedStore
+from client.wire.network import AsyncioNetwork, Network
+from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
-from registry.tree import ensure_persistent_paths
+from registry.znodes.tree import ensure_persistent_paths
 from replication.inter_broker_protocol import InterBrokerProtocol
-from storage.compactor import Compactor, ProcessCompactor
+from storage.compaction.compactor import Compactor, ProcessCompactor
+from storage.compaction.log_cleaner import LogCleaner
+from storage.directories.log_directory import LogDirectory
 from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
-from storage.log_cleaner import LogCleaner
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -106,9 +107,16 @@ class Broker:
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self.run())
         ready = asyncio.create_task(self._ready.wait())
-        await asyncio.wait([self._running, ready], return_when=asyncio.FIRST_COMPLETED)
-        if not self._ready.is_set():
+        try:
+            await asyncio.wait([self._running, ready], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.stop()
+            self._running.cancel()
+            await asyncio.wait([self._running])
+            raise
+        finally:
             ready.cancel()
+        if not self._ready.is_set():
             await self._running
         return self
 
@@ -314,7 +322,8 @@ class Broker:
         services.logs.on_offline = failed
 
     async def _bind(self, services: Services) -> None:
-        handlers = [(api, api.handler(services)) for api in API_TABLE]
+        between_brokers = self.config.inter_broker_listener_name
+        handlers = [(api, guarded(api.handler(services), between_brokers)) for api in API_TABLE]
         await self._listeners.bind(Dispatcher(handlers, self.metrics, self._request_tasks.start))
         if self.config.ottla_console_listener is not None:
             from broker.console.server import ConsoleServer
@@ -365,7 +374,7 @@ class Broker:
             self._request_tasks.cancel()
 
     def _view_of_07(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
-        from broker.legacy07_view import Legacy07View
+        from broker.cluster.legacy07_view import Legacy07View
 
         address = self.advertised(self.config.advertised_listeners[0])
         return Legacy07View(
@@ -392,7 +401,7 @@ class Broker:
     # -- small parts -------------------------------------------------------------------------------------------------
 
     def advertised(self, listener: Listener) -> Listener:
-        """The listener as others shall reach it: with the bound port for 0, and this machine's name for no host."""
+        """The address that others connect to: the bound port for 0, this machine's name for an empty host."""
         return self._listeners.advertised(listener)
 
     def _topic_changed(self, topic: str) -> None:

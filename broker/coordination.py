@@ -7,16 +7,16 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from broker.broker_connections import BrokerConnections
-from broker.config import BrokerConfig
+from broker.cluster.connections import BrokerConnections
+from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.group_coordinator import GroupCoordinator
-from broker.coordinator.transaction_coordinator import TransactionCoordinator
-from broker.coordinator.transaction_verifier import TransactionVerifier
-from broker.metadata_cache import MetadataCache
+from broker.coordinator.transactions.coordinator import TransactionCoordinator
+from broker.coordinator.transactions.verifier import TransactionVerifier
 from broker.producer_ids import ProducerIds
+from broker.settings.config import BrokerConfig
 from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
-from client.network import Network
+from client.wire.network import Network
 from replication.replica_manager import ReplicaManager
 from storage.log_manager import LogManager
 
@@ -37,7 +37,7 @@ class Coordination:
         now_ms: Callable[[], int],
         rng: random.Random,
     ) -> None:
-        new_log = partial(CoordinatorLog, replicas=replicas, logs=logs, metadata=metadata, topics=topics)
+        new_log = partial(CoordinatorLog, replicas=replicas, logs=logs, metadata=metadata, topics=topics, rng=rng)
         self.group_log = new_log(
             OFFSETS_TOPIC,
             default_partitions=config.offsets_topic_num_partitions,
@@ -65,6 +65,7 @@ class Coordination:
             producer_ids=producer_ids,
             config=config,
             now_ms=now_ms,
+            rng=rng,
         )
         self.verifier = TransactionVerifier(
             self.transaction_log,

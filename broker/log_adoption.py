@@ -17,21 +17,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.cluster.registry_access import REGISTRY_FILE
 from broker.errors import BrokerStartError
-from broker.registry_access import REGISTRY_FILE
 from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from protocol.uuid import random_uuid
-from registry.config_znodes import TopicConfigZnode
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from registry.interface import Create, Op, Registry
-from registry.topic_znodes import PartitionStateZnode, TopicPartitionsZnode, TopicPartitionZnode, TopicZnode
-from registry.tree import ensure_persistent_paths
+from registry.znodes.configs import TopicConfigZnode
+from registry.znodes.topics import PartitionStateZnode, TopicPartitionsZnode, TopicPartitionZnode, TopicZnode
+from registry.znodes.tree import ensure_persistent_paths
+from storage.directories.log_directory import LogDirectory
 from storage.errors import InvalidLogDirectoryNameError
 from storage.file_system import FileSystem
-from storage.leader_epoch_cache import LeaderEpochCache
-from storage.log_directory import LogDirectory
-from storage.log_loader import parse_directory_name
-from storage.partition_metadata import read_topic_id
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.loader import parse_directory_name
+from storage.log.partition_metadata import read_topic_id
 
 INTERNAL_PARTITIONS = 50
 """Kafka's default for both internal topics: what hashes to their partitions must find the same ones again."""

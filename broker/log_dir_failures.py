@@ -15,8 +15,8 @@ from pathlib import Path
 
 from registry.errors import ConnectionLossError, RegistryFullError, SessionExpiredError
 from registry.interface import Registry
-from registry.notification_znodes import LogDirEventNotificationZnode
-from storage.log_directory import LogDirectory
+from registry.znodes.notifications import LogDirEventNotificationZnode
+from storage.directories.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 

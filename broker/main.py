@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
 from broker.first_commands import READY, TRY, first_commands
 from broker.log_dir_failures import RegistryDirectoryFailedError
+from broker.settings.config import BrokerConfig
 from registry.errors import RegistryError
 from storage.errors import StorageError
 from storage.setting import ConfigError

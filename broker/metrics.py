@@ -37,14 +37,11 @@ class ApiMetrics:
 
 
 class BrokerMetrics:
-    """Everything counted in one broker. There is one of it a broker, none a process."""
+    """Everything counted in one broker but what its partitions count. There is one of it a broker, none a process."""
 
     def __init__(self) -> None:
         self.apis: dict[str, ApiMetrics] = {}
         self.rejected_frames = 0  # frames that were no valid request: their connections were closed
-        self.connections_accepted = 0
-        self.fetched_bytes: dict[str, int] = {}  # by consumers, by topic
-        self.replicated_bytes_out: dict[str, int] = {}  # by followers, by topic
 
     def api(self, name: str) -> ApiMetrics:
         """The counters of one API, made at first use."""

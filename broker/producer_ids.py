@@ -6,9 +6,9 @@ import asyncio
 
 from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
-from registry.controller_znodes import ProducerIdBlockZnode
 from registry.errors import BadVersionError, ConnectionLossError, SessionExpiredError
 from registry.interface import Registry
+from registry.znodes.controller import ProducerIdBlockZnode
 
 BLOCK_SIZE = 1000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
-from registry.consumer_znodes import ConsumerOffsetZnode
 from registry.errors import NodeExistsError, NoNodeError
 from registry.interface import Registry
+from registry.znodes.consumers import ConsumerOffsetZnode
 
 
 class RegistryOffsets:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.config import BrokerConfig
-from broker.isr_writer import IsrWriter
-from broker.metadata_cache import MetadataCache
-from client.network import Network
+from broker.cluster.isr_writer import IsrWriter
+from broker.cluster.metadata_cache import MetadataCache
+from broker.settings.config import BrokerConfig
+from client.wire.network import Network
 from registry.interface import Registry
 from replication.alter_partition import AlterPartition
 from replication.alter_partition_requests import AlterPartitionRequests
@@ -22,7 +22,7 @@ from replication.leader_endpoint import LeaderEndpoint
 from replication.log_dir_moves import LogDirMoves
 from replication.replica_manager import ReplicaManager
 from replication.replication_quota import ALL_REPLICAS, ReplicationQuota
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 
 
@@ -75,7 +75,7 @@ class ReplicaParts:
             lambda: config.dynamic_quota("follower.replication.throttled.rate"),
             lambda topic: topic.follower_replication_throttled_replicas,
         )
-        answers = FetchAnswers(logs, follower_quota, replicas.check, replicas.replicated_bytes)
+        answers = FetchAnswers(logs, follower_quota, replicas.check)
 
         def new_fetcher(leader_id: int, number: int) -> Fetcher:
             return Fetcher(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from broker.config import BrokerConfig
-from broker.config_store import ConfigStore
+from broker.cluster.metadata_cache import MetadataCache
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
 from broker.errors import NotControllerError
 from broker.fetch_sessions import FetchSessions
-from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
 from broker.producer_ids import ProducerIds
 from broker.registry_offsets import RegistryOffsets
+from broker.settings.config import BrokerConfig
+from broker.settings.store import ConfigStore
 from broker.topics import Topics
 from replication.errors import StaleBrokerEpochError
 from replication.partition import NO_EPOCH

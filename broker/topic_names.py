@@ -24,6 +24,11 @@ def topic_name_problem(name: str) -> str | None:
     return None
 
 
+def replica_name_problem(topic: str, partition: int) -> str | None:
+    """What is wrong with the name of a partition in a request of another broker; None where nothing is."""
+    return topic_name_problem(topic) or (f"the partition {partition} is negative" if partition < 0 else None)
+
+
 def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
     """A topic whose metric names would be the same: '.' and '_' are not told apart there."""
     if "." not in name and "_" not in name:

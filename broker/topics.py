@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from broker.config import BrokerConfig
-from broker.config_store import ConfigStore
+from broker.cluster.metadata_cache import MetadataCache
 from broker.controller.assignment import assign_replicas
 from broker.errors import RequestError
-from broker.metadata_cache import MetadataCache
+from broker.settings.config import BrokerConfig
+from broker.settings.store import ConfigStore
 from broker.topic_names import colliding_topic, topic_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.uuid import ZERO_UUID, random_uuid
-from registry.admin_znodes import DeleteTopicZnode
 from registry.errors import BadVersionError, NodeExistsError, NoNodeError
 from registry.interface import Registry
-from registry.topic_znodes import TopicsZnode, TopicZnode
+from registry.znodes.admin import DeleteTopicZnode
+from registry.znodes.topics import TopicsZnode, TopicZnode
 from replication.inter_broker_protocol import InterBrokerProtocol
 from storage.setting import ConfigError
 
@@ -176,8 +176,6 @@ class Topics:
 
     async def delete(self, name: str) -> None:
         """Ask the controller to delete a topic. Raises RequestError."""
-        if not self._config.delete_topic_enable:
-            raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
         if topic_name_problem(name) is not None or await self._registry.exists(TopicZnode.path(name)) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         with suppress(NodeExistsError):  # it is on its way out already
@@ -195,7 +193,7 @@ class Topics:
     # -- waiting for the controller --------------------------------------------------------------------------------
 
     async def wait_until_led(self, name: str, partitions: int, timeout_s: float) -> bool:
-        """Wait until every partition has a leader here. False when they had not in time."""
+        """Wait until every partition has a leader here. False if the timeout expired first."""
 
         def led(snapshot: object) -> bool:
             topic = self._metadata.snapshot.topics.get(name)

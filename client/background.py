@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Background:
@@ -15,14 +17,15 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        """Run a coroutine beside the caller; after `close` it is dropped unstarted."""
+    def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T] | None":
+        """Run a coroutine beside the caller; after `close` it is dropped unstarted, and there is no task."""
         if self._closed:
             coroutine.close()
-            return
+            return None
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)

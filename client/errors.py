@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from client.fetched import ConsumerRecord
+    from client.consumer.fetched import ConsumerRecord
     from protocol.error_codes import ErrorCode
 
 # Kafka's exception is not always called as its error code; only the differences stand here.
@@ -132,7 +132,7 @@ class NoOffsetError(KafkaError):
 
 class LogTruncationError(KafkaError):
     """Records that have been read are gone, and `auto_offset_reset` is "none": a leader was elected that did not have
-    them (KIP-320), or the topic was made anew. `offset` is the first that is another record now, or none yet.
+    them (KIP-320), or the topic was recreated. `offset` is the first offset that now has another record, or none.
     """
 
     def __init__(self, message: str, offset: int) -> None:
@@ -203,9 +203,9 @@ def error_class(code: int) -> type[KafkaError]:
     """
     found = _classes.get(code)
     if found is None:
-        from protocol.error_codes import ErrorCode
+        from protocol.error_codes import known_code
 
-        known = ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
+        known = known_code(code)
         found = _classes.get(known)
         if found is None:
             name = class_name(known)
@@ -225,10 +225,9 @@ def error_for(code: int, message: str | None = None, *, context: str = "") -> Ka
     `message` is the broker's own words where the answer has any; `context` says what was being done
     ("create topic orders") and is put in front.
     """
-    made = error_class(code)
-    name = made.code.name if made.code is not None else ""
-    if made.code != code:
-        name = f"unknown error code {code}"
+    from protocol.error_codes import code_name
+
+    made, name = error_class(code), code_name(code)
     text = f"{name}: {message}" if message else name
     return made(f"{context}: {text}" if context else text)
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.config import BrokerConfig
-    from client.accumulator import RecordMetadata
-    from client.ack_mode import AckMode, Acknowledgment
-    from client.admin import Admin
-    from client.admin_features import Features, FeatureVersions
-    from client.admin_types import (
+    from broker.settings.config import BrokerConfig
+    from client.admin.admin import Admin
+    from client.admin.features import Features, FeatureVersions
+    from client.admin.types import (
         ActiveProducer,
         ClusterDescription,
         ConfigChange,
@@ -29,53 +27,54 @@ if TYPE_CHECKING:
         GroupMember,
         LogDirDescription,
         NewTopic,
-        OffsetAndMetadata,
         Replica,
         ReplicaSize,
         ResourceType,
         TransactionDescription,
         TransactionListing,
     )
-    from client.assignors import (
+    from client.consumer.assignors import (
         RangeAssignor,
         RoundRobinAssignor,
     )
-    from client.chunk_assembler import ChunkAssembler, GivenUp
-    from client.chunking_consumer import ChunkingConsumer
-    from client.chunking_producer import ChunkingProducer
-    from client.claim_check_consumer import ClaimCheckConsumer
-    from client.claim_check_producer import ClaimCheckProducer
-    from client.consumer import Consumer
-    from client.error_handlers import DeadLetter, ErrorHandler, Retry, Skip, Stop
+    from client.consumer.consumer import Consumer
+    from client.consumer.fetched import ConsumerRecord
+    from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+    from client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
+    from client.consumer.reader import Reader
+    from client.consumer.reader_state import Timestamp
+    from client.consumer.rebalance_listener import RebalanceListener
+    from client.consumer.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
     from client.errors import KafkaError
-    from client.fetched import ConsumerRecord
-    from client.group_metadata import ConsumerGroupMetadata
-    from client.listener_container import ListenerContainer
-    from client.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
-    from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
-    from client.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner, StickyPartitioner
-    from client.producer import Producer
-    from client.rate_limit import RateLimit
-    from client.reader import Reader
-    from client.reader_state import Timestamp
-    from client.rebalance_listener import RebalanceListener
-    from client.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
-    from client.topic_filter import TopicFilter
+    from client.large_messages.chunk_assembler import ChunkAssembler, GivenUp
+    from client.large_messages.chunking_consumer import ChunkingConsumer
+    from client.large_messages.chunking_producer import ChunkingProducer
+    from client.large_messages.claim_check_consumer import ClaimCheckConsumer
+    from client.large_messages.claim_check_producer import ClaimCheckProducer
+    from client.listener.ack_mode import AckMode, Acknowledgment
+    from client.listener.container import ListenerContainer
+    from client.listener.error_handlers import DeadLetter, ErrorHandler, Retry, Skip, Stop
+    from client.listener.rate_limit import RateLimit
+    from client.producer.accumulator import RecordMetadata
+    from client.producer.partitioner import DefaultPartitioner, Partitioner, RoundRobinPartitioner, StickyPartitioner
+    from client.producer.producer import Producer
     from client.topic_partition import TopicPartition
-    from client.zookeeper_consumer import ZooKeeperConsumer
-    from client.zookeeper_rebalance import ZooKeeperRebalanceListener
+    from client.wire.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
+    from client.zookeeper.consumer import ZooKeeperConsumer
+    from client.zookeeper.rebalance import ZooKeeperRebalanceListener
+    from client.zookeeper.topic_filter import TopicFilter
     from ottla import errors
 
 __version__: Final = "0.1.0"
 
 _EXPORTS: Final = {
     "broker.broker": ("Broker",),
-    "broker.config": ("BrokerConfig",),
-    "client.accumulator": ("RecordMetadata",),
-    "client.ack_mode": ("AckMode", "Acknowledgment"),
-    "client.admin": ("Admin",),
-    "client.admin_features": ("FeatureVersions", "Features"),
-    "client.admin_types": (
+    "broker.settings.config": ("BrokerConfig",),
+    "client.producer.accumulator": ("RecordMetadata",),
+    "client.listener.ack_mode": ("AckMode", "Acknowledgment"),
+    "client.admin.admin": ("Admin",),
+    "client.admin.features": ("FeatureVersions", "Features"),
+    "client.admin.types": (
         "ActiveProducer",
         "ClusterDescription",
         "ConfigChange",
@@ -88,38 +87,37 @@ _EXPORTS: Final = {
         "GroupMember",
         "LogDirDescription",
         "NewTopic",
-        "OffsetAndMetadata",
         "Replica",
         "ReplicaSize",
         "ResourceType",
         "TransactionDescription",
         "TransactionListing",
     ),
-    "client.assignors": ("RangeAssignor", "RoundRobinAssignor"),
-    "client.chunk_assembler": ("ChunkAssembler", "GivenUp"),
-    "client.chunking_consumer": ("ChunkingConsumer",),
-    "client.chunking_producer": ("ChunkingProducer",),
-    "client.claim_check_consumer": ("ClaimCheckConsumer",),
-    "client.claim_check_producer": ("ClaimCheckProducer",),
-    "client.consumer": ("Consumer",),
-    "client.error_handlers": ("DeadLetter", "ErrorHandler", "Retry", "Skip", "Stop"),
+    "client.consumer.assignors": ("RangeAssignor", "RoundRobinAssignor"),
+    "client.large_messages.chunk_assembler": ("ChunkAssembler", "GivenUp"),
+    "client.large_messages.chunking_consumer": ("ChunkingConsumer",),
+    "client.large_messages.chunking_producer": ("ChunkingProducer",),
+    "client.large_messages.claim_check_consumer": ("ClaimCheckConsumer",),
+    "client.large_messages.claim_check_producer": ("ClaimCheckProducer",),
+    "client.consumer.consumer": ("Consumer",),
+    "client.listener.error_handlers": ("DeadLetter", "ErrorHandler", "Retry", "Skip", "Stop"),
     "client.errors": ("KafkaError",),
-    "client.fetched": ("ConsumerRecord",),
-    "client.group_metadata": ("ConsumerGroupMetadata",),
-    "client.listener_container": ("ListenerContainer",),
-    "client.metadata": ("BrokerMetadata", "PartitionMetadata", "TopicMetadata"),
-    "client.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp"),
-    "client.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner", "StickyPartitioner"),
-    "client.producer": ("Producer",),
-    "client.rate_limit": ("RateLimit",),
-    "client.reader": ("Reader",),
-    "client.reader_state": ("Timestamp",),
-    "client.rebalance_listener": ("RebalanceListener",),
-    "client.sticky_assignor": ("CooperativeStickyAssignor", "StickyAssignor"),
-    "client.topic_filter": ("TopicFilter",),
+    "client.consumer.fetched": ("ConsumerRecord",),
+    "client.consumer.group_metadata": ("ConsumerGroupMetadata", "OffsetAndMetadata"),
+    "client.listener.container": ("ListenerContainer",),
+    "client.wire.metadata": ("BrokerMetadata", "PartitionMetadata", "TopicMetadata"),
+    "client.consumer.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp"),
+    "client.producer.partitioner": ("DefaultPartitioner", "Partitioner", "RoundRobinPartitioner", "StickyPartitioner"),
+    "client.producer.producer": ("Producer",),
+    "client.listener.rate_limit": ("RateLimit",),
+    "client.consumer.reader": ("Reader",),
+    "client.consumer.reader_state": ("Timestamp",),
+    "client.consumer.rebalance_listener": ("RebalanceListener",),
+    "client.consumer.sticky_assignor": ("CooperativeStickyAssignor", "StickyAssignor"),
+    "client.zookeeper.topic_filter": ("TopicFilter",),
     "client.topic_partition": ("TopicPartition",),
-    "client.zookeeper_consumer": ("ZooKeeperConsumer",),
-    "client.zookeeper_rebalance": ("ZooKeeperRebalanceListener",),
+    "client.zookeeper.consumer": ("ZooKeeperConsumer",),
+    "client.zookeeper.rebalance": ("ZooKeeperRebalanceListener",),
 }
 _HOMES: Final = {name: module for module, names in _EXPORTS.items() for name in names}
 

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # the outermost frame: nothing may reach the user as a traceback
         if os.environ.get("OTTLA_DEBUG"):
             raise
-        from ottla.failure import CommandError, explain
+        from ottla.command_line.failure import CommandError, explain
 
         return _fail(explain(error), error.exit_code if isinstance(error, CommandError) else 1)
 

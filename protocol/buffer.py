@@ -41,11 +41,6 @@ Piece: TypeAlias = bytes | bytearray | memoryview | LazyRecords
 """One element of an encoded message."""
 
 
-def size_of(pieces: list[Piece]) -> int:
-    """Bytes that the pieces of an encoded message take on the wire."""
-    return sum(map(len, pieces))
-
-
 def join(pieces: list[Piece]) -> bytes:
     """The pieces as one `bytes`; reads lazy ones."""
     return b"".join(

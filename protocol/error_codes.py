@@ -151,6 +151,17 @@ class ErrorCode(IntEnum):
         return self in _INVALID_METADATA
 
 
+def known_code(number: int) -> ErrorCode:
+    """The code that an answer carries; UNKNOWN_SERVER_ERROR for a number of a newer Kafka."""
+    return ErrorCode(number) if number in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def code_name(number: int) -> str:
+    """The name of the code that an answer carries, for messages; also of one of a newer Kafka."""
+    code = known_code(number)
+    return code.name if code == number else f"unknown error code {number}"
+
+
 _RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

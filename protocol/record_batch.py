@@ -34,13 +34,8 @@ PARTITION_LEADER_EPOCH_OFFSET: Final = 12
 MAGIC_OFFSET: Final = 16
 CRC_OFFSET: Final = 17
 ATTRIBUTES_OFFSET: Final = 21
-LAST_OFFSET_DELTA_OFFSET: Final = 23
-BASE_TIMESTAMP_OFFSET: Final = 27
 MAX_TIMESTAMP_OFFSET: Final = 35
 PRODUCER_ID_OFFSET: Final = 43
-PRODUCER_EPOCH_OFFSET: Final = 51
-BASE_SEQUENCE_OFFSET: Final = 53
-RECORD_COUNT_OFFSET: Final = 57
 BATCH_HEADER_SIZE: Final = 61
 MIN_BATCH_LENGTH: Final = BATCH_HEADER_SIZE - LOG_OVERHEAD
 MAGIC_V2: Final = 2
@@ -200,10 +195,6 @@ class RecordBatch:
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
-    def compute_crc(self) -> int:
-        """The CRC-32C of the batch as it lies in the buffer now."""
-        return crc32c(self.buffer[ATTRIBUTES_OFFSET:])
-
     def check_crc(self) -> None:
         """Raise CorruptRecordError where the stored CRC-32C is not that of the bytes."""
         computed = crc32c(self.buffer[ATTRIBUTES_OFFSET:])
@@ -256,15 +247,6 @@ class RecordBatch:
         )
 
 
-def magic_at(buffer: Buffer, position: int = 0) -> int:
-    """The magic byte of the batch or message that begins at `position`; CorruptRecordError where none fits
-    there.
-    """
-    if position + MAGIC_OFFSET >= len(buffer):
-        raise CorruptRecordError(position, f"{len(buffer) - position} bytes are too few to hold a magic byte")
-    return buffer[position + MAGIC_OFFSET]
-
-
 def read_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
     """The batch that begins at `position`; CorruptRecordError where it is malformed, cut off or not of
     version 2.
@@ -308,11 +290,6 @@ def _batch_at(view: memoryview, position: int) -> RecordBatch:
 def increment_sequence(sequence: int, increment: int) -> int:
     """`sequence` moved on by `increment`, wrapping from 2^31-1 to 0 as producers count."""
     return (sequence + increment) & INT32_MAX
-
-
-def decrement_sequence(sequence: int, decrement: int) -> int:
-    """`sequence` moved back by `decrement`, wrapping from 0 to 2^31-1."""
-    return (sequence - decrement) & INT32_MAX
 
 
 def set_base_offset(buffer: bytearray | memoryview, position: int, offset: int) -> None:

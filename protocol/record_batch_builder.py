@@ -29,6 +29,7 @@ from protocol.record_batch import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
+from protocol.varint import encode_unsigned_varint
 
 
 class _Varints(dict[int, bytes]):
@@ -37,13 +38,7 @@ class _Varints(dict[int, bytes]):
     def __missing__(self, number: int) -> bytes:
         if not INT64_MIN <= number <= INT64_MAX:
             number = wrap_int64(number)
-        value = number << 1 ^ number >> 63
-        encoded = bytearray()
-        while value > 0x7F:
-            encoded.append(value & 0x7F | 0x80)
-            value >>= 7
-        encoded.append(value)
-        varint = bytes(encoded)
+        varint = encode_unsigned_varint(number << 1 ^ number >> 63)
         if -1024 <= number <= 0xFFFF:
             self[number] = varint
         return varint

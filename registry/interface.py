@@ -1,7 +1,7 @@
 """The registry that the rest of the broker programs against.
 
 It is ZooKeeper's data model seen through an asyncio door: a tree of nodes with versions, ephemeral and
-sequential nodes, atomic multis and watches. Two stores implement it: the embedded one (registry/embedded.py)
+sequential nodes, atomic multis and watches. Two stores implement it: the embedded one (registry/embedded/store.py)
 and real ZooKeeper. Whatever differs between them is left open here on purpose:
 
 * **Watches are level-triggered.** A watch is a lasting registration that calls back with nothing: something

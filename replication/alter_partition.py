@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from protocol.error_codes import ErrorCode
+from protocol.error_codes import code_name
 
 
 class LeaderAndIsr(NamedTuple):
@@ -39,7 +39,7 @@ class IsrChangeRefusedError(Exception):
 
     def __init__(self, code: int, message: str = "") -> None:
         self.code = code
-        super().__init__(message or _name_of(code))
+        super().__init__(message or code_name(code))
 
 
 class AlterPartition(Protocol):
@@ -55,10 +55,3 @@ class AlterPartition(Protocol):
     async def run(self) -> None:
         """The work that goes with it, for as long as the broker runs."""
         ...
-
-
-def _name_of(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error code {code}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from client.connection import Connection
 from client.errors import KafkaError
-from client.network import Network
+from client.wire.connection import Connection
+from client.wire.network import Network
 from protocol.message import Message
 
 R = TypeVar("R", bound=Message)
@@ -25,7 +25,7 @@ LINK_ERRORS = (KafkaError, OSError, BrokerUnknownError)
 
 
 class BrokerLink:
-    """One connection; a request at a time, or several behind each other."""
+    """One connection, for one task."""
 
     def __init__(
         self,
@@ -54,7 +54,10 @@ class BrokerLink:
         return await (await self.open()).call(request, response, version)
 
     async def open(self) -> Connection:
-        """The connection, open. Raises LINK_ERRORS."""
+        """The connection, open; kept only where negotiation succeeds. Raises LINK_ERRORS.
+
+        For one task at a time.
+        """
         endpoint = self._endpoint()
         if endpoint is None:
             raise BrokerUnknownError(f"{self._name} is not known to be alive")
@@ -70,9 +73,13 @@ class BrokerLink:
             request_timeout_s=self._request_timeout_s,
             connect_timeout_s=self._request_timeout_s,
         )
-        self._connection = opened
         if self._negotiates:
-            await opened.negotiate()
+            try:
+                await opened.negotiate()
+            except BaseException:
+                opened.abort()
+                raise
+        self._connection = opened
         return opened
 
     def close(self) -> None:

@@ -18,9 +18,9 @@ from replication.follower_progress import UNKNOWN_BROKER_EPOCH
 from replication.isolation import Isolation
 from replication.partition import NO_EPOCH, Partition
 from storage.errors import OffsetOutOfRangeError, StorageError
-from storage.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
-from storage.log import Log
-from storage.log_append import LogReadInfo
+from storage.log.append import LogReadInfo
+from storage.log.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
+from storage.log.log import Log
 
 CONSUMER = -1
 """The replica id of those who are no broker."""
@@ -65,7 +65,7 @@ class FetchPartition:
         self.log_start_offset = log_start_offset
         """The follower's own; consumers send -1."""
         self.last_fetched_epoch = last_fetched_epoch
-        """Of the last record that the client has; NO_EPOCH where its log shall not be compared with ours."""
+        """The leader epoch of the client's last record; NO_EPOCH if the logs are not to be compared."""
 
 
 class FetchParams:
@@ -110,9 +110,9 @@ class FetchParams:
         self.only_leader = only_leader
         """False where the client may read from a follower."""
         self.preferred_replica = preferred_replica
-        """Of a partition that we lead and an offset: who else had better be read from (KIP-392)."""
+        """The preferred read replica for an offset of a partition that this broker leads (KIP-392)."""
         self.is_throttled = is_throttled
-        """Whether a follower shall get nothing of a partition now."""
+        """Whether a partition is throttled for this follower."""
 
 
 class FetchedPartition:

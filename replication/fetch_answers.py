@@ -23,7 +23,7 @@ from replication.leader_endpoint import EARLIEST, LATEST, LeaderEndpoint
 from replication.replication_quota import ReplicationQuota
 from replication.truncation import Truncation, truncation_for
 from storage.errors import LogDirIOError
-from storage.leader_epoch_cache import UNDEFINED_EPOCH
+from storage.log.leader_epoch_cache import UNDEFINED_EPOCH
 from storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -56,13 +56,8 @@ class FetchAnswers:
         logs: LogManager,
         quota: ReplicationQuota,
         on_progress: Callable[[tuple[str, int]], None],
-        bytes_in: dict[str, int],
     ) -> None:
-        """on_progress: called with a partition whose high watermark or log start offset has moved.
-
-        bytes_in: counts bytes of records, by topic.
-        """
-        self._bytes_in = bytes_in
+        """on_progress: called with a partition whose high watermark or log start offset has moved."""
         self._logs = logs
         self._quota = quota
         self._on_progress = on_progress
@@ -125,7 +120,7 @@ class FetchAnswers:
                 state.end_change()
                 state.moved()
             size = len(records)
-            self._bytes_in[state.key[0]] = self._bytes_in.get(state.key[0], 0) + size
+            state.partition.replicated_bytes_in += size
             if self._quota.applies_to(state.partition):
                 self._quota.record(size)
         state.lag = max(0, data.high_watermark - state.offset)
@@ -167,8 +162,7 @@ class FetchAnswers:
             leaders_start = await endpoint.offset(state.key, state.leader_epoch, EARLIEST)
         except KafkaError as error:
             logger.info("%s-%d: no offsets of the leader yet: %s", *state.key, error)
-            code = getattr(error, "code", None)
-            return Outcome.FAILED if code == ErrorCode.FENCED_LEADER_EPOCH else Outcome.RETRY
+            return Outcome.FAILED if error.code == ErrorCode.FENCED_LEADER_EPOCH else Outcome.RETRY
         except LINK_ERRORS as error:
             logger.info("%s-%d: no offsets of the leader: %s", *state.key, error)
             return Outcome.RETRY

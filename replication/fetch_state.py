@@ -6,7 +6,7 @@ import asyncio
 
 from replication.follower_session import WantedPartition
 from replication.partition import NO_EPOCH, Partition
-from storage.log import Log
+from storage.log.log import Log
 
 FIRST_RETRY_S = 0.02
 
@@ -94,7 +94,7 @@ class FetchState:
         self.is_introduced = self.is_followed = False
 
     def wanted(self, *, compare: bool) -> WantedPartition:
-        """What to ask the leader for. compare: it shall say where our logs part."""
+        """What to ask the leader for. compare: have it say where the two logs diverge."""
         wanted = self._wanted
         topic_id, log_start_offset = self.partition.topic_id, self.log.log_start_offset
         if wanted is None or wanted.log_start_offset != log_start_offset or wanted.topic_id != topic_id:

@@ -23,7 +23,7 @@ from replication.follower_session import WantedPartition
 from replication.leader_endpoint import LeaderEndpoint
 from replication.partition import Partition
 from replication.replication_quota import ReplicationQuota
-from storage.leader_epoch_cache import UNDEFINED_EPOCH
+from storage.log.leader_epoch_cache import UNDEFINED_EPOCH
 
 logger = logging.getLogger(__name__)
 

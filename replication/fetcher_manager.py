@@ -86,7 +86,7 @@ class FetcherManager:
                 task.cancel()
 
     def settings_changed(self) -> None:
-        """There shall perhaps be more fetchers, or fewer: spread the partitions anew."""
+        """The number of fetchers may have changed: distribute the partitions again."""
         self._resized.set()
 
     async def _resize(self) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from protocol.buffer import Buffer
 from storage.errors import UnexpectedAppendOffsetError
-from storage.log import Log
-from storage.log_append import LogAppendInfo
+from storage.log.append import LogAppendInfo
+from storage.log.log import Log
 from storage.log_manager import LogManager
 
 

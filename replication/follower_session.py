@@ -61,7 +61,7 @@ class FollowerSession:
         forgotten += [
             (key, known[key])
             for key, one in named.items()
-            if key in known and known[key].topic_id != one.topic_id  # the topic was made anew
+            if key in known and known[key].topic_id != one.topic_id  # the topic was recreated
         ]
         self.known = wanted
         return named, forgotten

@@ -8,8 +8,8 @@ means the same for both: neither replica.lag.time.max.ms nor replica.lag.max.mes
 leaves the ISR for either reason is not waited for, and the high watermark can move when time passes or a broker dies.
 
 A change of the ISR is proposed to the controller, and pending until it answers (KIP-497). Meanwhile the *maximal* ISR
-holds: with those who shall join, and still with those who shall leave, so whatever the controller has decided, no
-record counts as committed that is not on every in-sync replica.
+holds: with replicas that are about to join, and still with those that are about to leave. So whatever the controller
+has decided, no record counts as committed that is not on every in-sync replica.
 """
 
 from __future__ import annotations

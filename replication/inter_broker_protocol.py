@@ -6,7 +6,7 @@ Kafka 3.9 uses for each setting).
 
 from __future__ import annotations
 
-from storage.log_config import MESSAGE_FORMAT_VERSIONS
+from storage.log.config import MESSAGE_FORMAT_VERSIONS
 
 _FETCH = {
     "3.9-IV0": 17, "3.7-IV4": 16, "3.5-IV1": 15, "3.5-IV0": 14, "3.1-IV0": 13, "2.7-IV1": 12, "2.3-IV1": 11,

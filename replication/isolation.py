@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from storage.log import Log
+from storage.log.log import Log
 
 
 class Isolation(IntEnum):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from replication.partition import Partition
 from replication.replication_quota import ReplicationQuota
-from storage.log import Log
-from storage.log_copy import LogCopy
+from storage.directories.log_copy import LogCopy
+from storage.log.log import Log
 from storage.log_manager import LogManager
 
 STEP_S = 0.002

@@ -1,6 +1,6 @@
 """Replicas that are moved between the log directories of this broker (KIP-113).
 
-`alter` says where a replica shall be: a copy of its log is begun there, and takes its place when it holds all of it.
+`alter` names the directory for a replica: a copy of its log is created there, and replaces the log when it is complete.
 Who reads or writes the partition notices nothing. Asked for another directory, or for the one where the replica is, a
 move is given up. After a restart, and after the controller has stopped the replica and named it again, a move goes on.
 
@@ -27,10 +27,10 @@ from replication.errors import (
 from replication.log_dir_move import FIRST_RETRY_S, LogDirMove
 from replication.partition import Partition
 from replication.replication_quota import ReplicationQuota
-from storage.departures import MAX_NAME
+from storage.directories.departures import MAX_NAME
+from storage.directories.log_directory import LogDirectory
 from storage.errors import StorageError
-from storage.log import Log
-from storage.log_directory import LogDirectory
+from storage.log.log import Log
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager
@@ -88,7 +88,7 @@ class LogDirMoves:
                 raise LogDirOfflineError(f"the log directory of {topic}-{partition} is offline")
             log = None if found is None else found.log
             if found is None or log is None:
-                self._replicas.logs.preferred[key] = directory
+                self._replicas.logs.prefer(topic, partition, directory)
                 self._check_exists(key)
                 raise ReplicaNotAvailableError(f"{topic}-{partition} is not here yet")
             await self._move(found, directory)

@@ -23,8 +23,8 @@ from replication.in_sync_replicas import InSyncReplicas, LagRules
 from replication.isolation import Isolation
 from replication.transaction_verification import UNVERIFIED, TransactionVerification, VerificationGuard
 from storage.errors import OffsetOutOfRangeError
-from storage.log import Log
-from storage.log_append import AppendOrigin, LogAppendInfo, LogReadInfo
+from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
+from storage.log.log import Log
 
 NO_EPOCH = -1
 NO_LEADER = -1
@@ -52,6 +52,7 @@ class Partition:
     __slots__ = (
         "controller_epoch",
         "events",
+        "fetched_bytes",
         "is_offline",
         "isr",
         "leader_epoch",
@@ -63,6 +64,8 @@ class Partition:
         "produced_bytes",
         "produced_records",
         "replicas",
+        "replicated_bytes_in",
+        "replicated_bytes_out",
         "rules",
         "sync",
         "topic",
@@ -97,8 +100,12 @@ class Partition:
         self.rules = rules or LagRules()
         self.events = events or PartitionEvents()
         self.verification = TransactionVerification()
-        self.produced_bytes = 0  # by clients, since this broker hosts the partition
+        # Since this broker hosts the partition: what is counted of a topic goes with its partitions.
+        self.produced_bytes = 0  # by clients
         self.produced_records = 0
+        self.fetched_bytes = 0  # by consumers
+        self.replicated_bytes_in = 0
+        self.replicated_bytes_out = 0
 
     @property
     def is_leader(self) -> bool:
@@ -338,7 +345,7 @@ class Partition:
     def check_follower(self, replica_id: int, current_leader_epoch: int) -> None:
         """Refuse the fetch of a broker that is no replica, as far as we have heard.
 
-        Raises UnknownLeaderEpochError (it may know more than we do and shall come again) or, for one that names no
+        Raises UnknownLeaderEpochError (the caller may know more, and should ask again) or, for one that names no
         epoch, NotLeaderOrFollowerError.
         """
         sync = self.sync
@@ -348,7 +355,7 @@ class Partition:
             raise NotLeaderOrFollowerError(text) if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError(text)
 
     def follower_fetches(
-        self, replica_id: int, offset: int, log_start_offset: int = -1, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+        self, replica_id: int, offset: int, log_start_offset: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
     ) -> None:
         """A follower has asked for records from `offset` on: it has everything before.
 

@@ -35,7 +35,7 @@ class _Waiter(Generic[R]):
         self.operation = operation
         self.keys = keys
         self.future = future
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle  # from `Purgatory.wait` on
 
 
 class Purgatory(Generic[R]):
@@ -96,8 +96,7 @@ class Purgatory(Generic[R]):
             waiter.future.set_result(answer)
 
     def _forget(self, waiter: _Waiter[R]) -> None:
-        if waiter.timer is not None:
-            waiter.timer.cancel()
+        waiter.timer.cancel()
         for key in waiter.keys:
             waiters = self._waiters.get(key)
             if waiters is not None:

@@ -29,8 +29,8 @@ from replication.replication_quota import ReplicationQuota
 from replication.resting_partitions import Reader, RestingPartitions
 from replication.roles import Roles
 from replication.transaction_verification import VerificationGuard
-from storage.log_append import AppendOrigin, LogAppendInfo
-from storage.log_config import LogConfig
+from storage.log.append import AppendOrigin, LogAppendInfo
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 
 TopicPartition = tuple[str, int]
@@ -61,8 +61,6 @@ class ReplicaManager(PartitionEvents):
         self.fetchers: FetcherManager | None = None
         self.moves: LogDirMoves | None = None
         self.leader_quota: ReplicationQuota | None = None
-        self.replicated_bytes: dict[str, int] = {}
-        """Fetched from leaders, by topic."""
         self._topic_config = topic_config
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
@@ -132,15 +130,8 @@ class ReplicaManager(PartitionEvents):
             self.check_fetches(key)
         return info
 
-    def produced_bytes(self) -> dict[str, int]:
-        """Bytes that clients have produced to the partitions that are here, by topic."""
-        return self._sums(lambda partition: partition.produced_bytes)
-
-    def produced_records(self) -> dict[str, int]:
-        """Records that clients have produced to the partitions that are here, by topic."""
-        return self._sums(lambda partition: partition.produced_records)
-
-    def _sums(self, count: Callable[[Partition], int]) -> dict[str, int]:
+    def count_by_topic(self, count: Callable[[Partition], int]) -> dict[str, int]:
+        """Sums of what the partitions that are here have counted."""
         sums: dict[str, int] = {}
         for (topic, _), partition in self.partitions.items():
             sums[topic] = sums.get(topic, 0) + count(partition)

@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from (KIP-392): one in its own rack, if one there has what it asks for."""
+"""The preferred read replica of a consumer (KIP-392): one in its own rack, if that has the offset it asks for."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from replication.partition import Partition
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 
 ALL_REPLICAS = ("*",)
 

@@ -28,7 +28,7 @@ from replication.errors import (
 )
 from replication.partition import NO_EPOCH, NO_LEADER, Partition
 from storage.errors import LogDirIOError, StorageError
-from storage.log import Log
+from storage.log.log import Log
 
 if TYPE_CHECKING:
     from replication.replica_manager import ReplicaManager

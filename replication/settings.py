@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.log_config import VERSION_NAME
+from storage.log.config import VERSION_NAME
 from storage.setting import (
     AT_LEAST_0,
     AT_LEAST_1,

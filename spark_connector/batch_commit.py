@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from client.admin import Admin
-from client.admin_types import TransactionDescription
+from client.admin.admin import Admin
+from client.admin.types import TransactionDescription
 from client.errors import KafkaError, UnsupportedApiError
-from client.prepared_transaction import PreparedTransaction
+from client.producer.prepared_transaction import PreparedTransaction
 from protocol.error_codes import ErrorCode
 from spark_connector.commit_ledger import CommitLedger, Decision, shared_options
 from spark_connector.errors import BatchError

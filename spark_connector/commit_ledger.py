@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple, Self
 
-from client.admin import Admin
+from client.admin.admin import Admin
+from client.consumer.offsets import EARLIEST, LATEST
+from client.consumer.reader import Reader
 from client.errors import KafkaError
-from client.offsets import EARLIEST, LATEST
-from client.prepared_transaction import PreparedTransaction
-from client.producer import Producer
-from client.reader import Reader
+from client.producer.prepared_transaction import PreparedTransaction
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from spark_connector.errors import BatchError

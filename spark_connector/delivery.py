@@ -8,7 +8,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 
 class Delivery(ABC):
-    """Made on the driver, pickled to the tasks. A stream's `commit` and `abort` are called on one made anew."""
+    """Made on the driver, pickled to the tasks. A stream's `commit` and `abort` are called on a new object."""
 
     @abstractmethod
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -5,8 +5,8 @@ The query never begins there, its checkpoint alone counts; so a commit that fail
 
 import warnings
 
-from client.admin import Admin
-from client.admin_types import OffsetAndMetadata
+from client.admin.admin import Admin
+from client.consumer.group_metadata import OffsetAndMetadata
 from client.errors import KafkaError
 from protocol.errors import ProtocolError
 from spark_connector.topic_offsets import Offsets

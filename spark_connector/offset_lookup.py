@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from client.admin import Admin
+from client.admin.admin import Admin
+from client.consumer.offsets import EARLIEST as LOOK_UP_EARLIEST
+from client.consumer.offsets import LATEST as LOOK_UP_LATEST
 from client.errors import KafkaError, error_for
-from client.metadata import TopicMetadata
-from client.offsets import EARLIEST as LOOK_UP_EARLIEST
-from client.offsets import LATEST as LOOK_UP_LATEST
 from client.options import refuse
 from client.topic_partition import TopicPartition
+from client.wire.metadata import TopicMetadata
 from protocol.error_codes import ErrorCode
 from spark_connector.source_options import Bound, SourceOptions
 from spark_connector.topic_offsets import EARLIEST, LATEST, Offsets, describe

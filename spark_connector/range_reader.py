@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Final
 
+from client.consumer.fetched import FetchedBatches
+from client.consumer.reader import Reader
 from client.errors import KafkaError, LogTruncationError
-from client.fetched import FetchedBatches
-from client.reader import Reader
 from protocol.error_codes import ErrorCode
 from spark_connector.errors import LOSS_ADVICE, DataLossError, NoProgressError
 from spark_connector.event_loop import run

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from client.arrow import ArrowColumns
-from client.fetched import FetchedBatches
+from client.arrow.tables import ArrowColumns
+from client.consumer.fetched import FetchedBatches
 from protocol.record_batch import RecordBatch as BatchView
 
 TARGET_BYTES: Final = 1024 * 1024

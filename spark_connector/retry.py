@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from client.backoff import Backoff
 from client.errors import KafkaError, NoBrokersAvailableError
+from client.wire.backoff import Backoff
 
 T = TypeVar("T")
 

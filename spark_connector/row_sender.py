@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from client.errors import KafkaError
-from client.producer import Producer
+from client.producer.producer import Producer
 from spark_connector.errors import DeliveryError
 from spark_connector.sink_columns import Rows, SinkColumns
 

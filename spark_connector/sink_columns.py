@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
-from client.key_column import partitions_of_keys
+from client.arrow.key_column import partitions_of_keys
 from spark_connector.errors import ColumnError
 
 _BYTES: Final = ("string or binary", (StringType, BinaryType))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from client.consumer.fetch_options import ISOLATION_LEVELS
 from client.errors import InvalidOptionError
-from client.fetch_options import ISOLATION_LEVELS
 from client.options import check_choice, refuse
 from client.topic_partition import TopicPartition
 from spark_connector.kafka_options import CONSUMER, PREFIX, client_options

@@ -39,8 +39,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from client.prepared_transaction import PreparedTransaction
-from client.producer import Producer
+from client.producer.prepared_transaction import PreparedTransaction
+from client.producer.producer import Producer
 from spark_connector.batch_commit import abort_batch, commit_batch
 from spark_connector.delivery import Delivery
 from spark_connector.errors import BatchError

@@ -5,7 +5,7 @@ its rows are acknowledged. That of a task that failed is closed, with what still
 from collections.abc import Mapping
 from typing import Any, Final
 
-from client.producer import Producer
+from client.producer.producer import Producer
 from spark_connector.idle_clients import IdleClients
 from spark_connector.retry import retry
 
@@ -45,8 +45,3 @@ async def give_back(producer: Producer, options: Mapping[str, Any], *, is_sound:
 def new_producer(options: Mapping[str, Any]) -> Producer:
     """A producer for a task, not started. Raises InvalidOptionError for a value that breaks a rule."""
     return Producer(**{"client_id": "ottla-spark", **options})
-
-
-def idle_producers() -> int:
-    """How many producers wait for a task."""
-    return len(_idle)

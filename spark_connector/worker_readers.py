@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from client.reader import Reader
+from client.consumer.reader import Reader
 from spark_connector.idle_clients import IdleClients
 from spark_connector.retry import until_reached
 

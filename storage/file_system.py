@@ -174,13 +174,21 @@ class FileSystem:
         if sync:
             self.fsync(handle.fd)
 
-    def replace_file(self, path: str, data: bytes, *, sync: bool) -> None:
+    def create_private(self, path: str) -> None:
+        """Create a file that only its owner may read and write; one that is there becomes so. Raises OSError."""
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o600))
+        os.chmod(path, 0o600)  # noqa: PTH101 - paths are strings here
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool, private: bool = False) -> None:
         """Replace a file as a whole: a `.tmp` beside it is written and renamed over it, as Kafka does.
 
-        With `sync` both the content and the rename have reached the disk on return. Raises LogDirIOError.
+        With `sync` both the content and the rename have reached the disk on return. A `private` file can be read by its
+        owner alone. Raises LogDirIOError.
         """
         temporary = path + ".tmp"
         try:
+            if private:
+                self.create_private(temporary)
             self.write_file(temporary, data, sync=sync)
             self.rename(temporary, path)
             if sync:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 
 from storage.errors import LogClosedError, LogDirIOError
 from storage.file_system import FileSystem
-from storage.log import Log
+from storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 

@@ -24,30 +24,33 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from storage.checkpoints import TopicPartition
-from storage.departures import Departures
-from storage.directory_loader import DirectoryContents, DirectoryLoader, list_contents
+from storage.directories.checkpoints import TopicPartition
+from storage.directories.departures import Departures
+from storage.directories.future_logs import FutureLogs, is_future
+from storage.directories.loader import DirectoryContents, DirectoryLoader, list_contents
+from storage.directories.log_checkpoints import LogCheckpoints
+from storage.directories.log_directories import LogDirectories
+from storage.directories.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
+from storage.directories.removals import Removals
+from storage.directories.replica_places import ReplicaPlaces
 from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
-from storage.future_logs import FutureLogs, is_future
-from storage.log import Log
-from storage.log_checkpoints import LogCheckpoints
-from storage.log_config import LONG_MAX, LogConfig
-from storage.log_directories import LogDirectories
-from storage.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
+from storage.log.config import LONG_MAX, LogConfig
+from storage.log.loader import assign_topic_id, parse_directory_name
+from storage.log.log import Log
+from storage.log.truncations import LogTruncations
 from storage.log_flusher import LogFlusher
-from storage.log_loader import assign_topic_id
 from storage.log_opener import LogOpener
-from storage.log_truncations import LogTruncations
 from storage.periodic_work import Job, PeriodicWork
-from storage.producer_state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
-from storage.removals import Removals
-from storage.replica_places import ReplicaPlaces
+from storage.producers.state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 
 if TYPE_CHECKING:
-    from storage.log_cleaner import LogCleaner
+    from storage.compaction.log_cleaner import LogCleaner
 
 logger = logging.getLogger(__name__)
+
+MAX_PREFERRED = 10_000
+"""Wishes for partitions that are not here: more than a broker hosts. Some are for partitions that never come."""
 
 
 class LogManager:
@@ -94,7 +97,7 @@ class LogManager:
         )
         self.futures = FutureLogs(self)
         self.preferred: dict[TopicPartition, LogDirectory] = {}
-        """Where partitions that are not here yet shall get their logs."""
+        """Where partitions that are not here yet get their logs; see `prefer`."""
         self.checkpoints = LogCheckpoints(fs, self.dirs, self.all_logs)
         self.truncations = LogTruncations(self.dirs, self.checkpoints, self.flusher)
         self.departures = Departures(self)
@@ -144,7 +147,7 @@ class LogManager:
             await self.cleaner.load()
 
     def stop_loading(self) -> None:
-        """`load`, now or later, shall end soon, by LoadingStoppedError. Nothing is marked clean."""
+        """Have `load` raise LoadingStoppedError soon, now or when it is called. No directory is marked clean."""
         self._loading_stopped.set()
 
     @contextlib.contextmanager
@@ -236,10 +239,13 @@ class LogManager:
             log.is_claimed = True
             self.preferred.pop((topic, partition), None)
             return log
+        name = f"{topic}-{partition}"
+        if "/" in topic or parse_directory_name(name) != (topic, partition):
+            raise ValueError(f"{name!r} is no name of a log directory")
         self.dirs.check_left()
         refused: LogDirIOError | None = None
         for directory in self._places_for((topic, partition)):
-            path = directory.path / f"{topic}-{partition}"
+            path = directory.path / name
             is_new = not self.fs.exists(str(path))
             try:
                 log = self.opener.begin(path, topic_id, config or self.config_of(topic))
@@ -256,6 +262,14 @@ class LogManager:
             return log
         assert refused is not None
         raise refused
+
+    def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
+        """Begin the log of a partition that is not here yet in this directory; of too many wishes the oldest go."""
+        key = (topic, partition)
+        self.preferred.pop(key, None)  # the latest wish comes last
+        self.preferred[key] = directory
+        if len(self.preferred) > MAX_PREFERRED:
+            del self.preferred[next(iter(self.preferred))]
 
     def _places_for(self, key: TopicPartition) -> list[LogDirectory]:
         online = self.dirs.online

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage.directory_loader import LogInDirectory
+from storage.directories.loader import LogInDirectory
 from storage.errors import LogDirIOError
 from storage.file_system import FileSystem
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class LogOpener:
     full_validation: bool
 
     def load(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
-        """Load a log that was found. May be called in any thread; see `storage.directory_loader.Opener`."""
+        """Load a log that was found. May be called in any thread; see `storage.directories.loader.Opener`."""
         return Log.open(
             found.path,
             self.config_of(found.key[0]),

@@ -1,11 +1,11 @@
 """Broker settings of the log: directories, segments, flushing, retention, compaction, producer state.
 
-Most of them are the defaults of topic settings (`storage/log_config.py`) under another name.
+Most of them are the defaults of topic settings (`storage/log/config.py`) under another name.
 """
 
 from __future__ import annotations
 
-from storage.log_config import (
+from storage.log.config import (
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
     GZIP_LEVELS,

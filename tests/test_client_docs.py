@@ -8,8 +8,8 @@ import re
 import pytest
 
 import ottla.errors
-from client.consumer import Consumer
-from client.producer import Producer
+from client.consumer.consumer import Consumer
+from client.producer.producer import Producer
 from support.broker import ROOT, BrokerProcess
 from support.doc_scripts import dead_links, run_script
 

@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.properties import read_properties
+from broker.settings.config import BrokerConfig
+from broker.settings.properties import read_properties
 from support.broker import ROOT, BrokerProcess
 from support.deadlines import DEADLINE_S
 from support.doc_scripts import dead_links, run_script

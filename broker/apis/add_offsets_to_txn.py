@@ -5,10 +5,10 @@ What is added is the group's partition of `__consumer_offsets`, like any other p
 
 from __future__ import annotations
 
-from broker.coordinator.transaction import code_for
+from broker.coordinator.transactions.transaction import code_for
 from broker.errors import RequestError
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.topics import OFFSETS_TOPIC
 from protocol.error_codes import ErrorCode

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.coordinator.transaction import TopicPartition, code_for
+from broker.coordinator.transactions.transaction import TopicPartition, code_for
 from broker.errors import RequestError, unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_partitions_to_txn import (

@@ -5,9 +5,9 @@ Our brokers take their blocks from the registry themselves; Kafka's ask the cont
 
 from __future__ import annotations
 
-from broker.handler import Handler, Needs, Operation, Resource
 from broker.producer_ids import BLOCK_SIZE
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse

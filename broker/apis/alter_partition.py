@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from broker.controller.alter_partition import UNKNOWN_BROKER_EPOCH, Outcome, Proposal
 from broker.controller.context import TopicPartition
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition import (

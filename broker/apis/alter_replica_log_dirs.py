@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 from broker.errors import unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (

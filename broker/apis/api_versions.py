@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
@@ -34,7 +34,6 @@ class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-            context.connection.client_software = (name, version)
         return ApiVersionsResponse(api_keys=self._rows(), finalized_features_epoch=0)
 
     def _rows(self) -> list[ApiVersion]:

@@ -1,10 +1,10 @@
-"""ConsumerGroupDescribe: consumer groups (KIP-848) with their members, what these own and shall own."""
+"""ConsumerGroupDescribe: consumer groups (KIP-848), their members, and the current and target assignment of each."""
 
 from __future__ import annotations
 
-from broker.authorized_operations import operations_on
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.authorized_operations import operations_on
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.coordinator.consumer_membership import Client, refusal
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.coordinator.consumer.membership import Client, refusal
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -6,8 +6,8 @@ The answer names the partitions that nobody else can lead yet; the broker may as
 from __future__ import annotations
 
 from broker.errors import NotControllerError, RequestError
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.controlled_shutdown import (

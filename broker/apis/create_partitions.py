@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 
 from broker.errors import RequestError, unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (

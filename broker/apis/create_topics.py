@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from broker.described_config import DescribedConfig
 from broker.errors import RequestError, unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
+from broker.settings.described import DescribedConfig
 from broker.topics import DEFAULT
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_topics import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from broker.errors import code_of
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.authorized_operations import NOT_ASKED, operations_on
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.authorized_operations import NOT_ASKED, operations_on
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_cluster import (

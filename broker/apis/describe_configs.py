@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from broker.config_changes import ConfigChanges
-from broker.described_config import DescribedConfig
 from broker.errors import RequestError, code_of
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
+from broker.settings.changes import ConfigChanges
+from broker.settings.described import DescribedConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_log_dirs import (
@@ -19,9 +19,9 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from storage.future_logs import is_future
-from storage.log import Log
-from storage.log_directory import LogDirectory
+from storage.directories.future_logs import is_future
+from storage.directories.log_directory import LogDirectory
+from storage.log.log import Log
 
 UNKNOWN_LAG = -1
 

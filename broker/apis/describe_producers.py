@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.errors import unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.topic_names import topic_name_problem
 from protocol.error_codes import ErrorCode

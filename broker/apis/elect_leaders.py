@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from broker.cluster.metadata_cache import Snapshot
 from broker.controller.context import TopicPartition
 from broker.controller.elections import ElectionType, Outcome
 from broker.errors import NotControllerError
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.metadata_cache import Snapshot
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (

@@ -5,10 +5,10 @@ Answered when the decision is committed to `__transaction_state`; the markers fo
 
 from __future__ import annotations
 
-from broker.coordinator.transaction import code_for
+from broker.coordinator.transactions.transaction import code_for
 from broker.errors import RequestError
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -19,8 +19,8 @@ from broker.fetch_sessions import (
     FetchSessionError,
     Key,
 )
-from broker.handler import Handler, Needs, Operation, Resource, then
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource, then
 from broker.services import Services
 from protocol.buffer import Buffer, LazyRecords
 from protocol.conversion import down_convert
@@ -86,6 +86,9 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         )
         if replica_id < 0:
             replica_id = CONSUMER  # -2 was for debugging tools: consumers, too
+        if replica_id != CONSUMER and context.listener_name != self._services.config.inter_broker_listener_name:
+            # Kafka's authorizer refuses a broker that is none by partition, too.
+            return FetchResponse(responses=_all_partitions(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         try:
             session, is_incremental = self._session(request, version, is_follower=replica_id >= 0)
         except FetchSessionError as error:
@@ -149,7 +152,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
     def _selector(
         self, request: FetchRequest, context: RequestContext
     ) -> Callable[[Partition, int], int | None] | None:
-        """Finds the replica that this consumer had better read from."""
+        """Find the preferred read replica for this consumer (KIP-392)."""
         if not request.rack_id:
             return None
         snapshot, listener_name = self._services.metadata.snapshot, context.listener_name
@@ -194,8 +197,25 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         return wanted
 
     def failed(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """The whole request failed."""
-        return FetchResponse(error_code=code)
+        """The whole request failed; outside of a session its partitions say so: before version 7 nothing else can."""
+        if request.session_epoch != FINAL_EPOCH:
+            return FetchResponse(error_code=code)
+        return FetchResponse(error_code=code, responses=_all_partitions(request, code))
+
+
+def _all_partitions(request: FetchRequest, code: ErrorCode) -> list[FetchableTopicResponse]:
+    """Every partition of a request, with the same error."""
+    return [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[
+                PartitionData(partition_index=one.partition, error_code=code, high_watermark=-1, records=b"")
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
 
 
 class _Answer:
@@ -254,7 +274,7 @@ class _Answer:
         return response
 
     def _is_news(self, session: FetchSession, one: FetchedPartition) -> bool:
-        """Whether the client does not know this yet. It will, and where it is all there is the session rests."""
+        """Whether this is news to the client. If nothing else changed, the session stops polling the partition."""
         key = session.key_of(one.request)
         cached = session.awake.get(key)
         if cached is None or cached.request is not one.request:
@@ -290,11 +310,8 @@ class _Answer:
                     records=b"",
                 )
         size = len(records)
-        if size and self._is_follower:
-            self._sent_to_follower(request, size)
-        elif size:
-            fetched_bytes = self._services.metrics.fetched_bytes
-            fetched_bytes[request.topic] = fetched_bytes.get(request.topic, 0) + size
+        if size:
+            self._sent(request, size)
         aborted = info.aborted_transactions
         data = PartitionData(
             partition_index=request.partition,
@@ -314,13 +331,17 @@ class _Answer:
             data.preferred_read_replica = one.preferred_replica
         return data
 
-    def _sent_to_follower(self, request: FetchPartition, size: int) -> None:
+    def _sent(self, request: FetchPartition, size: int) -> None:
         """Followers' traffic is counted by itself, and against the leader's throttle."""
-        replicated = self._services.metrics.replicated_bytes_out
-        replicated[request.topic] = replicated.get(request.topic, 0) + size
         replicas = self._services.replicas
         partition = replicas.partitions.get((request.topic, request.partition))
-        if partition is not None and replicas.leader_quota is not None and replicas.leader_quota.applies_to(partition):
+        if partition is None:  # deleted meanwhile
+            return
+        if not self._is_follower:
+            partition.fetched_bytes += size
+            return
+        partition.replicated_bytes_out += size
+        if replicas.leader_quota is not None and replicas.leader_quota.applies_to(partition):
             replicas.leader_quota.record(size)
 
     def _failed_partition(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:

@@ -7,11 +7,11 @@ librdkafka also takes this API's presence for the proof that a broker knows lz4.
 
 from __future__ import annotations
 
+from broker.cluster.metadata_cache import Node
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.errors import unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.metadata_cache import Node
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.config_changes import Change, ConfigChanges
-from broker.dynamic_config import alter
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
+from broker.settings.changes import Change, ConfigChanges
+from broker.settings.dynamic import alter
 from protocol.error_codes import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,

@@ -6,10 +6,10 @@ transactional id its coordinator decides; without one, every request gets a new 
 
 from __future__ import annotations
 
-from broker.coordinator.transaction import ProducerIdAndEpoch, code_for
+from broker.coordinator.transactions.transaction import ProducerIdAndEpoch, code_for
 from broker.errors import RequestError
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

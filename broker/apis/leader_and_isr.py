@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from broker.errors import code_of
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
+from broker.topic_names import replica_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -16,6 +19,8 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.uuid import ZERO_UUID
 from replication.errors import StaleBrokerEpochError, StaleControllerEpochError
+
+logger = logging.getLogger(__name__)
 
 FIRST_VERSION_WITH_TOPIC_IDS = 5
 
@@ -37,11 +42,18 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
             roles.check_controller_epoch(request.controller_epoch)
         except (StaleBrokerEpochError, StaleControllerEpochError) as error:
             return _refused(request, code_of(error), context.api_version)
-        states = _states(request)
+        states, invalid = [], {}
+        for topic, topic_id, state in _states(request):
+            problem = replica_name_problem(topic, state.partition_index)
+            if problem is None:
+                states.append((topic, topic_id, state))
+            else:
+                logger.warning("LeaderAndIsr of controller %d: %s", request.controller_id, problem)
+                invalid[topic, state.partition_index] = ErrorCode.INVALID_TOPIC_EXCEPTION
         created = {topic for topic, _, state in states if state.is_new}
         await self._services.configs.load_topics({topic for topic, _, _ in states}, created)
         outcomes = await roles.become_leader_or_follower(states)
-        codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()}
+        codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()} | invalid
         if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return LeaderAndIsrResponse(
                 partition_errors=[
@@ -50,7 +62,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
                 ]
             )
         topics: dict[bytes, LeaderAndIsrTopicError] = {}
-        for topic, topic_id, state in states:
+        for topic, topic_id, state in _states(request):
             answer = topics.setdefault(topic_id, LeaderAndIsrTopicError(topic_id=topic_id))
             answer.partition_errors.append(
                 LeaderAndIsrPartitionError(

@@ -7,8 +7,8 @@ local offset (here the log start offset: nothing is tiered), -5 the last tiered 
 from __future__ import annotations
 
 from broker.errors import code_of
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -24,7 +24,7 @@ from replication.fetch import CONSUMER
 from replication.isolation import Isolation
 from replication.partition import Partition
 from storage.errors import StorageError
-from storage.log import Log
+from storage.log.log import Log
 
 LATEST = -1
 EARLIEST = -2

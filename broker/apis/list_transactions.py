@@ -5,11 +5,11 @@ Filters: states by name (unknown names are told), producer ids, and how long the
 
 from __future__ import annotations
 
-from broker.coordinator.transaction import STATES_BY_LABEL
-from broker.coordinator.transaction import TransactionState as State
+from broker.coordinator.transactions.transaction import STATES_BY_LABEL
+from broker.coordinator.transactions.transaction import TransactionState as State
 from broker.errors import RequestError
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_transactions import (

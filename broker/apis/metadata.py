@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from broker.authorized_operations import NOT_ASKED, operations_on
+from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.errors import code_of
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.metadata_cache import Snapshot, TopicMetadata
-from broker.request_context import RequestContext
+from broker.requests.authorized_operations import NOT_ASKED, operations_on
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS, topic_name_problem
 from protocol.error_codes import ErrorCode

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from broker.coordinator.offset_manager import Committer
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import (

@@ -15,10 +15,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from broker.errors import RequestError, code_of
-from broker.handler import Handler, Needs, Operation, Resource, then
 from broker.network.connection import CloseConnectionError
 from broker.produced_records import check_records
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource, then
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode

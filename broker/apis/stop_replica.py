@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from broker.errors import unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.errors import RequestError, unexpected_code
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
+from broker.topic_names import replica_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.stop_replica import (
     StopReplicaPartitionError,
@@ -38,6 +39,9 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
         for topic, partition, leader_epoch, delete in _partitions(request):
             code = ErrorCode.NONE
             try:
+                problem = replica_name_problem(topic, partition)
+                if problem is not None:
+                    raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
                 await roles.stop_replica(topic, partition, leader_epoch, delete=delete)
             except Exception as error:
                 logger.warning("%s-%d: StopReplica failed: %s", topic, partition, error)

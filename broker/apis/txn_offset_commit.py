@@ -8,8 +8,8 @@ from broker.coordinator.coordinator_log import COMMON_CODES
 from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import CommittedOffset
 from broker.errors import code_of
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.topics import OFFSETS_TOPIC
 from protocol.error_codes import ErrorCode

@@ -7,8 +7,8 @@ we say what is the matter.
 
 from __future__ import annotations
 
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.update_features import (

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+import logging
+
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
+from broker.topic_names import replica_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.update_metadata import (
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+
+logger = logging.getLogger(__name__)
 
 FIRST_VERSION_WITH_LISTENERS = 3
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
@@ -31,6 +36,7 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
         self._services.replicas.roles.check_controller_epoch(request.controller_epoch)
         if context.api_version < FIRST_VERSION_WITH_LISTENERS:
             _name_listeners(request)
+        _drop_invalid(request)
         metadata = self._services.metadata
         brokers_before = metadata.snapshot.brokers.keys()
         deleted = metadata.update(request)
@@ -46,6 +52,24 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
     def failed(self, request: UpdateMetadataRequest, code: ErrorCode) -> UpdateMetadataResponse:
         """The whole request was refused."""
         return UpdateMetadataResponse(error_code=code)
+
+
+def _drop_invalid(request: UpdateMetadataRequest) -> None:
+    """Leave out partitions that no topic can have: the answer has one code for the whole request."""
+
+    def is_valid(topic: str, partition: int) -> bool:
+        problem = replica_name_problem(topic, partition)
+        if problem is not None:
+            logger.warning("UpdateMetadata of controller %d: %s", request.controller_id, problem)
+        return problem is None
+
+    request.ungrouped_partition_states = [
+        state for state in request.ungrouped_partition_states if is_valid(state.topic_name, state.partition_index)
+    ]
+    for topic in request.topic_states:
+        topic.partition_states = [
+            state for state in topic.partition_states if is_valid(topic.topic_name, state.partition_index)
+        ]
 
 
 def _name_listeners(request: UpdateMetadataRequest) -> None:

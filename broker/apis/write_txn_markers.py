@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 
-from broker.coordinator.transaction import TopicPartition
+from broker.coordinator.transactions.transaction import TopicPartition
 from broker.errors import unexpected_code
-from broker.handler import Handler, Needs, Operation, Resource
-from broker.request_context import RequestContext
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from broker.topics import OFFSETS_TOPIC
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
@@ -29,7 +29,7 @@ from protocol.messages.write_txn_markers import (
 from replication.errors import ReplicationError
 from replication.partition import ACKS_ALL
 from storage.errors import StorageError
-from storage.log_append import AppendOrigin
+from storage.log.append import AppendOrigin
 
 logger = logging.getLogger(__name__)
 

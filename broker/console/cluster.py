@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.console.groups import describe_groups
 from broker.console.readiness import reason_not_ready
 from broker.first_commands import first_commands
-from broker.metadata_cache import Snapshot, TopicMetadata
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.messages.update_metadata import UpdateMetadataPartitionState
@@ -49,12 +49,12 @@ def describe_cluster(services: Services, broker: Broker, *, version: str, uptime
 
 
 def _counters(services: Services) -> dict[str, int]:
-    metrics = services.metrics
+    partitions = services.replicas.partitions.values()
     return {
-        "requests": sum(api.requests for api in metrics.apis.values()),
-        "produced_records": sum(services.replicas.produced_records().values()),
-        "produced_bytes": sum(services.replicas.produced_bytes().values()),
-        "fetched_bytes": sum(metrics.fetched_bytes.values()),
+        "requests": sum(api.requests for api in services.metrics.apis.values()),
+        "produced_records": sum(one.produced_records for one in partitions),
+        "produced_bytes": sum(one.produced_bytes for one in partitions),
+        "fetched_bytes": sum(one.fetched_bytes for one in partitions),
     }
 
 
@@ -92,7 +92,7 @@ def _topic(services: Services, snapshot: Snapshot, topic: TopicMetadata) -> dict
         "is_internal": topic.name in INTERNAL_TOPICS,
         "produced_records": sum(one.produced_records for one in here),
         "produced_bytes": sum(one.produced_bytes for one in here),
-        "fetched_bytes": services.metrics.fetched_bytes.get(topic.name, 0),
+        "fetched_bytes": sum(one.fetched_bytes for one in here),
         "partitions": [
             _partition(services.replicas, snapshot, topic.name, state) for state in topic.partitions.values()
         ],

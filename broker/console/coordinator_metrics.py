@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.console.readings import Readings
-from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
 from broker.services import Services
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.coordinator.consumer_group import AnyGroup
+from broker.coordinator.consumer.group import AnyGroup
 from broker.services import Services
 
 

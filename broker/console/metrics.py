@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from broker.console import coordinator_metrics, replication_metrics
 from broker.console.readings import Readings
-from broker.coordinator.consumer_group import AnyGroup
+from broker.coordinator.consumer.group import AnyGroup
 from broker.metrics import ApiMetrics
 from broker.network.acceptor import Acceptor
 from broker.services import Services
 from replication.isr_changes import IsrChanges
 from replication.partition import Partition
-from storage.log import Log
-from storage.log_cleaner import LogCleaner
-from storage.log_directory import LogDirectory
+from storage.compaction.log_cleaner import LogCleaner
+from storage.directories.log_directory import LogDirectory
+from storage.log.log import Log
 
 COUNTER = "counter"
 GAUGE = "gauge"
@@ -61,8 +61,8 @@ def _of_isr(read: Callable[[IsrChanges], int]) -> Callable[[Source], Readings]:
     return _single(lambda source: replication_metrics.isr_changes(source.services, read))
 
 
-def _by_topic(read: Callable[[Services], Mapping[str, int]]) -> Callable[[Source], Readings]:
-    return lambda source: [((topic,), value) for topic, value in read(source.services).items()]
+def _by_topic(count: Callable[[Partition], int]) -> Callable[[Source], Readings]:
+    return lambda source: [((topic,), value) for topic, value in source.services.replicas.count_by_topic(count).items()]
 
 
 def _by_log(read: Callable[[Log], int]) -> Callable[[Source], Readings]:
@@ -148,11 +148,11 @@ METRICS: tuple[Metric, ...] = (
            _single(lambda source: source.services.metrics.rejected_frames)),
     Metric("ottla_connections", GAUGE, ("listener",), "Open client connections.", _connections),
     Metric("ottla_produced_bytes", COUNTER, _TOPIC, "Bytes of record batches appended for producers.",
-           _by_topic(lambda services: services.replicas.produced_bytes())),
+           _by_topic(lambda one: one.produced_bytes)),
     Metric("ottla_produced_records", COUNTER, _TOPIC, "Records appended for producers.",
-           _by_topic(lambda services: services.replicas.produced_records())),
+           _by_topic(lambda one: one.produced_records)),
     Metric("ottla_fetched_bytes", COUNTER, _TOPIC, "Bytes of record batches sent to consumers.",
-           _by_topic(lambda services: services.metrics.fetched_bytes)),
+           _by_topic(lambda one: one.fetched_bytes)),
     Metric("ottla_partitions", GAUGE, (), "Partitions that this broker hosts.",
            _single(lambda source: len(source.services.replicas.partitions))),
     Metric("ottla_leader_partitions", GAUGE, (), "Partitions that this broker leads.",
@@ -176,9 +176,9 @@ METRICS: tuple[Metric, ...] = (
            "Partitions that this broker follows without fetching: after an error, until the controller speaks.",
            _single(lambda source: replication_metrics.failed_partitions(source.services))),
     Metric("ottla_replicated_bytes_in", COUNTER, _TOPIC, "Bytes of record batches fetched from leaders.",
-           _by_topic(replication_metrics.replicated_bytes_in)),
+           _by_topic(lambda one: one.replicated_bytes_in)),
     Metric("ottla_replicated_bytes_out", COUNTER, _TOPIC, "Bytes of record batches sent to followers.",
-           _by_topic(lambda services: services.metrics.replicated_bytes_out)),
+           _by_topic(lambda one: one.replicated_bytes_out)),
     Metric("ottla_offline_partitions", GAUGE, (),
            "Partitions of the cluster without a live leader; only the controller counts them.", _single(_offline)),
     Metric("ottla_log_size_bytes", GAUGE, _PARTITION, "Bytes of the log's segments on this broker.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from broker.console.readings import Readings
 from broker.services import Services
@@ -19,11 +19,6 @@ def isr_changes(services: Services, read: Callable[[IsrChanges], int]) -> int:
     """A number of changes of ISRs."""
     changes = services.replicas.isr_changes
     return 0 if changes is None else read(changes)
-
-
-def replicated_bytes_in(services: Services) -> Mapping[str, int]:
-    """Bytes fetched from leaders, by topic."""
-    return services.replicas.replicated_bytes
 
 
 def lag(services: Services) -> Readings:

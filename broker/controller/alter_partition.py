@@ -16,7 +16,7 @@ from broker.controller.partition_states import PartitionStates
 from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
 from registry.errors import BadVersionError
-from registry.topic_znodes import LEADER_RECOVERED, LEADER_RECOVERING, PartitionStateZnode
+from registry.znodes.topics import LEADER_RECOVERED, LEADER_RECOVERING, PartitionStateZnode
 
 logger = logging.getLogger(__name__)
 

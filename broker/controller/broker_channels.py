@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
-from broker.controller.channel import ControllerChannel, NewChannel, OnAnswer
+from broker.controller.channel import ControllerChannel, NewChannel
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.partition_states import Unannounced
 from broker.controller.requests import RequestBuilder
+from broker.controller.superseded import OnAnswer
 from protocol.message import Message
 from replication.inter_broker_protocol import InterBrokerProtocol
 

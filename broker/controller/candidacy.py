@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from registry.broker_znodes import BrokerZnode
-from registry.controller_znodes import ControllerEpochZnode, ControllerZnode
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Create, Registry, Set, Stat
+from registry.znodes.brokers import BrokerZnode
+from registry.znodes.controller import ControllerEpochZnode, ControllerZnode
 
 logger = logging.getLogger(__name__)
 

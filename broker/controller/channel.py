@@ -3,24 +3,30 @@
 Order matters (LeaderAndIsr before the UpdateMetadata that advertises it), so there is one request under way at a time;
 a lost connection means that the request is sent again, which brokers bear because states carry epochs. A channel ends
 when the broker's registration does.
+
+A broker may hang and stay registered: requests that newer ones supersede leave a long queue (see `superseded`), where
+Kafka's grows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 
-from client.connection import Connection
+from broker.controller.superseded import OnAnswer, QueuedRequest, without_superseded
 from client.errors import KafkaError
-from client.network import Network
+from client.wire.connection import Connection
+from client.wire.network import Network
 from protocol.message import Message
 
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.1
+LONG_QUEUE = 100
+"""Requests: above that, and again when it has doubled since, a queue is looked through."""
 
-OnAnswer = Callable[[Message], None]
 NewChannel = Callable[[int, str, int], "ControllerChannel"]
 """Makes the channel to a broker of this id, host and port."""
 
@@ -44,18 +50,35 @@ class ControllerChannel:
         self._network = network
         self._client_id = client_id
         self._request_timeout_s = request_timeout_s
-        self._queue: asyncio.Queue[tuple[Message, int, OnAnswer | None]] = asyncio.Queue()
+        self._queue: deque[QueuedRequest] = deque()
+        self._limit = LONG_QUEUE
+        self._news = asyncio.Event()
         self._connection: Connection | None = None
 
     def send(self, request: Message, version: int, on_answer: OnAnswer | None = None) -> None:
         """Queue a request; `on_answer` hears the answer."""
-        self._queue.put_nowait((request, version, on_answer))
+        self._queue.append(QueuedRequest(request, version, on_answer))
+        if len(self._queue) > self._limit:
+            before = len(self._queue)
+            self._queue = deque(without_superseded(self._queue))
+            self._limit = max(LONG_QUEUE, 2 * len(self._queue))
+            logger.info(
+                "broker %d does not answer: %d requests wait for it, %d without those that are superseded",
+                self.broker_id,
+                before,
+                len(self._queue),
+            )
+        self._news.set()
 
     async def run(self) -> None:
         """Send what is queued, until cancelled."""
         try:
             while True:
-                request, version, on_answer = await self._queue.get()
+                while not self._queue:
+                    self._limit = LONG_QUEUE
+                    self._news.clear()
+                    await self._news.wait()
+                request, version, on_answer = self._queue.popleft()
                 answer = await self._send_until_answered(request, version)
                 code = getattr(answer, "error_code", 0)
                 if code:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from protocol.uuid import ZERO_UUID
-from registry.broker_znodes import BrokerZnode
-from registry.controller_znodes import ControllerEpochZnode
 from registry.interface import ANY_VERSION, Check
-from registry.topic_znodes import PartitionStateZnode, TopicZnode
+from registry.znodes.brokers import BrokerZnode
+from registry.znodes.controller import ControllerEpochZnode
+from registry.znodes.topics import PartitionStateZnode, TopicZnode
 
 TopicPartition = tuple[str, int]
 

@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from broker.config import BrokerConfig
 from broker.controller.alter_partition import IsrProposals, Outcome, Proposal
 from broker.controller.announcements import Announcements
 from broker.controller.broker_channels import BrokerChannels
@@ -38,12 +37,13 @@ from broker.controller.shutdowns import Shutdowns
 from broker.controller.stopped_replicas import StoppedReplicas
 from broker.controller.topic_assignments import TopicAssignments
 from broker.controller.topic_deletion import TopicDeletion
-from registry.admin_znodes import DeleteTopicsZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
-from registry.broker_znodes import BrokerIdsZnode
+from broker.settings.config import BrokerConfig
 from registry.errors import BadVersionError, NodeExistsError
 from registry.interface import Registry, Watch
-from registry.notification_znodes import IsrChangeNotificationsZnode, LogDirEventNotificationsZnode
-from registry.topic_znodes import TopicsZnode
+from registry.znodes.admin import DeleteTopicsZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
+from registry.znodes.brokers import BrokerIdsZnode
+from registry.znodes.notifications import IsrChangeNotificationsZnode, LogDirEventNotificationsZnode
+from registry.znodes.topics import TopicsZnode
 from replication.inter_broker_protocol import InterBrokerProtocol
 
 logger = logging.getLogger(__name__)

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Collection, Iterable
 from enum import IntEnum
 
-from broker.config import BrokerConfig
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.leader_election import NO_LEADER, elect_preferred
 from broker.controller.partitions import PartitionLeaders
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
-from registry.admin_znodes import PreferredReplicaElectionZnode
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Delete, Registry
+from registry.znodes.admin import PreferredReplicaElectionZnode
 
 logger = logging.getLogger(__name__)
 

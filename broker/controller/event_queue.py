@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from broker.errors import NotControllerError
-from registry.controller_znodes import ControllerEpochZnode
 from registry.errors import (
     BadVersionError,
     ConnectionLossError,
@@ -24,6 +23,7 @@ from registry.errors import (
     SessionExpiredError,
     ZnodeFormatError,
 )
+from registry.znodes.controller import ControllerEpochZnode
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 
 from broker.controller.context import ControllerContext
-from registry.controller_znodes import FEATURES_DISABLED, FEATURES_ENABLED, FeatureZnode
 from registry.errors import NodeExistsError, NoNodeError, ZnodeFormatError
 from registry.interface import Create, Registry, Set
+from registry.znodes.controller import FEATURES_DISABLED, FEATURES_ENABLED, FeatureZnode
 from replication.inter_broker_protocol import InterBrokerProtocol
 
 logger = logging.getLogger(__name__)

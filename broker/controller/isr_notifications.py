@@ -12,7 +12,7 @@ from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.partition_states import PartitionStates
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Delete, Registry
-from registry.notification_znodes import IsrChangeNotificationsZnode, IsrChangeNotificationZnode
+from registry.znodes.notifications import IsrChangeNotificationsZnode, IsrChangeNotificationZnode
 
 logger = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ Each is watched, too: a broker may change what it advertises without ending its 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 
 from broker.controller.context import LiveBroker
-from registry.broker_znodes import BrokerIdsZnode, BrokerZnode
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Registry, Watch
+from registry.pipeline import read_all
+from registry.znodes.brokers import BrokerIdsZnode, BrokerZnode
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class LiveBrokers:
         for name in names:
             if name not in self._watches:
                 self._watches[name] = self._registry.watch_data(f"{BrokerIdsZnode.TEMPLATE}/{name}", self._changed)
-        brokers = await asyncio.gather(*map(self._read, names))
+        brokers = await read_all(self._read, names)
         return {broker.id: broker for broker in brokers if broker is not None}
 
     async def _read(self, name: str) -> LiveBroker | None:

@@ -17,7 +17,7 @@ from protocol.message import Message
 from protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Delete, Registry
-from registry.notification_znodes import LogDirEventNotificationsZnode, LogDirEventNotificationZnode
+from registry.znodes.notifications import LogDirEventNotificationsZnode, LogDirEventNotificationZnode
 
 logger = logging.getLogger(__name__)
 

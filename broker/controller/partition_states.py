@@ -10,7 +10,6 @@ has only changed its ISR goes into metadata alone, since that leader knows.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -18,7 +17,8 @@ from typing import NamedTuple
 from broker.controller.context import ControllerContext, Leadership, TopicPartition
 from registry.errors import BadVersionError, NoNodeError, ZnodeFormatError
 from registry.interface import Create, Op, Registry, Set, Stat
-from registry.topic_znodes import PartitionStateZnode, TopicPartitionsZnode, TopicPartitionZnode
+from registry.pipeline import read_all
+from registry.znodes.topics import PartitionStateZnode, TopicPartitionsZnode, TopicPartitionZnode
 
 logger = logging.getLogger(__name__)
 
@@ -69,10 +69,6 @@ class PartitionStates:
         """Have metadata tell of partitions once more."""
         self._published.update(keys)
 
-    def announce(self, keys: Iterable[TopicPartition]) -> None:
-        """Have the replicas of partitions hear of their states once more, and metadata tell of them."""
-        self._changed.update(keys)
-
     def _learn(self, key: TopicPartition, leadership: Leadership) -> None:
         known = self._context.leaderships.get(key)
         state = leadership.state
@@ -93,14 +89,12 @@ class PartitionStates:
         """
         keys = list(keys)
         written: dict[TopicPartition, int] = {}
-        for start in range(0, len(keys), PARTITIONS_PER_TRANSACTION):
-            chunk = keys[start : start + PARTITIONS_PER_TRANSACTION]
-            for key, found in zip(chunk, await asyncio.gather(*map(self._read, chunk)), strict=True):
-                if found is None:
-                    continue
-                leadership, written[key] = found
-                if self._context.leaderships.get(key) != leadership:
-                    self._learn(key, leadership)
+        for key, found in zip(keys, await read_all(self._read, keys), strict=True):
+            if found is None:
+                continue
+            leadership, written[key] = found
+            if self._context.leaderships.get(key) != leadership:
+                self._learn(key, leadership)
         return written
 
     async def _read(self, key: TopicPartition) -> tuple[Leadership, int] | None:
@@ -138,7 +132,7 @@ class PartitionStates:
         for topic, partition in keys:
             paths[TopicPartitionsZnode.path(topic)] = None
             paths[TopicPartitionZnode.path(topic, partition)] = None
-        stats = await asyncio.gather(*map(self._registry.exists, paths))
+        stats = await read_all(self._registry.exists, list(paths))
         return [Create(path) for path, stat in zip(paths, stats, strict=True) if stat is None]
 
     async def set(self, states: States) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
-from broker.config import BrokerConfig
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.leader_election import (
     NO_LEADER,
@@ -23,7 +22,8 @@ from broker.controller.leader_election import (
     elect_preferred,
 )
 from broker.controller.partition_states import PartitionStates
-from registry.topic_znodes import LEADER_RECOVERING, PartitionStateZnode
+from broker.settings.config import BrokerConfig
+from registry.znodes.topics import LEADER_RECOVERING, PartitionStateZnode
 
 logger = logging.getLogger(__name__)
 

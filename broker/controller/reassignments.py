@@ -26,9 +26,9 @@ from broker.controller.stopped_replicas import StoppedReplicas
 from broker.controller.topic_assignments import TopicAssignments
 from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
-from registry.admin_znodes import ReassignPartitionsZnode
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Delete, Op, Registry, Set
+from registry.znodes.admin import ReassignPartitionsZnode
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ class Reassignments:
             return {}
 
     async def _remove_requested(self, keys: Collection[TopicPartition]) -> None:
-        """These are done, or nothing will come of them: the znode shall not ask for them any more."""
+        """Remove reassignments that are finished or impossible from the znode."""
         requested = await self._requested()
         left = {key: target for key, target in requested.items() if key not in keys}
         if len(left) == len(requested):

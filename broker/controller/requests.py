@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from broker.cluster.metadata_cache import LEADER_DURING_DELETE
 from broker.controller.context import ControllerContext, TopicPartition
-from broker.metadata_cache import LEADER_DURING_DELETE
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -12,11 +11,10 @@ from broker.controller.context import ControllerContext, TopicPartition
 from protocol.uuid import random_uuid
 from registry.errors import BadVersionError, NoNodeError, ZnodeFormatError
 from registry.interface import Op, Registry, Set, Stat, Watch
-from registry.topic_znodes import TopicsZnode, TopicZnode
+from registry.pipeline import read_all
+from registry.znodes.topics import TopicsZnode, TopicZnode
 
 logger = logging.getLogger(__name__)
-
-TOPICS_AT_ONCE = 200
 
 
 class TopicAssignments:
@@ -63,8 +61,7 @@ class TopicAssignments:
             if topic not in self._watches:
                 path = TopicZnode.path(topic)
                 self._watches[topic] = self._registry.watch_data(path, partial(self._changed, topic))
-        for start in range(0, len(added), TOPICS_AT_ONCE):
-            await asyncio.gather(*map(self.read, added[start : start + TOPICS_AT_ONCE]))
+        await read_all(self.read, added)
 
     async def read(self, topic: str) -> None:
         """Take over one topic, which gets an id where it has none. One that cannot be read is left alone."""

@@ -11,17 +11,17 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from broker.config import BrokerConfig
 from broker.controller.broker_channels import BrokerChannels
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.partitions import PartitionLeaders
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
-from registry.admin_znodes import DeleteTopicsZnode, DeleteTopicZnode
-from registry.config_znodes import TopicConfigZnode
 from registry.errors import NoNodeError
 from registry.interface import Delete, Registry
-from registry.topic_znodes import TopicZnode
+from registry.znodes.admin import DeleteTopicsZnode, DeleteTopicZnode
+from registry.znodes.configs import TopicConfigZnode
+from registry.znodes.topics import TopicZnode
 
 logger = logging.getLogger(__name__)
 

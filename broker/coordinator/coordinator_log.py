@@ -7,18 +7,19 @@ One `CoordinatorLog` for `__consumer_offsets` and one for `__transaction_state`.
   term, and `resigned(partition)`. A newer leader epoch during a term changes nothing. Both are called at once, in the
   event loop, from LeaderAndIsr or StopReplica or where a log directory fails: they must not block or raise. Resigning
   comes before the appends that wait in that partition fail.
-- **`load`** gives everything in a partition's log from its start to its end, batch by batch, control batches included,
-  and ends as soon as the term does. Its end is the log end offset, not the high watermark: a leader's log is what will
-  be committed. Reads leave the event loop, and it yields to the loop after each.
-- **`until_committed`**, after that, waits until it is, where Kafka goes on at once: what this broker would tell of it
-  meanwhile could be lost with it. Where too few replicas are in sync to commit anything, it does not wait.
+- **`replay`** gives a reader everything in a partition's log from its start to its end, batch by batch, control batches
+  included, and ends as soon as the term does. Its end is the log end offset, not the high watermark: a leader's log is
+  what will be committed. Reads leave the event loop, and it yields to the loop after each. A log that cannot be read is
+  read again from its start, with back-off: to serve a part of it would be to forget the rest. After that it waits until
+  everything is committed, where Kafka goes on at once: what this broker would tell of it meanwhile could be lost with
+  it. Where too few replicas are in sync to commit anything, it does not wait.
 - **`append`** writes one batch at once, so that the order of calls is the order in the log, and returns a future of an
   `Appended`, which is done when the batch is committed (its high watermark passed, acks=all) or failed: nothing is to
   be answered OK before. The future never raises and is often done already. After a failure other than by the term's
   end the batch may be in the log all the same: what a coordinator believes then must fit both.
 - **`find`** names the broker that coordinates a key, `ensure_exists` makes the topic where there is none.
 - **The number of partitions** decides where a key belongs, so it is learnt from the registry, once: the metadata may
-  know a part of the topic only. It stands until a restart, as Kafka's does. `load`, `ensure_exists` and
+  know a part of the topic only. It stands until a restart, as Kafka's does. `replay`, `ensure_exists` and
   `learn_partitions` wait until it is known.
 
 Source: KIP-98 (both coordinators use their log the same way), GroupMetadataManager and TransactionStateManager of 3.9.
@@ -28,25 +29,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from broker.cluster.metadata_cache import MetadataCache, Node
 from broker.errors import RequestError, code_of
-from broker.metadata_cache import MetadataCache, Node
 from broker.topics import Topics
+from client.wire.backoff import Backoff
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage, iter_mixed
 from protocol.record_batch import RecordBatch
 from registry.errors import RegistryError
-from registry.java_order import java_hash
+from registry.znodes.java_order import java_hash
 from replication.errors import ReplicationError
 from replication.isolation import Isolation
 from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
 from storage.errors import StorageError
-from storage.log_append import AppendOrigin, LogAppendInfo
+from storage.log.append import AppendOrigin, LogAppendInfo
 from storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -57,7 +60,14 @@ CREATION_WAIT_S = 5.0
 """How long `ensure_exists` waits for the leaders of a topic that it has made; usually half a second."""
 
 COMMIT_LOOK_S = 1.0
-"""How often `until_committed` looks whether there are still replicas enough to wait for."""
+"""How often somebody who waits for commits looks whether there are still replicas enough to wait for."""
+
+REPLAY_BACKOFF_MS = 1_000
+REPLAY_BACKOFF_MAX_MS = 10_000
+"""Between two attempts to read a log."""
+
+LOG_ERRORS = (ReplicationError, StorageError, ProtocolError, OSError)
+"""What reading a log and appending to it raise."""
 
 COMMON_CODES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -75,6 +85,10 @@ class Appended(NamedTuple):
     error: ErrorCode
     base_offset: int
 
+
+T = TypeVar("T")
+Batches = AsyncIterator[RecordBatch | LegacyMessage]
+"""Of old logs messages of magic 0 and 1, which have `records()` too."""
 
 Elected = Callable[[int, int], None]
 Resigned = Callable[[int], None]
@@ -94,6 +108,7 @@ class CoordinatorLog:
         logs: LogManager,
         metadata: MetadataCache,
         topics: Topics,
+        rng: random.Random,
     ) -> None:
         """default_partitions: how many there are taken to be while the topic does not exist."""
         self.topic = topic
@@ -104,6 +119,7 @@ class CoordinatorLog:
         self._logs = logs
         self._metadata = metadata
         self._topics = topics
+        self._backoff = Backoff(REPLAY_BACKOFF_MS, REPLAY_BACKOFF_MAX_MS, rng)
         self._terms: dict[int, int] = {}
         self._elected: Elected | None = None
         self._resigned: Resigned | None = None
@@ -185,12 +201,27 @@ class CoordinatorLog:
 
     # -- reading and writing -----------------------------------------------------------------------------------------
 
-    async def load(self, partition: int, term: int) -> AsyncIterator[RecordBatch | LegacyMessage]:
-        """Every batch of a partition's log, in order; see the module's text.
+    async def replay(self, partition: int, term: int, read: Callable[[Batches], Awaitable[T]]) -> T | None:
+        """What `read` makes of all batches of a partition's log, in order; None where the term ends before.
 
-        Of old logs messages of magic 0 and 1, which have `records()` too. Raises ReplicationError, StorageError,
-        OSError, ProtocolError for a log that cannot be read.
+        `read` is called again for each attempt. See the module's text.
         """
+        attempt = 0
+        while self._terms.get(partition) == term:
+            try:
+                made = await read(self._batches(partition, term))
+            except LOG_ERRORS as error:
+                delay_s = self._backoff.delay_s(attempt)
+                logger.error("%s-%d cannot be loaded, tried again in %.1f s: %s", self.topic, partition, delay_s, error)
+                await asyncio.sleep(delay_s)
+                attempt += 1
+                continue
+            await self._until_committed(partition, term)
+            return made if self._terms.get(partition) == term else None
+        return None
+
+    async def _batches(self, partition: int, term: int) -> Batches:
+        """Every batch, in order. Raises LOG_ERRORS."""
         await self.learn_partitions()
         found = self._replicas.partitions.get((self.topic, partition))
         if found is None or found.log is None:
@@ -212,8 +243,8 @@ class CoordinatorLog:
                 return
             await asyncio.sleep(0)
 
-    async def until_committed(self, partition: int, term: int) -> None:
-        """Wait until everything in a partition's log is committed, or the term ends; see the module's text."""
+    async def _until_committed(self, partition: int, term: int) -> None:
+        """Wait until everything in a partition's log is committed, or the term ends."""
         key = (self.topic, partition)
         while self._terms.get(partition) == term:
             found = self._replicas.partitions[key]
@@ -233,7 +264,7 @@ class CoordinatorLog:
             info = self._replicas.append(
                 self.topic, partition, memoryview(batch), required_acks, AppendOrigin.COORDINATOR
             )
-        except (ReplicationError, StorageError, ProtocolError, OSError) as error:
+        except LOG_ERRORS as error:
             return _done(_code(error), NO_OFFSET)
         key = (self.topic, partition)
         committed = None

@@ -16,19 +16,19 @@ import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
-from broker.config import BrokerConfig
-from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup, ConsumerGroupState
-from broker.coordinator.consumer_groups import ConsumerGroups, OnHeartbeat
-from broker.coordinator.consumer_membership import Client, refusal
+from broker.cluster.metadata_cache import MetadataCache
+from broker.coordinator.classic.group import CONSUMER, Group, GroupState, join_error
+from broker.coordinator.classic.member import OnJoined, OnSynced
+from broker.coordinator.classic.membership import Joining, Membership
+from broker.coordinator.classic.rebalance import Rebalance, Stored
+from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup, ConsumerGroupState
+from broker.coordinator.consumer.groups import ConsumerGroups, OnHeartbeat
+from broker.coordinator.consumer.membership import Client, refusal
 from broker.coordinator.coordinator_log import CoordinatorLog
-from broker.coordinator.group import CONSUMER, Group, GroupState, join_error
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore
-from broker.coordinator.member import OnJoined, OnSynced
-from broker.coordinator.membership import Joining, Membership
 from broker.coordinator.offset_manager import OffsetManager
-from broker.coordinator.rebalance import Rebalance, Stored
-from broker.metadata_cache import MetadataCache
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -282,7 +282,7 @@ class GroupCoordinator:
     # -- to be seen --------------------------------------------------------------------------------------------------
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
-        """A consumer group with its members, what they own and shall own."""
+        """A consumer group with its members, their current and target assignments."""
         partition = self.find(group_id) if self.offers_consumer_protocol else ErrorCode.UNSUPPORTED_VERSION
         if isinstance(partition, ErrorCode):
             return DescribedConsumerGroup(group_id=group_id, error_code=partition)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from broker.coordinator.consumer_group import AnyGroup
-from broker.coordinator.coordinator_log import CoordinatorLog
+from broker.coordinator.consumer.group import AnyGroup
+from broker.coordinator.coordinator_log import Batches, CoordinatorLog
 from broker.coordinator.group_replay import GroupReplay
-from protocol.errors import ProtocolError
-from replication.errors import ReplicationError
-from storage.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -95,24 +93,10 @@ class GroupPartitions:
     async def _load(self, partition: GroupsPartition) -> None:
         name = f"{self._log.topic}-{partition.partition}"
         started_s = asyncio.get_running_loop().time()
-        async with self._one_at_a_time:
-            replay = GroupReplay(name, self._now_ms())
-            count = since_pause = 0
-            try:
-                async for batch in self._log.load(partition.partition, partition.term):
-                    taken = replay.apply(batch)
-                    count += taken
-                    since_pause += taken
-                    if since_pause >= RECORDS_A_TURN:
-                        since_pause = 0
-                        await asyncio.sleep(0)
-            except (ReplicationError, StorageError, ProtocolError, OSError) as error:
-                # To go on with what there is would be to forget offsets: nothing is served until somebody mends it.
-                logger.error("%s cannot be loaded, its groups are not served: %s", name, error)
-                return
-        await self._log.until_committed(partition.partition, partition.term)
-        if self._partitions.get(partition.partition) is not partition:
+        replayed = await self._log.replay(partition.partition, partition.term, partial(self._replay, name))
+        if replayed is None or self._partitions.get(partition.partition) is not partition:
             return
+        replay, count = replayed
         partition.groups = replay.groups()
         for group in list(partition.groups.values()):
             for producer_id in group.offsets.producers:
@@ -122,6 +106,20 @@ class GroupPartitions:
         if count:
             took_s = asyncio.get_running_loop().time() - started_s
             logger.info("%s: %d groups from %d records in %.1f s", name, len(partition.groups), count, took_s)
+
+    async def _replay(self, name: str, batches: Batches) -> tuple[GroupReplay, int]:
+        """What the log says, and the number of its records."""
+        async with self._one_at_a_time:
+            replay = GroupReplay(name, self._now_ms())
+            count = since_pause = 0
+            async for batch in batches:
+                taken = replay.apply(batch)
+                count += taken
+                since_pause += taken
+                if since_pause >= RECORDS_A_TURN:
+                    since_pause = 0
+                    await asyncio.sleep(0)
+            return replay, count
 
     def close(self) -> None:
         """Tell everybody who waits that this broker stops."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.coordinator.group import Group, GroupState
-from broker.coordinator.member import Member
+from broker.coordinator.classic.group import Group, GroupState
+from broker.coordinator.classic.member import Member
 from broker.coordinator.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
 from protocol.buffer import Buffer
 from protocol.messages.group_metadata import (

@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
-from broker.coordinator.consumer_records import KEY_VERSIONS, ConsumerRecord, read_record
-from broker.coordinator.group import Group
+from broker.coordinator.classic.group import Group
+from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
+from broker.coordinator.consumer.records import KEY_VERSIONS, ConsumerRecord, read_record
 from broker.coordinator.group_records import GROUP_KEY_VERSION, OFFSET_KEY_VERSIONS, read_group, read_offset
 from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from protocol.buffer import Buffer

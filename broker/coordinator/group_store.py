@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.config import BrokerConfig
-from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.coordinator.classic.group import Group
+from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import NO_OFFSET, Appended, CoordinatorLog
-from broker.coordinator.group import Group
 from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value
 from broker.coordinator.offsets import Offsets, TopicPartition
+from broker.settings.config import BrokerConfig
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
 from protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE

@@ -13,14 +13,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.config import BrokerConfig
-from broker.coordinator.consumer_group import AnyGroup, ConsumerGroup
+from broker.coordinator.classic.group import CONSUMER, Group, GroupState
+from broker.coordinator.classic.membership import Membership
+from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import Appended
-from broker.coordinator.group import CONSUMER, Group, GroupState
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore, offset_error
-from broker.coordinator.membership import Membership
 from broker.coordinator.offsets import CommittedOffset, Offsets, TopicPartition
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

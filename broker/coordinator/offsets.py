@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 TopicPartition = tuple[str, int]
 NO_TIMESTAMP = -1
-NO_EPOCH = -1
 
 
 class CommittedOffset(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from broker.network.connection import Connection, PendingAnswer
 from broker.network.limits import ConnectionQuota, MemoryBudget
 from broker.network.output import Answer
-from client.network import Network, Server
+from client.wire.network import Network, Server
 from protocol.buffer import Buffer
 
 logger = logging.getLogger(__name__)

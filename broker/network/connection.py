@@ -66,8 +66,6 @@ class Connection(asyncio.BufferedProtocol):
         self.port = 0
         self.last_active_s = 0.0
         self.closed = False
-        self.client_software = ("unknown", "unknown")
-        """Name and version as the client gave them in ApiVersions (KIP-511)."""
         self._transport: asyncio.Transport | None = None
         self._output: Output  # from connection_made on
         self._buffer = bytearray(MIN_CAPACITY_BYTES)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Self
 
 from protocol.buffer import Buffer
-from storage.file_records import FileRecords
+from storage.log.file_records import FileRecords
 
 _MORE = getattr(socket, "MSG_MORE", 0)  # Linux: hold a packet that is not full for what follows
 

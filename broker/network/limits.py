@@ -148,7 +148,7 @@ class MemoryBudget:
 
     @property
     def receive_buffers_are_many(self) -> bool:
-        """True while large empty receive buffers had better be given back."""
+        """True while connections should free large receive buffers that are empty."""
         return self.receive_bytes > RECEIVE_BUFFERS_MANY_BYTES
 
     @property

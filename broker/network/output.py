@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from broker.network.direct_socket import DirectSocket
 from protocol.buffer import Buffer, LazyRecords
-from storage.file_records import FileRecords
+from storage.log.file_records import FileRecords
 
 if TYPE_CHECKING:
     from broker.network.connection import Connection

@@ -1,1 +1,1 @@
-"""The tables of broker settings, one module a subject; `catalog` collects them."""
+"""The settings of a broker: their tables, and how they are read, checked, changed and described."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from broker.settings.cluster import CLUSTER_SETTINGS
-from broker.settings.groups import GROUP_SETTINGS
-from broker.settings.kraft import KRAFT_SETTINGS
-from broker.settings.metrics import METRICS_SETTINGS
-from broker.settings.network import NETWORK_SETTINGS
-from broker.settings.ottla import OTTLA_SETTINGS
-from broker.settings.remote import REMOTE_SETTINGS
-from broker.settings.security import SECURITY_SETTINGS
-from broker.settings.topics import TOPIC_ADMIN_SETTINGS
-from broker.settings.transactions import TRANSACTION_SETTINGS
+from broker.settings.tables.cluster import CLUSTER_SETTINGS
+from broker.settings.tables.groups import GROUP_SETTINGS
+from broker.settings.tables.kraft import KRAFT_SETTINGS
+from broker.settings.tables.metrics import METRICS_SETTINGS
+from broker.settings.tables.network import NETWORK_SETTINGS
+from broker.settings.tables.ottla import OTTLA_SETTINGS
+from broker.settings.tables.remote import REMOTE_SETTINGS
+from broker.settings.tables.security import SECURITY_SETTINGS
+from broker.settings.tables.topics import TOPIC_ADMIN_SETTINGS
+from broker.settings.tables.transactions import TRANSACTION_SETTINGS
 from replication.settings import REPLICATION_SETTINGS
-from storage.log_config import LONG_MAX, TOPIC_SETTINGS
+from storage.log.config import LONG_MAX, TOPIC_SETTINGS
 from storage.setting import AT_LEAST_0, CLUSTER_WIDE, LONG, MEDIUM, Setting, table
 from storage.settings import STORAGE_SETTINGS
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from examples.clickstream_pipeline.demo import Demo, Settings
+from ottla.command_line.failure import CommandError
+from ottla.command_line.session import on_stop_signals, run
 from ottla.errors import KafkaError
-from ottla.failure import CommandError
-from ottla.session import on_stop_signals, run
 
 
 def settings() -> Settings:

@@ -21,8 +21,8 @@ from examples.clickstream_pipeline.query_progress import QUERIES, QueryProgress
 from examples.clickstream_pipeline.spark_files import read_files
 from examples.clickstream_pipeline.topic_records import read_topic
 from ottla import Admin, Producer, Reader, TopicPartition
-from ottla.failure import CommandError
-from ottla.local_cluster import LocalCluster
+from ottla.cluster.local_cluster import LocalCluster
+from ottla.command_line.failure import CommandError
 
 CLICKS, DEAD_LETTERS, ALERTS = "clicks", "clicks.dead-letters", "clicks.alerts"
 LOOK_S = 0.5

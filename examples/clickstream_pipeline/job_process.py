@@ -13,7 +13,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
 from pathlib import Path
 
-from ottla.spark_environment import spark_environment
+from ottla.jvm.spark_environment import spark_environment
 
 JOB = Path(__file__).with_name("job.py")
 STOP_TIMEOUT_S = 60.0

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.options import AsJson
+from ottla.command_line.options import AsJson
 
 EPILOG = "Example:  ottla verify-log data;  ottla adopt-logs data;  ottla broker --set log.dirs=data"
 
@@ -31,7 +31,7 @@ def adopt_logs(
     import time
 
     from broker.log_adoption import adopt_logs as adopt
-    from ottla.output import print_json, print_table
+    from ottla.command_line.output import print_json, print_table
 
     adopted = asyncio.run(adopt(directories, lambda: time.time_ns() // 1_000_000, random.Random()))
     if as_json:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.failure import CommandError
+from ottla.command_line.failure import CommandError
 
 if TYPE_CHECKING:
     import typer

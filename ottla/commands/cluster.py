@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import parse_pairs
-from ottla.session import on_stop_signals, run, say
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import parse_pairs
+from ottla.command_line.session import on_stop_signals, run, say
 
 if TYPE_CHECKING:
-    from ottla.local_cluster import LocalCluster
+    from ottla.cluster.local_cluster import LocalCluster
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
         ZooKeeper comes out of pyspark's jars: pip install 'ottla[zookeeper]' brings it and a Java.
         """
-        from ottla.local_cluster import LocalCluster
+        from ottla.cluster.local_cluster import LocalCluster
 
         made = LocalCluster(
             data_dir,

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
-from ottla.output import print_json, print_table
-from ottla.session import describe_topics, run
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.session import describe_topics, run
 
 if TYPE_CHECKING:
-    from client.admin import Admin
-    from client.admin_types import ResourceType
+    from client.admin.admin import Admin
+    from client.admin.types import ResourceType
 
 configs = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
 
@@ -38,7 +38,7 @@ def describe(
     """Show the settings of a topic or broker that somebody has set, or with --all every one."""
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             resource, name = await _resource(admin, topic, broker, broker_default)
@@ -111,8 +111,8 @@ def alter(
         raise CommandError("nothing to alter: give --set, --delete, --append or --subtract")
 
     async def main() -> None:
-        from client.admin import Admin
-        from client.admin_types import ConfigChange, ConfigOperation
+        from client.admin.admin import Admin
+        from client.admin.types import ConfigChange, ConfigOperation
 
         operations = {
             "--set": ConfigOperation.SET,
@@ -137,7 +137,7 @@ async def _resource(
     admin: "Admin", topic: str | None, broker: int | None, broker_default: bool
 ) -> "tuple[ResourceType, str]":
     """The kind and name of what one of the three options points to. Raises CommandError."""
-    from client.admin_types import ResourceType
+    from client.admin.types import ResourceType
 
     if (topic is not None) + (broker is not None) + broker_default != 1:
         raise CommandError("give one of --topic, --broker and --broker-default")

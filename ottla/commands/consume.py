@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time
-from ottla.session import find_partitions, run
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time
+from ottla.command_line.session import find_partitions, run
 
 if TYPE_CHECKING:
-    from client.fetched import ConsumerRecord
-    from client.reader import Reader
-    from client.reader_state import Position
+    from client.consumer.fetched import ConsumerRecord
+    from client.consumer.reader import Reader
+    from client.consumer.reader_state import Position
     from client.topic_partition import TopicPartition
 
 EPILOG = (
@@ -59,7 +59,7 @@ def consume(
 
     Without a place to start, from the beginning, with --follow from the end. With --group from where the group was.
     """
-    from ottla.record_format import DEFAULT_FORMAT, format_writer, json_writer
+    from ottla.commands.record_format import DEFAULT_FORMAT, format_writer, json_writer
 
     if as_json and format_ is not None:
         raise CommandError("--json and --format exclude each other")
@@ -86,7 +86,7 @@ async def _consume_partitions(
     count: int | None,
     write: "Callable[[ConsumerRecord], bytes]",
 ) -> None:
-    from client.reader import Reader
+    from client.consumer.reader import Reader
     from client.topic_partition import TopicPartition
 
     async with Reader(
@@ -122,7 +122,7 @@ async def _consume_in_group(
     count: int | None,
     write: "Callable[[ConsumerRecord], bytes]",
 ) -> None:
-    from client.consumer import Consumer
+    from client.consumer.consumer import Consumer
 
     async with Consumer(
         topic,
@@ -150,7 +150,7 @@ def _put_out(records: "Iterable[ConsumerRecord]", write: "Callable[[ConsumerReco
 
 def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> "Position":
     """Where to start; -N stands for N before the end. Raises CommandError."""
-    from client.reader_state import Timestamp
+    from client.consumer.reader_state import Timestamp
 
     if from_beginning + (offset is not None) + (timestamp is not None) > 1:
         raise CommandError("give one of --from-beginning, --offset and --timestamp")

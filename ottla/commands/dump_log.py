@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.command_line.failure import CommandError
+from ottla.log_tools.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
-    from ottla.dump_segment import Entry
+    from ottla.log_tools.dump_segment import Entry
 
 EPILOG = (
     "Examples:  ottla dump-log --records data/orders-0/00000000000000000000.log;  ottla dump-log data/orders-0 --json"
@@ -84,8 +84,8 @@ def _dumper(path: Path, records: bool, topic: str | None) -> "Callable[[Path], I
 
 
 def _find_dumper(path: Path, records: bool, topic: str | None = None) -> "Callable[[Path], Iterator[Entry]] | None":
-    from ottla import dump_indexes
-    from ottla.dump_segment import dump_segment
+    from ottla.log_tools import dump_indexes
+    from ottla.log_tools.dump_segment import dump_segment
 
     name = path.name.removesuffix(".deleted")
     if name.endswith("checkpoint"):
@@ -104,7 +104,7 @@ def _find_dumper(path: Path, records: bool, topic: str | None = None) -> "Callab
 
 def _entries(path: Path, dumper: "Callable[[Path], Iterator[Entry]]") -> "Iterator[Entry]":
     """The entries, with an error of the file as a whole as the last one."""
-    from ottla.dump_segment import corrupt
+    from ottla.log_tools.dump_segment import corrupt
     from storage.errors import CorruptFileError
 
     try:

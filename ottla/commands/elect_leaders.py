@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_topics
-from ottla.output import print_json, print_table
-from ottla.session import check_partition, describe_topics, run
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_topics
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.session import check_partition, describe_topics, run
 
 if TYPE_CHECKING:
-    from client.admin import Admin
+    from client.admin.admin import Admin
     from client.errors import KafkaError
     from client.topic_partition import TopicPartition
 
@@ -55,8 +55,8 @@ def elect_leaders(
         raise CommandError("one of --topic, --file and --all says which partitions")
 
     async def main() -> None:
-        from client.admin import Admin
-        from client.admin_types import ElectionType
+        from client.admin.admin import Admin
+        from client.admin.types import ElectionType
         from client.errors import ElectionNotNeededError
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -83,7 +83,7 @@ def elect_leaders(
 async def _partitions(admin: "Admin", texts: Sequence[str], file: Path | None) -> "list[TopicPartition]":
     """The partitions that are meant. Raises CommandError for one that there is not."""
     from client.topic_partition import TopicPartition
-    from ottla.assignment_file import read_partitions
+    from ottla.reassignment.assignment_file import read_partitions
 
     if file is not None:
         named = read_partitions(file)

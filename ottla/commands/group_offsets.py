@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, check_layout, parse_time, parse_topics
-from ottla.output import print_json, print_table
-from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
-from ottla.session import run, say, unknown_group
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import (
+    DEFAULT_BOOTSTRAP_SERVER,
+    AsJson,
+    BootstrapServer,
+    check_layout,
+    parse_time,
+    parse_topics,
+)
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
+from ottla.command_line.session import run, say, unknown_group
 
 if TYPE_CHECKING:
-    from ottla.legacy07_import import LegacyImport
-    from ottla.offset_plan import OffsetPlan
+    from ottla.group_offsets.legacy07_import import LegacyImport
+    from ottla.group_offsets.offset_plan import OffsetPlan
 
 Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP")]
 Topics = Annotated[
@@ -91,9 +98,9 @@ def reset_offsets(
     wanted = list(dict.fromkeys(names))
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.offset_file import read_offsets
-        from ottla.offset_plan import Goal, OffsetPlan, plan_reset, plan_rows
+        from client.admin.admin import Admin
+        from ottla.group_offsets.offset_file import read_offsets
+        from ottla.group_offsets.offset_plan import Goal, OffsetPlan, plan_reset, plan_rows
 
         rows = [] if from_file is None else read_offsets(from_file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -114,7 +121,7 @@ def reset_offsets(
 
 
 def _print_plan(plan: "OffsetPlan", *, as_json: bool, export: bool, with_group: bool) -> None:
-    from ottla.offset_file import format_offsets
+    from ottla.group_offsets.offset_file import format_offsets
 
     for note in dict.fromkeys(plan.notes):
         say(note)
@@ -152,7 +159,7 @@ def delete_offsets(
     scope = parse_topics(topic, "--topic")
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
         from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -223,9 +230,9 @@ def import_zookeeper(
     legacy = _legacy_import(layout, mapping, positions, positions_are_offsets)
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.offset_plan import OffsetPlan
-        from ottla.zookeeper_offsets import read_zookeeper_offsets
+        from client.admin.admin import Admin
+        from ottla.group_offsets.offset_plan import OffsetPlan
+        from ottla.group_offsets.zookeeper_offsets import read_zookeeper_offsets
 
         plan = OffsetPlan()
         async with opened(zookeeper) as registry:
@@ -269,9 +276,9 @@ def export_zookeeper(
     check_layout(layout)
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.offset_plan import OffsetPlan
-        from ottla.zookeeper_export import plan_export
+        from client.admin.admin import Admin
+        from ottla.group_offsets.offset_plan import OffsetPlan
+        from ottla.group_offsets.zookeeper_export import plan_export
 
         plan = OffsetPlan()
         async with opened(zookeeper) as registry, Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -289,7 +296,7 @@ def _legacy_import(
     layout: str, mapping: list[str] | None, positions: Path | None, positions_are_offsets: bool
 ) -> "LegacyImport | None":
     """How to import from the layout of 0.7; None for today's. Raises CommandError."""
-    from registry.tree import LEGACY_07
+    from registry.znodes.tree import LEGACY_07
 
     check_layout(layout)
     if layout != LEGACY_07:
@@ -298,6 +305,6 @@ def _legacy_import(
         return None
     if positions is not None and positions_are_offsets:
         raise CommandError("give one of --positions and --positions-are-offsets")
-    from ottla.legacy07_import import LegacyImport
+    from ottla.group_offsets.legacy07_import import LegacyImport
 
     return LegacyImport(mapping or (), positions, positions_are_offsets=positions_are_offsets)

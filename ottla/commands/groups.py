@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.session import run, unknown_group
 from ottla.commands import group_offsets
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
-from ottla.output import print_json, print_table
-from ottla.session import run, unknown_group
 
 if TYPE_CHECKING:
-    from client.admin import Admin
-    from client.admin_types import GroupDescription, GroupMember
+    from client.admin.admin import Admin
+    from client.admin.types import GroupDescription, GroupMember
     from client.topic_partition import TopicPartition
 
 groups = typer.Typer(help="Consumer groups: their members, offsets and lag.", no_args_is_help=True)
@@ -46,7 +46,7 @@ def list_groups(
     types = parse_names(type_ or (), TYPES, "--type")
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.list_groups(states=states, types=types)
@@ -71,7 +71,7 @@ def describe(
     """
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
         from client.errors import KafkaError
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -140,7 +140,7 @@ def _member(member: "GroupMember") -> dict[str, Any]:
 
 async def _ends(admin: "Admin", partitions: "list[TopicPartition]") -> "dict[TopicPartition, int]":
     """The ends of the logs of those partitions that exist and have a leader."""
-    from client.offsets import LATEST
+    from client.consumer.offsets import LATEST
 
     known = await admin.describe_topics() if partitions else {}
     led = [
@@ -205,7 +205,7 @@ def delete(
     """Delete groups that have no members, with all their offsets; there is no way back."""
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
         from client.errors import GroupNotEmptyError
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:

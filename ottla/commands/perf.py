@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_size
-from ottla.session import run
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_size
+from ottla.command_line.session import run
 
 perf = typer.Typer(help="Measure throughput and latency.", no_args_is_help=True)
 
@@ -34,7 +34,7 @@ def produce(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Send records of random printable bytes; latency is from sending to acknowledgement."""
-    from ottla.perf_run import ProduceRun
+    from ottla.commands.perf_run import ProduceRun
 
     value_size = parse_size(size, "--size")
     batch_bytes = parse_size(batch_size, "--batch-size")
@@ -42,7 +42,7 @@ def produce(
         raise CommandError(f"--rate {rate:g} must not be negative")
 
     async def main() -> None:
-        from client.producer import Producer
+        from client.producer.producer import Producer
 
         async with Producer(
             bootstrap_servers=bootstrap_server,
@@ -76,12 +76,12 @@ def consume(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Read records from the beginning; latency is from one Fetch's records to the next."""
-    from ottla.perf_run import ConsumeRun
+    from ottla.commands.perf_run import ConsumeRun
 
     async def main() -> None:
-        from client.reader import Reader
+        from client.consumer.reader import Reader
         from client.topic_partition import TopicPartition
-        from ottla.session import find_partitions
+        from ottla.command_line.session import find_partitions
 
         async with Reader(bootstrap_servers=bootstrap_server, client_id="ottla-perf") as reader:
             numbers = await find_partitions(reader, topic, partition, bootstrap_server)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from ottla.failure import CommandError, suggest
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
-from ottla.session import run, say
+from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
+from ottla.command_line.session import run, say
 
 if TYPE_CHECKING:
     import asyncio
 
-    from client.accumulator import RecordMetadata
-    from client.producer import Producer
+    from client.producer.accumulator import RecordMetadata
+    from client.producer.producer import Producer
 
 # The broker says what is too large; this only bounds one request.
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
@@ -71,7 +71,7 @@ def produce(
         raise CommandError("--key and --key-separator exclude each other")
 
     async def main() -> int:
-        from client.producer import Producer
+        from client.producer.producer import Producer
 
         async with Producer(
             bootstrap_servers=bootstrap_server,
@@ -102,7 +102,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 async def _check_topic(producer: "Producer", topic: str, partition: int | None, bootstrap_server: str) -> None:
-    from client.admin import Admin
+    from client.admin.admin import Admin
     from client.errors import KafkaError
 
     try:
@@ -146,8 +146,8 @@ class _Sending:
         key.
         """
         from client.errors import BufferFullError
-        from ottla.line_source import read_lines
-        from ottla.progress import Progress
+        from ottla.command_line.progress import Progress
+        from ottla.commands.line_source import read_lines
 
         number = 0
         with Progress("records") as progress:

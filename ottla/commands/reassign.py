@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
-from ottla.output import print_json, print_table
-from ottla.session import check_partition, describe_topics, run, say
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.session import check_partition, describe_topics, run, say
 
 if TYPE_CHECKING:
-    from client.admin import Admin
-    from client.admin_types import Replica
+    from client.admin.admin import Admin
+    from client.admin.types import Replica
     from client.errors import KafkaError
     from client.topic_partition import TopicPartition
-    from ottla.log_dir_places import Place
+    from ottla.reassignment.log_dir_places import Place
 
 reassign = typer.Typer(
     help="Move partitions to other brokers and log directories, watch that, and go back.", no_args_is_help=True
@@ -73,8 +73,8 @@ def plan(
     wanted = _broker_ids(brokers)
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.assignment_file import format_assignment
+        from client.admin.admin import Admin
+        from ottla.reassignment.assignment_file import format_assignment
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, topics)
@@ -156,10 +156,10 @@ def start(
     )
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.assignment_file import format_assignment, read_assignment
-        from ottla.log_dir_places import find_places, move, prefer
-        from ottla.replication_throttle import set_log_dir_throttle, set_throttle
+        from client.admin.admin import Admin
+        from ottla.reassignment.assignment_file import format_assignment, read_assignment
+        from ottla.reassignment.log_dir_places import find_places, move, prefer
+        from ottla.reassignment.replication_throttle import set_log_dir_throttle, set_throttle
 
         targets, log_dirs = read_assignment(file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -217,9 +217,9 @@ def status(
     """
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.assignment_file import read_assignment
-        from ottla.replication_throttle import clear_throttle
+        from client.admin.admin import Admin
+        from ottla.reassignment.assignment_file import read_assignment
+        from ottla.reassignment.replication_throttle import clear_throttle
 
         targets, log_dirs = read_assignment(file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -252,7 +252,7 @@ def status(
 
 
 async def _places(admin: "Admin", log_dirs: "Mapping[Replica, str]") -> "dict[Replica, Place]":
-    from ottla.log_dir_places import Place, find_places
+    from ottla.reassignment.log_dir_places import Place, find_places
 
     if not log_dirs:
         return {}
@@ -294,7 +294,7 @@ def list_reassignments(as_json: AsJson = False, bootstrap_server: BootstrapServe
     """List the partitions that are being moved."""
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             moving = await admin.list_partition_reassignments()
@@ -322,10 +322,10 @@ def cancel(
         raise CommandError("either a file or --all says what to end")
 
     async def main() -> None:
-        from client.admin import Admin
-        from ottla.assignment_file import read_assignment
-        from ottla.log_dir_places import find_places, move
-        from ottla.replication_throttle import clear_throttle
+        from client.admin.admin import Admin
+        from ottla.reassignment.assignment_file import read_assignment
+        from ottla.reassignment.log_dir_places import find_places, move
+        from ottla.reassignment.replication_throttle import clear_throttle
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             moving = await admin.list_partition_reassignments()

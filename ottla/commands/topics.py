@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import (
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,
     AsJson,
     BootstrapServer,
     parse_assignment,
     parse_pairs,
 )
-from ottla.output import human_bytes, print_json, print_table
-from ottla.session import describe_topics, run, say
+from ottla.command_line.output import human_bytes, print_json, print_table
+from ottla.command_line.session import describe_topics, run, say
 
 if TYPE_CHECKING:
-    from client.admin import Admin
-    from client.metadata import PartitionMetadata, TopicMetadata
+    from client.admin.admin import Admin
+    from client.wire.metadata import PartitionMetadata, TopicMetadata
 
 topics = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -51,7 +51,7 @@ def list_topics(
     """List the topics of the cluster."""
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.describe_topics()
@@ -94,8 +94,8 @@ def create(
     numbered = None if assignment is None else dict(enumerate(assignment))
 
     async def main() -> None:
-        from client.admin import Admin
-        from client.admin_types import NewTopic
+        from client.admin.admin import Admin
+        from client.admin.types import NewTopic
         from client.errors import KafkaError
         from protocol.uuid import uuid_to_string
 
@@ -150,7 +150,7 @@ def describe(
         return wants_all or (under_replicated and is_under_replicated) or (unavailable and partition.leader < 0)
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, names)
@@ -173,9 +173,9 @@ def describe(
 
 async def _describe(admin: "Admin", topic: "TopicMetadata", shown: Sequence[int]) -> dict[str, Any]:
     """A topic with the partitions of these numbers."""
-    from client.admin_types import ResourceType
+    from client.admin.types import ResourceType
+    from client.consumer.offsets import EARLIEST, LATEST
     from client.errors import KafkaError, UnsupportedApiError
-    from client.offsets import EARLIEST, LATEST
     from client.topic_partition import TopicPartition
     from protocol.uuid import uuid_to_string
 
@@ -277,8 +277,8 @@ def alter(
         raise CommandError("--replica-assignment goes with --partitions")
 
     async def main() -> None:
-        from client.admin import Admin
-        from client.admin_types import ConfigChange, ConfigOperation, ResourceType
+        from client.admin.admin import Admin
+        from client.admin.types import ConfigChange, ConfigOperation, ResourceType
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await describe_topics(admin, [name])
@@ -302,7 +302,7 @@ def delete(
     """Delete topics with all that is in them; there is no way back."""
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             known = await admin.describe_topics()

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.failure import CommandError, suggest
-from ottla.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
-from ottla.output import print_json, print_table
-from ottla.session import check_partition, describe_topics, run
+from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.session import check_partition, describe_topics, run
 
 if TYPE_CHECKING:
-    from client.admin import Admin
-    from client.admin_types import ActiveProducer, TransactionDescription
+    from client.admin.admin import Admin
+    from client.admin.types import ActiveProducer, TransactionDescription
     from client.topic_partition import TopicPartition
 
 transactions = typer.Typer(
@@ -58,7 +58,7 @@ def list_transactions(
     states = parse_names(state or (), STATES, "--state")
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.list_transactions(
@@ -87,7 +87,7 @@ def describe(
     """
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
         from client.errors import KafkaError, TransactionalIdNotFoundError
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
@@ -147,7 +147,7 @@ def describe_producers(
     partition = parse_partition(name)
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await _check(admin, partition)
@@ -186,9 +186,9 @@ def find_hanging_transactions(
     """Find transactions that are open in a partition and that no coordinator will end."""
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
         from client.topic_partition import TopicPartition
-        from ottla.hanging_transactions import find_hanging
+        from ottla.commands.hanging_transactions import find_hanging
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, topic)
@@ -254,7 +254,7 @@ def abort(
         raise CommandError("--coordinator-epoch goes with --producer-id and --producer-epoch")
 
     async def main() -> None:
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await _check(admin, partition)

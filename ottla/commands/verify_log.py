@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.failure import CommandError, UnverifiedError
-from ottla.options import AsJson
+from ottla.command_line.failure import CommandError, UnverifiedError
+from ottla.command_line.options import AsJson
 
 if TYPE_CHECKING:
-    from storage.verification_report import VerificationReport
+    from storage.verification.report import VerificationReport
 
 EPILOG = (
     "Examples:  ottla verify-log data;  ottla verify-log data/orders-0 --deep --json;  ottla verify-log data --repair"
@@ -58,7 +58,7 @@ def verify_log(
         outcome.verify(deep=deep, while_running=while_running, repair=repair, accept_loss=accept_data_loss)
         outcomes.append(outcome)
     if as_json:
-        from ottla.output import print_json
+        from ottla.command_line.output import print_json
 
         print_json([outcome.to_json() for outcome in outcomes])
     broken = [outcome for outcome in outcomes if outcome.errors]
@@ -83,7 +83,7 @@ class _Outcome:
     def verify(self, *, deep: bool, while_running: bool, repair: bool, accept_loss: bool) -> None:
         """Verify; with `repair` repair what is wrong and verify again. Raises UnverifiedError."""
         from storage.errors import LogDirLockedError, StorageError
-        from storage.verification_lock import SharedLock
+        from storage.verification.lock import SharedLock
 
         if not Path(self.directory).is_dir():
             raise UnverifiedError(f"no directory {self.directory}")
@@ -105,9 +105,9 @@ class _Outcome:
         self._show()
 
     def _look(self, *, deep: bool, live: bool) -> None:
-        from ottla.progress import Progress
-        from storage.verification import verify
-        from storage.verification_report import VerificationReport
+        from ottla.command_line.progress import Progress
+        from storage.verification.report import VerificationReport
+        from storage.verification.verification import verify
 
         total = sum(file.stat().st_size for file in Path(self.directory).rglob("*.log"))
         with Progress("MiB", total >> 20) as progress:
@@ -118,11 +118,11 @@ class _Outcome:
     def _repair(self, *, deep: bool, accept_loss: bool) -> None:
         import logging
 
+        from storage.directories.log_directory import LogDirectory
         from storage.file_system import FileSystem
-        from storage.log_directory import LogDirectory
-        from storage.verification import NotALogDirectoryError
-        from storage.verification_log_dir import is_log_directory
-        from storage.verification_repair import Repair
+        from storage.verification.log_dir import is_log_directory
+        from storage.verification.repair import Repair
+        from storage.verification.verification import NotALogDirectoryError
 
         self.directory = str(Path(self.directory).absolute())
         parent = _lock_place(self.directory)
@@ -179,7 +179,7 @@ class _Outcome:
 
 def _lock_place(directory: str) -> str:
     """Where the lock of a directory is: a partition's is that of the log directory around it."""
-    from storage.verification import is_partition
+    from storage.verification.verification import is_partition
 
     return str(Path(directory).absolute().parent) if is_partition(directory) else directory
 

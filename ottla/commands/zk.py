@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.options import AsJson, check_layout
-from ottla.output import print_json, print_table
-from ottla.registry_session import DEFAULT_ZOOKEEPER, Address, opened
-from ottla.session import run
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import AsJson, check_layout
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
+from ottla.command_line.session import run
 
 if TYPE_CHECKING:
-    from ottla.znode_format import ShownZnode
+    from ottla.zookeeper.znode_format import ShownZnode
     from registry.interface import Registry
 
 zk = typer.Typer(help="Look into the tree of a cluster's ZooKeeper, and write to it.", no_args_is_help=True)
@@ -58,7 +58,7 @@ def choose_layout(
 
 
 async def _read(registry: "Registry", path: str) -> "ShownZnode":
-    from ottla.znode_format import ShownZnode
+    from ottla.zookeeper.znode_format import ShownZnode
 
     return ShownZnode(path, *await registry.get(path), _layout.get())
 
@@ -348,9 +348,9 @@ def _require_write(write: bool) -> None:
 
 def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes | None:
     """What is to be written: the data, or what its layout makes of them."""
-    from ottla.znode_format import check_content
+    from ottla.zookeeper.znode_format import check_content
     from registry.errors import ZnodeFormatError
-    from registry.tree import LEGACY_07
+    from registry.znodes.tree import LEGACY_07
 
     _require_write(write)
     if raw:
@@ -358,7 +358,7 @@ def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes 
     layout = _layout.get()
     try:
         if layout == LEGACY_07 and data is not None:
-            from ottla.legacy07_format import legacy_bytes
+            from ottla.zookeeper.legacy07_format import legacy_bytes
 
             data = legacy_bytes(path, data)
         check_content(path, data, layout)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.failure import CommandError
-from ottla.session import on_stop_signals, run, say
+from ottla.command_line.failure import CommandError
+from ottla.command_line.session import on_stop_signals, run, say
 
 if TYPE_CHECKING:
-    from ottla.zookeeper_member import ZooKeeperMember
-    from ottla.zookeeper_server import ZooKeeperEnsemble
+    from ottla.zookeeper.member import ZooKeeperMember
+    from ottla.zookeeper.server import ZooKeeperEnsemble
 
 _LOOK_S = 0.25  # how soon the end of a server is noticed
 _MEMBER_PORT = 2181
@@ -66,15 +66,15 @@ def register(app: typer.Typer) -> None:
 
 
 async def _serve_ensemble(nodes: int, port: int, data_dir: Path | None) -> None:
-    from ottla.zookeeper_server import ZooKeeperEnsemble
+    from ottla.zookeeper.server import ZooKeeperEnsemble
 
     ensemble = ZooKeeperEnsemble(data_dir, nodes=nodes, port=port)
     await _serve(ensemble, lambda: _say_ready(ensemble, is_kept=data_dir is not None))
 
 
 async def _serve_member(servers: str, number: int, data_dir: Path, listen: str, port: int) -> None:
-    from ottla.zookeeper_files import Peer
-    from ottla.zookeeper_member import ZooKeeperMember
+    from ottla.zookeeper.files import Peer
+    from ottla.zookeeper.member import ZooKeeperMember
 
     peers = [Peer.parse(text) for text in servers.split(",")]
     member = ZooKeeperMember(data_dir, number, peers, listen=listen, port=port)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from broker.broker import Broker
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from support.broker import running_broker
 from support.disks import Disks
 from support.wire import WireClient, wire_client

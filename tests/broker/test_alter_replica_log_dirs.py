@@ -18,6 +18,7 @@ from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from storage.log_manager import MAX_PREFERRED
 from support.deadlines import DEADLINE_S
 from support.log_dir_moves import (
     INVALID_TOPIC,
@@ -133,6 +134,19 @@ async def test_a_replica_that_is_not_here_yet_is_begun_there(disks):
         assert disks.logs.preferred == {}
         await create_topic(disks.client, "u")
         assert disks.directory_of("u") == disks.paths[2]
+
+
+async def test_of_the_wishes_for_partitions_that_do_not_come_the_oldest_are_forgotten(disks):
+    async with disks.running():
+        for first in (0, MAX_PREFERRED // 2, MAX_PREFERRED):
+            numbers_asked = range(first, first + MAX_PREFERRED // 2 + 1)
+            topics = [AlterReplicaLogDirTopic(name="t", partitions=list(numbers_asked))]
+            dirs = [AlterReplicaLogDir(path=str(disks.paths[1]), topics=topics)]
+            answer = await disks.client.call(AlterReplicaLogDirsRequest(dirs=dirs), 1)
+            assert {one.error_code for one in answer.results[0].partitions} == {UNKNOWN}
+        assert len(disks.logs.preferred) == MAX_PREFERRED
+        assert max(disks.logs.preferred) == ("t", MAX_PREFERRED + MAX_PREFERRED // 2)
+        assert ("t", 0) not in disks.logs.preferred
 
 
 async def test_a_preferred_directory_that_fails_is_none(disks):

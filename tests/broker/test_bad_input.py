@@ -16,7 +16,7 @@ from collections import Counter
 import psutil
 import pytest
 
-from broker.api_table import API_TABLE
+from broker.requests.api_table import API_TABLE
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.json import from_json

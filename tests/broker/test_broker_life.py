@@ -16,10 +16,10 @@ import pytest
 
 from broker import main
 from broker.broker import Broker
-from broker.config import BrokerConfig
 from broker.controller.controller import Controller
 from broker.errors import BrokerStartError
-from registry.embedded import EmbeddedStore
+from broker.settings.config import BrokerConfig
+from registry.embedded.store import EmbeddedStore
 from storage.log_manager import LogManager
 from support.broker import broker_process, running_broker, settings
 from support.deadlines import DEADLINE_S

@@ -7,11 +7,11 @@ import contextlib
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
+from broker.settings.config import BrokerConfig
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.metadata import MetadataRequest
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from support.broker import settings
 from support.polling import until
 from support.wire import append, batch, fetch, wire_client

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from client.producer import Producer
-from client.reader import Reader
+from broker.settings.config import BrokerConfig
+from client.consumer.reader import Reader
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from storage.file_system import FileSystem
 from support.broker import settings

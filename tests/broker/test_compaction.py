@@ -25,7 +25,7 @@ def keyed(*pairs, timestamp):
 
 
 async def test_keys_that_are_overwritten_leave_their_last_value(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "storage.log_cleaner")
+    caplog.set_level(logging.INFO, "storage.compaction.log_cleaner")
     async with live(tmp_path, {"log.cleaner.backoff.ms": "20"}) as broker:
         await broker.create("t", **POLICY)
         for number in range(60):
@@ -83,7 +83,7 @@ async def test_compact_and_delete_together(tmp_path):
 
 
 async def test_a_restart_goes_on_where_the_checkpoint_says(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "storage.log_cleaner")
+    caplog.set_level(logging.INFO, "storage.compaction.log_cleaner")
     settings = {"log.cleaner.backoff.ms": "20"}
     async with live(tmp_path, settings, restarts=True) as broker:
         await broker.create("t", **POLICY)

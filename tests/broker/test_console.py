@@ -14,17 +14,17 @@ import aiohttp
 import pytest
 
 from broker.broker import Broker, wall_clock_ms
-from broker.config import BrokerConfig
+from broker.cluster.metadata_cache import Snapshot
 from broker.console.readiness import reason_not_ready
 from broker.errors import BrokerStartError
-from broker.metadata_cache import Snapshot
-from client.admin import Admin
-from client.admin_types import OffsetAndMetadata
-from client.producer import Producer
+from broker.settings.config import BrokerConfig
+from client.admin.admin import Admin
+from client.consumer.group_metadata import OffsetAndMetadata
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.uuid import uuid_to_string
-from registry.controller_znodes import ControllerZnode
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
+from registry.znodes.controller import ControllerZnode
 from support.broker import ROOT, BrokerProcess, running_broker, settings
 from support.deadlines import DEADLINE_S
 from support.polling import until

@@ -14,9 +14,9 @@ from broker.broker import Broker
 from broker.console.exposition import Exposition
 from broker.console.metrics import COUNTER, DURATION, METRICS
 from broker.metrics import LATENCY_BUCKETS_S
-from client.admin import Admin
-from client.producer import Producer
-from client.reader import Reader
+from client.admin.admin import Admin
+from client.consumer.reader import Reader
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import ROOT, running_broker
 from support.polling import until

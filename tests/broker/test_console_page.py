@@ -11,9 +11,9 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from broker.broker import Broker
 from broker.first_commands import first_commands
-from client.admin import Admin
-from client.consumer import Consumer
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.producer.producer import Producer
 from support.broker import BrokerProcess, running_broker
 from support.browser import chromium, opened
 

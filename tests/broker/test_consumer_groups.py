@@ -8,7 +8,7 @@ import itertools
 import pytest
 import pytest_asyncio
 
-from broker.coordinator.consumer_records import KEY_VERSIONS, read_record
+from broker.coordinator.consumer.records import KEY_VERSIONS, read_record
 from broker.coordinator.coordinator_log import Appended
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -199,6 +199,38 @@ async def test_a_regular_expression_follows_the_topics(client, group_id, name):
     await settle(member)
     assert member.partitions == [0, 0, 1]
     assert (await describe(client.call, group_id)).members[0].subscribed_topic_regex == member.regex
+    other = ConsumerMember(client.call, group_id, "other")
+    other.regex = member.regex
+    await other.join()
+    await settle(member, other)
+    assert sorted(member.partitions + other.partitions) == [0, 0, 1]
+    await create_topic(client, f"{prefix}-d", partitions=1)  # which it does not match
+    await settle(member, other)
+    assert sorted(member.partitions + other.partitions) == [0, 0, 1]
+
+
+async def test_a_group_that_cannot_be_written_stays_as_it_is(broker, client, group_id, topic, monkeypatch):
+    await find_group(client.call, group_id)
+    staying = ConsumerMember(client.call, group_id, "staying", topic)
+    await staying.join()
+    not_now = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def refuse(*_):
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_result(Appended(not_now, -1))
+        return refused
+
+    monkeypatch.setattr(broker.services.coordination.group_log, "append", refuse)
+    joining = ConsumerMember(client.call, group_id, "joining", topic)
+    assert (await joining.beat()).error_code == not_now
+    assert (await ConsumerMember(client.call, f"{group_id}-new", "joining", topic).beat()).error_code == not_now
+    assert (await staying.leave()).error_code == not_now
+    assert (await GroupMember(client.call, group_id, topics=(topic,)).join_once(3)).error_code == not_now
+    assert (await staying.beat()).error_code == 0
+    monkeypatch.undo()
+    await joining.join()
+    await settle(staying, joining)
+    assert sorted(staying.partitions + joining.partitions) == [0, 1, 2, 3]
 
 
 async def test_a_classic_group_is_upgraded_and_downgraded(client, group_id, topic):

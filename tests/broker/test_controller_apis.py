@@ -9,7 +9,7 @@ import contextlib
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from protocol.messages.alter_partition_reassignments import (
@@ -18,6 +18,7 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.list_partition_reassignments import (
@@ -25,8 +26,8 @@ from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from registry.embedded import EmbeddedStore
-from registry.topic_znodes import PartitionStateZnode
+from registry.embedded.store import EmbeddedStore
+from registry.znodes.topics import PartitionStateZnode
 from support.broker import settings
 from support.polling import until
 from support.wire import wire_client
@@ -163,6 +164,18 @@ async def test_a_move_is_listed_until_it_is_done(pair):
         assert (one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas) == (0, [2, 1], [], [1])
     others = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[1])]
     assert (await pair.client.call(ListPartitionReassignmentsRequest(topics=others), 0)).topics == []
+
+
+async def test_a_topic_does_not_grow_while_it_moves(pair):
+    await pair.client.call(ControlledShutdownRequest(broker_id=2), 3)
+    moves = [ReassignableTopic(name="t", partitions=[to(0, [2])])]
+    await pair.client.call(AlterPartitionReassignmentsRequest(topics=moves), 0)
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000
+    )
+    [result] = (await pair.client.call(request, 3)).results
+    assert result.error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
+    assert len(pair.brokers[1].metadata.snapshot.topics["t"].partitions) == 2
 
 
 async def test_topics_are_looked_up_in_turn(pair):

@@ -201,6 +201,32 @@ async def test_update_metadata(broker, client, version):
     assert b"n" * 16 not in broker.metadata.snapshot.topic_names
 
 
+@pytest.mark.parametrize("name", ["x/y", "../y", "", "a b", "n" * 250])
+async def test_names_that_no_topic_may_have(broker, client, name):
+    """`x/y` would make the directory `x/y-0`, whose log takes itself for that of `y`."""
+    topic_id = await create_topic(client, "y")
+    invalid = [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    logs = dict(broker.services.logs.logs)
+    for version in (1, 7):
+        both = leader_and_isr(version, "y", topic_id, 5 + version)
+        both.topic_states += (other := leader_and_isr(version, name, b"x" * 16, 5)).topic_states
+        both.ungrouped_partition_states += other.ungrouped_partition_states
+        error, each = codes(await client.call(both, version))
+        assert (error, each) == (0, [0, *invalid])
+    for version in (0, 4):
+        answer = await client.call(stop_replica(version, name, True), version)
+        assert [one.error_code for one in answer.partition_errors] == invalid
+    for version in (0, 8):
+        both = update_metadata(version, "y", topic_id)
+        both.topic_states += (other := update_metadata(version, name, b"x" * 16)).topic_states
+        both.ungrouped_partition_states += other.ungrouped_partition_states
+        assert (await client.call(both, version)).error_code == 0
+    assert broker.metadata.snapshot.topics.keys() == {"y"}
+    assert broker.services.logs.logs == logs
+    with pytest.raises(ValueError, match="no name of a log directory"):
+        broker.services.logs.get_or_create("x/y", 0)
+
+
 async def test_a_record_does_not_wait_for_a_replica_outside_the_isr_whose_broker_dies(broker, client):
     topic_id = await create_topic(client, "t")
     both = update_metadata(8, "t", topic_id, live=(0, 7))

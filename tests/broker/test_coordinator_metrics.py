@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from broker.console.exposition import Exposition
 from broker.console.metrics import METRICS, Source
-from client.admin import Admin
-from client.consumer import Consumer
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import running_broker
 from support.polling import until

@@ -16,15 +16,17 @@ import pytest
 from confluent_kafka import Producer
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
+from broker.settings.config import BrokerConfig
+from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.record_batch import iter_batches
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from support.broker import ROOT, settings
 from support.deadlines import DEADLINE_S
 from support.faulty_disk import FaultyFileSystem
 from support.full_disk import NOT_MOUNTED, SCENARIOS
 from support.polling import until
+from support.transactions import TransactionalProducer, committed, describe, until_state
 from support.wire import append, batch, create_topic, fetch, wire_client
 
 STORAGE_ERROR = 56
@@ -218,3 +220,103 @@ async def test_a_producer_through_a_disk_that_is_full_again_and_again(disk):
             assert len(log.segments) > 2
         disk.fs.capacity = None
     assert (disk.path / ".kafka_cleanshutdown").exists()
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+STATE = "__transaction_state"
+
+
+class OpenTransaction:
+    """A producer that has written "v" in its first transaction, and the directories that its end is written to."""
+
+    def __init__(self, disk, **options):
+        self.disk = disk
+        self.producer = TransactionalProducer(disk.client.call, "x", **options)
+        self.data = disk.path / "t-0"
+        self.state = disk.path / f"{STATE}-0"
+
+    async def begin(self):
+        await create_topic(self.disk.client, "t")
+        await self.producer.begin()
+        await self.producer.write("t", b"v")
+        return self
+
+    def fill(self, directory):
+        """Writes there are refused from now on; how many there were until now."""
+        self.disk.fs.full = {directory}
+        return self.disk.fs.refused
+
+    async def until_refused(self, before):
+        await until(lambda: self.disk.fs.refused > before + 1, "a write and its first retry are refused")
+
+    async def transaction_state(self):
+        return (await describe(self.disk.client.call, "x")).transaction_state
+
+    async def next_one_is_committed(self, *before):
+        await self.producer.write("t", b"next")
+        await self.producer.ended(True)
+        assert await committed(self.disk.client.call, "t") == [*before, b"next"]
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+async def test_an_end_that_is_decided_is_carried_out_when_there_is_room(disk, commit):
+    """First the partition has no room for the marker, then the coordinator's log none for the end."""
+    async with disk.running(transaction_state_log_num_partitions="1"):
+        one = await OpenTransaction(disk).begin()
+        before = one.fill(one.data)
+        assert await one.producer.end(commit) == 0
+        await one.until_refused(before)
+        assert await one.transaction_state() == ("PrepareCommit" if commit else "PrepareAbort")
+        assert await committed(disk.client.call, "t") == []
+        before = one.fill(one.state)
+        await one.until_refused(before)
+        assert await one.transaction_state() == ("PrepareCommit" if commit else "PrepareAbort")
+        values = [b"v"] if commit else []
+        assert await committed(disk.client.call, "t") == values  # the marker is written
+        disk.fs.full = set()
+        await until_state(disk.client.call, "x", "CompleteCommit" if commit else "CompleteAbort")
+        await one.next_one_is_committed(*values)
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+async def test_an_end_that_cannot_be_decided_is_up_to_the_producer(disk, commit):
+    """The transaction stays open, and whoever asks again when there is room ends it."""
+    async with disk.running(transaction_state_log_num_partitions="1"):
+        one = await OpenTransaction(disk).begin()
+        one.fill(one.state)
+        for _ in range(3):
+            assert await one.producer.end(commit) == ErrorCode.NOT_COORDINATOR
+            assert await one.transaction_state() == "Ongoing"
+        disk.fs.full = set()
+        await one.producer.ended(commit)
+        await one.next_one_is_committed(*[b"v"] if commit else [])
+
+
+async def test_a_transaction_that_times_out_on_a_full_disk_is_aborted_when_there_is_room(disk):
+    async with disk.running(
+        transaction_state_log_num_partitions="1",
+        transaction_abort_timed_out_transaction_cleanup_interval_ms="10",
+    ):
+        one = await OpenTransaction(disk, timeout_ms=1000).begin()
+        before = one.fill(one.state)
+        await one.until_refused(before)
+        assert await one.transaction_state() == "Ongoing"
+        disk.fs.full = set()
+        await until_state(disk.client.call, "x", "CompleteAbort")
+        assert await committed(disk.client.call, "t") == []
+
+
+async def test_a_producer_that_is_fenced_on_a_full_disk_begins_when_there_is_room(disk):
+    async with disk.running(transaction_state_log_num_partitions="1"):
+        one = await OpenTransaction(disk).begin()
+        one.fill(one.state)
+        newer = TransactionalProducer(disk.client.call, "x")
+        for _ in range(3):
+            assert await newer.init() == ErrorCode.NOT_COORDINATOR
+        disk.fs.full = set()
+        await newer.begin()
+        assert newer.producer_epoch == one.producer.producer_epoch + 2
+        assert await one.producer.end(True, version=2) == ErrorCode.PRODUCER_FENCED
+        one.producer = newer
+        await one.next_one_is_committed()

@@ -6,11 +6,15 @@ whatever bytes the recorded vectors of Apache Kafka hold.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
 
-from broker.api_table import API_TABLE
+from broker.errors import RequestError
+from broker.metrics import BrokerMetrics
+from broker.requests.api_table import API_TABLE
+from broker.requests.dispatcher import Dispatcher
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.fields import Field
@@ -22,11 +26,13 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
 from support.broker import running_broker
 from support.messages import read_vectors, vector_files
-from support.wire import batch, create_topic, fetch, wire_client
+from support.wire import batch, create_topic, decode_answer, fetch, frame, wire_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROWS = [(row, version) for row in API_TABLE for version in range(row.min_version, row.max_version + 1)]
+WITHOUT_ROOM = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in range(3)}
+"""An answer that names no log directory has no error code, as in Kafka."""
 CONTROLLER = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA}
 
 
@@ -129,18 +135,20 @@ def rename(request):
         topic.name, topic.topic_id = ("other", bytes(16)) if topic.name else (None, b"o" * 16)
 
 
-def codes_of(message):
-    """Every error code in an answer."""
+def codes_of(message, version=None):
+    """Every error code in an answer, of those that the version has room for."""
     for field in message.FIELDS:
+        if version is not None and not field.present(version):
+            continue
         value = getattr(message, field.name)
         if field.name.endswith("error_code"):
             yield value
         elif isinstance(value, Message):
-            yield from codes_of(value)
+            yield from codes_of(value, version)
         elif isinstance(value, list):
             for one in value:
                 if isinstance(one, Message):
-                    yield from codes_of(one)
+                    yield from codes_of(one, version)
 
 
 def harmless(request, version):
@@ -182,3 +190,19 @@ async def test_recorded_vectors_as_requests(tmp_path):
             answered += 1
         assert answered > 250
         await create_topic(client, "still-alive")
+
+
+@pytest.mark.parametrize("row", API_TABLE, ids=[row.name for row in API_TABLE])
+async def test_an_error_that_a_handler_lets_through_is_answered_wherever_its_api_has_room_for_one(broker, row):
+    def refuse(request, context):
+        raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "too late")
+
+    dispatcher = Dispatcher([(row, row.handler(broker.services))], BrokerMetrics(), asyncio.ensure_future)
+    dispatcher._routes[row.key].handle = refuse
+    for version in range(row.min_version, row.max_version + 1):
+        request = filled(row.request, version, b"i" * 16, lists=2)
+        pieces = dispatcher.handle_frame(memoryview(frame(request, version))[4:], None)
+        _, answer = decode_answer(b"".join(pieces)[4:], row.key, version)
+        named = set(codes_of(answer, version))
+        assert ErrorCode.REQUEST_TIMED_OUT in named or (row.key, version) in WITHOUT_ROOM, (version, answer)
+        assert named <= {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE}, (version, answer)

@@ -10,7 +10,7 @@ from broker.errors import RequestError
 from broker.producer_ids import ProducerIds
 from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from support.broker import running_broker
 from support.wire import wire_client
 

@@ -1,7 +1,7 @@
 """A broker process is killed again and again under load: what was acknowledged is there, in order and once.
 
 SIGKILL leaves the page cache, so every acknowledged record must survive without any fsync; what a power cut may take
-has tests of its own (tests/storage/test_power_cut.py). The moments come from a seed, which a failure shows.
+has tests of its own (tests/storage/log/test_power_cut.py). The moments come from a seed, which a failure shows.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from storage.checkpoints import CLEANER_CHECKPOINT, OffsetCheckpoint
+from storage.directories.checkpoints import CLEANER_CHECKPOINT, OffsetCheckpoint
 from storage.file_system import FileSystem
-from storage.verification import verify_directory
+from storage.verification.verification import verify_directory
 from support.acknowledged import Load, Reader, check_compacted, check_kept, partitions_of
 from support.broker import BrokerProcess
 from support.counts import count

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from client.admin import Admin
-from client.admin_types import Replica
-from storage.verification import verify_directory
+from client.admin.admin import Admin
+from client.admin.types import Replica
+from storage.verification.verification import verify_directory
 from support.acknowledged import Load, Reader, check_compacted, check_kept, partitions_of
 from support.broker import BrokerProcess
 from support.counts import count

@@ -6,16 +6,16 @@ import shutil
 
 import pytest
 
+from broker.cluster.registry_access import REGISTRY_FILE
 from broker.errors import BrokerStartError
 from broker.log_adoption import adopt_logs
-from broker.registry_access import REGISTRY_FILE
-from client.producer import Producer
-from client.reader import Reader
+from client.consumer.reader import Reader
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.uuid import uuid_to_string
 from storage.errors import LogDirLockedError
-from storage.verification import verify_directory
-from storage.verification_report import Severity
+from storage.verification.report import Severity
+from storage.verification.verification import verify_directory
 from support.broker import running_broker
 from support.deadlines import DEADLINE_S
 from support.log_dirs import EXPECTED, LOG_DIRS, RECORDED_NOW_MS, copy_log_directory, expected, matches

@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
-from client.admin import Admin
-from client.admin_types import ConfigChange, ConfigOperation, ResourceType
+from client.admin.admin import Admin
+from client.admin.types import ConfigChange, ConfigOperation, ResourceType
 from client.topic_partition import TopicPartition
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from support.cut_log import raw_batches

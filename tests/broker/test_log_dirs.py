@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from broker import log_dir_failures
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from broker.log_dir_failures import RegistryDirectoryFailedError
+from broker.log_dir_failures import LogDirFailures, RegistryDirectoryFailedError
+from broker.settings.config import BrokerConfig
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -27,7 +28,10 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from protocol.record_batch import iter_batches
+from registry.embedded.store import EmbeddedStore
+from storage.directories.log_directory import LogDirectory
 from storage.errors import AllLogDirsFailedError
+from storage.file_system import FileSystem
 from support.broker import ROOT, broker_process, settings
 from support.deadlines import DEADLINE_S
 from support.disks import STORAGE_ERROR, three
@@ -282,6 +286,24 @@ async def test_the_directory_of_the_embedded_registry_ends_the_broker(tmp_path):
     assert ended.group_contains(RegistryDirectoryFailedError, match="registry has failed: .*/a")
     assert (tmp_path / "b" / CLEAN).exists()
     assert not (tmp_path / "a" / CLEAN).exists()
+
+
+async def test_a_failure_is_told_in_the_next_session(caplog, monkeypatch):
+    monkeypatch.setattr(log_dir_failures, "RETRY_BACKOFF_S", 0.001)
+    store = await EmbeddedStore.open()
+    registry = store.session()
+    await registry.start()
+    await registry.expire()
+    failures = LogDirFailures(7, registry, None)
+    failures.add(LogDirectory(FileSystem(), Path("/gone")))
+    telling = asyncio.create_task(failures.run())
+    await until(lambda: "cannot be told of a failed log directory yet" in caplog.text, "it has tried")
+    await registry.start()
+    path = "/log_dir_event_notification"
+    await until(lambda: path in store.tree.nodes and store.tree.children(path), "the controller is told")
+    telling.cancel()
+    await asyncio.gather(telling, return_exceptions=True)
+    await store.close()
 
 
 async def test_a_real_directory_that_is_gone(tmp_path):

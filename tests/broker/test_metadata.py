@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.api_table import API_TABLE
+from broker.requests.api_table import API_TABLE
 from protocol.error_codes import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest

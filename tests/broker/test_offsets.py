@@ -7,7 +7,8 @@ import itertools
 
 import pytest
 
-from broker.coordinator.group import GroupState
+from broker.coordinator import group_store
+from broker.coordinator.classic.group import GroupState
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -24,6 +25,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from protocol.record_batch import iter_batches
 from support.broker import broker_process, running_broker
 from support.groups import GroupMember, commit, fetch_offsets, find_group
 from support.live import live
@@ -179,6 +181,22 @@ async def test_offsets_are_deleted_where_nobody_is_subscribed(client, group_id, 
     assert await member.leave() == 0
     assert await delete_offsets(client, group_id, topic, 0, 1) == (0, [0, 0])
     assert await fetch_offsets(client.call, group_id, None) == (0, {})
+
+
+async def test_a_group_of_many_offsets_is_deleted_in_several_batches(broker, client, group_id, topic, monkeypatch):
+    monkeypatch.setattr(group_store, "TOMBSTONES_BYTES", 200)
+    await find_group(client.call, group_id)
+    await create_topic(client, topic, partitions=20)
+    for partition in range(20):
+        assert await commit(client.call, group_id, topic, 1, partition=partition) == 0
+    log = broker.services.coordination.group_log
+    end = broker.services.logs.get(log.topic, log.partition_for(group_id)).log_end_offset
+    assert (await client.call(DeleteGroupsRequest(groups_names=[group_id]), 2)).results[0].error_code == 0
+    assert (await fetch_offsets(client.call, group_id, None))[1] == {}
+    log = broker.services.logs.get(log.topic, log.partition_for(group_id))
+    batches = list(iter_batches(log.read(end, 1 << 20, max_offset=log.log_end_offset).records.to_bytes()))
+    assert len(batches) > 2
+    assert sum(batch.record_count for batch in batches) == 20
 
 
 async def test_offsets_of_another_kind_of_group_are_not_deleted_while_it_lives(client, group_id, topic):

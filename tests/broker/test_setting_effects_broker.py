@@ -6,14 +6,14 @@ import contextlib
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from client.connection import Connection
-from client.network import AsyncioNetwork
+from broker.settings.config import BrokerConfig
+from client.wire.connection import Connection
+from client.wire.network import AsyncioNetwork
 from protocol.checksum import crc32c
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_cluster import DescribeClusterRequest
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from storage.setting import ConfigError
 from support.broker import settings
 from support.deadlines import DEADLINE_S

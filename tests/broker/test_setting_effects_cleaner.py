@@ -2,7 +2,7 @@
 
 import asyncio
 
-from storage.compactor import InlineCompactor
+from storage.compaction.compactor import InlineCompactor
 from storage.file_system import FileSystem
 from support.effects import shows
 from support.live import live

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
+from broker.cluster.hand_over import HandOver
 from broker.controller import controller as controller_module
 from broker.controller.controller import Controller
-from broker.hand_over import HandOver
-from registry.embedded import EmbeddedStore
+from broker.settings.config import BrokerConfig
+from registry.embedded.store import EmbeddedStore
 from support.broker import settings
 from support.controllers import Cluster
 from support.effects import shows

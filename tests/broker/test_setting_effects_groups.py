@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from broker.config import BrokerConfig
+from broker.settings.config import BrokerConfig
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

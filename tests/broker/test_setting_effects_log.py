@@ -15,7 +15,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.record_batch import RecordBatch
-from storage.compaction_run import compact_log
+from storage.compaction.run import compact_log
 from storage.setting import CLUSTER_WIDE
 from support.live import START_MS, Live, batch, live
 

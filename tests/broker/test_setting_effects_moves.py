@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.metadata_cache import MetadataCache
+from broker.cluster.metadata_cache import MetadataCache
 from broker.replicas import ReplicaParts
-from client.network import AsyncioNetwork
+from broker.settings.config import BrokerConfig
+from client.wire.network import AsyncioNetwork
 from replication.log_dir_moves import LogDirMoves
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from support.effects import shows
 from support.log_dir_moves import NONE, THROTTLE, alter, moved, other_than, throttle
 from support.log_move import manager

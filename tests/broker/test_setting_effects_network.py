@@ -8,10 +8,10 @@ import struct
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
 from broker.network.limits import ConnectionQuota
+from broker.settings.config import BrokerConfig
 from client.errors import ConnectionLostError
-from client.network import AsyncioNetwork
+from client.wire.network import AsyncioNetwork
 from protocol.messages.metadata import MetadataRequest
 from support.broker import settings
 from support.deadlines import DEADLINE_S

@@ -6,15 +6,15 @@ import socket
 import pytest
 
 from broker.apis.fetch import FetchHandler
-from broker.config import BrokerConfig
-from broker.metadata_cache import MetadataCache
+from broker.cluster.metadata_cache import MetadataCache
 from broker.replicas import ReplicaParts
-from client.admin import Admin
-from client.admin_types import ResourceType
+from broker.settings.config import BrokerConfig
+from client.admin.admin import Admin
+from client.admin.types import ResourceType
 from client.errors import RequestTimeoutError
-from client.network import AsyncioNetwork
+from client.wire.network import AsyncioNetwork
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from registry.topic_znodes import PartitionStateZnode
+from registry.znodes.topics import PartitionStateZnode
 from replication.follower_progress import NEVER
 from replication.in_sync_replicas import InSyncReplicas
 from replication.partition import Partition
@@ -216,3 +216,32 @@ def test_throttled_replicas():
     for text, applies in (("", False), ("*", True), ("3:1", True), ("3:2,2:1", False)):
         partition.log = type("Log", (), {"config": config.log_config({"leader.replication.throttled.replicas": text})})
         assert quota.applies_to(partition) is applies
+
+
+async def test_a_leader_sends_nothing_above_its_rate_to_a_throttled_follower_that_is_out_of_sync(tmp_path):
+    options = {"replica_lag_time_max_ms": "600", "replica_fetch_wait_max_ms": "50"}
+    topic = {"leader.replication.throttled.replicas": "*"}
+    async with (
+        pair(tmp_path, topic=topic, **options) as (leader, follower),
+        Admin(bootstrap_servers=leader.bootstrap_servers) as admin,
+    ):
+
+        async def allow(rate):
+            setting = {"leader.replication.throttled.rate": str(rate)}
+            await admin.alter_configs(ResourceType.BROKER, "0", setting)
+            await until(lambda: quota._rate() == rate, "the rate holds")
+
+        partition, quota = leader.services.replicas.partitions["t", 0], leader.services.replicas.leader_quota
+        fetchers, copy = follower.services.replicas.fetchers, follower.services.logs.get("t", 0)
+        await fetchers.remove([("t", 0)])
+        partition.log.append_as_leader(batch(bytes(1000)), 0)
+        await until(lambda: 1 not in partition.isr, "the follower is out of sync")
+        await allow(1)
+        quota.record(100_000)
+        fetched = leader.metrics.api("Fetch").requests
+        fetchers.add(follower.services.replicas.partitions["t", 0])
+        await until(lambda: leader.metrics.api("Fetch").requests > fetched + 3, "the follower has asked")
+        assert copy.log_end_offset == 0
+        await allow(10**9)
+        await until(lambda: copy.log_end_offset == 1, "it is sent")
+        assert sum(size for _, size in quota._samples) > 101_000

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from client.admin import Admin
+from broker.settings.config import BrokerConfig
+from client.admin.admin import Admin
 from registry.errors import ConnectionLossError, NoNodeError
 from registry.interface import ConnectionState
-from registry.zookeeper import ZooKeeperRegistry
-from registry.zookeeper_address import ZooKeeperAddress
-from registry.zookeeper_session import end_session
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.registry import ZooKeeperRegistry
+from registry.zookeeper.session import end_session
 from storage.setting import ConfigError
 from support.broker import broker_process, running_broker, settings
 from support.effects import shows

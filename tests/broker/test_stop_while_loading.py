@@ -3,7 +3,7 @@
 import asyncio
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
+from broker.settings.config import BrokerConfig
 from storage.file_system import FileSystem
 from support.broker import settings
 from support.deadlines import DEADLINE_S

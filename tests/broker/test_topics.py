@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.api_table import API_TABLE
+from broker.requests.api_table import API_TABLE
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (

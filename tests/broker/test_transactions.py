@@ -493,7 +493,9 @@ async def test_who_is_not_the_coordinator_says_so(broker, client, new, monkeypat
 # -- offsets ----------------------------------------------------------------------------------------------------------
 
 
-async def commit_offsets(client, producer, group: str, topic: str, offset: int, version: int = 4) -> int:
+async def commit_offsets(
+    client, producer, group: str, topic: str, offset: int, version: int = 4, metadata: str = ""
+) -> int:
     request = TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id,
         group_id=group,
@@ -505,7 +507,10 @@ async def commit_offsets(client, producer, group: str, topic: str, offset: int, 
                 name=topic,
                 partitions=[
                     TxnOffsetCommitRequestPartition(
-                        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+                        partition_index=0,
+                        committed_offset=offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata=metadata,
                     )
                 ],
             )
@@ -560,6 +565,18 @@ async def test_offsets_count_when_the_transaction_commits(client, name, new):
         assert (await committed_offset(client, group, topic))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
         await producer.ended(commit)
         assert await committed_offset(client, group, topic) == ((offset, 0) if commit else before)
+
+
+async def test_offsets_with_too_much_metadata_are_refused(client, name, new):
+    topic, group = name(), name()
+    await create_topic(client, topic)
+    producer = new()
+    await producer.begin()
+    await with_offsets(client, producer, group)
+    refused = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert await again(lambda: commit_offsets(client, producer, group, topic, 1, metadata="x" * 4097)) == refused
+    await producer.ended(True)
+    assert await committed_offset(client, group, topic) == (-1, 0)
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)])

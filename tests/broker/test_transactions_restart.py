@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from broker.coordinator.transaction_records import decode_value
+from broker.coordinator.transactions.records import decode_value
 from broker.log_adoption import adopt_logs
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from protocol.record_batch import iter_batches
+from protocol.record_batch_builder import RecordBatchBuilder
 from storage.file_system import FileSystem
 from support.broker import running_broker, settings
 from support.live import Clock
@@ -200,6 +202,26 @@ async def test_the_recorded_log_directory(tmp_path):
         assert len(await committed(client.call, "transactional-open")) == last_stable
 
 
+async def test_records_that_make_no_sense_keep_no_transaction_from_use(tmp_path, caplog):
+    async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t")
+        await TransactionalProducer(client.call, "x").begin()
+        coordination = broker.services.coordination
+        log, coordinator = coordination.transaction_log, coordination.transactions
+        number = log.partition_for("x")
+        epoch = coordinator._terms[number].epoch
+        key_of_y = b"\0\0\0\1y"
+        builder = RecordBatchBuilder()
+        for key, value in ((b"\0\x09??", b""), (b"\0\0\0\x50cut off", b""), (key_of_y, b"\0\0cut off")):
+            builder.append(0, key, value)
+        assert (await log.append(number, epoch, builder.build(), 5_000)).error == ErrorCode.NONE
+        coordinator._resigned(number)
+        coordinator._elected(number, epoch)
+        assert await until_state(client.call, "x", "Empty")
+        assert "a record of an unknown kind" in caplog.text
+        assert caplog.text.count("a record is ignored") == 2
+
+
 async def test_what_is_written_by_a_term_that_is_over_does_not_count(tmp_path):
     """The write of an old term is committed, but its coordinator has resigned meanwhile and come back."""
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
@@ -222,3 +244,25 @@ async def test_what_is_written_by_a_term_that_is_over_does_not_count(tmp_path):
         assert await producer.end(True) == ErrorCode.NOT_COORDINATOR
         log.append = append
         assert await until_state(client.call, "x", "CompleteCommit")  # the new term has loaded the decision
+
+
+async def test_nobody_waits_for_an_end_that_is_fenced(tmp_path):
+    """The partition has seen a newer epoch, as after a newer coordinator: its end is the newer one's to write."""
+    async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
+        await create_topic(client, "t")
+        producer = TransactionalProducer(client.call, "x")
+        await producer.begin()
+        await producer.write("t", b"v")
+        newer = WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch + 1,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            coordinator_epoch=0,
+        )
+        answer = await client.call(WriteTxnMarkersRequest(markers=[newer]), 1)
+        assert answer.markers[0].topics[0].partitions[0].error_code == 0
+        assert await producer.end(True) == 0
+        await until(lambda: not broker.services.coordination.transactions._ended, "nobody waits")
+        assert await producer.add("t", 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+        assert (await describe(client.call, "x")).transaction_state == "PrepareCommit"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from client.admin import Admin
-from client.backoff import Backoff
+from client.admin.admin import Admin
+from client.consumer.reader import Reader
+from client.consumer.reader_state import PartitionState, Timestamp
 from client.errors import InvalidOptionError
 from client.options import parse_bootstrap_servers
-from client.producer import Producer
-from client.reader import Reader
-from client.reader_state import PartitionState, Timestamp
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client.admin import Admin
+from client.admin.admin import Admin
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from support.cluster import broker_cluster
 from support.polling import until
@@ -116,6 +116,7 @@ async def test_sessions_that_expire(cluster):
         for partition in range(3):
             await until(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")
     assert await cluster.controller() in {0, 1, 2}
+    await cluster.acquainted(0, 1, 2)
     await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
 
 

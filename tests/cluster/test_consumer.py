@@ -5,10 +5,10 @@ import contextlib
 
 import pytest
 
-from client.admin import Admin
-from client.admin_types import OffsetAndMetadata
-from client.consumer import Consumer
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.consumer.group_metadata import OffsetAndMetadata
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from ottla.zookeeper_server import ZooKeeperEnsemble
+from ottla.zookeeper.server import ZooKeeperEnsemble
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from support.acknowledged import Load, Reader, check_kept

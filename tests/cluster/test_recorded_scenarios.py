@@ -2,7 +2,7 @@
 
 The whole tree counts: path, ephemeral, bytes but for ids and times, versions. What was random in the recording (which
 broker becomes controller, where replicas and directories are) is brought about here as it was there. Scenario 01 is in
-tests/broker/test_zookeeper_broker.py; what controllers decide step by step, in tests/broker/controller/.
+tests/broker/cluster/test_zookeeper_broker.py; what controllers decide step by step, in tests/broker/controller/.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 
 import pytest
 
-from client.admin import Admin
+from client.admin.admin import Admin
 from client.topic_partition import TopicPartition
-from ottla.replication_throttle import clear_throttle, set_throttle
-from registry.admin_znodes import DeleteTopicZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
+from ottla.reassignment.replication_throttle import clear_throttle, set_throttle
+from registry.znodes.admin import DeleteTopicZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
 from support.cluster import broker_cluster
 from support.polling import until
 from support.wire import append, batch, wire_client

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from client.admin import Admin
-from client.admin_types import OffsetAndMetadata
-from client.consumer import Consumer
+from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.consumer.group_metadata import OffsetAndMetadata
 from client.errors import LogTruncationError
-from client.producer import Producer
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.cluster import broker_cluster
 from support.deadlines import DEADLINE_S

@@ -6,13 +6,13 @@ import signal
 
 import pytest
 
-from client.admin import Admin
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from registry.consumer_znodes import ConsumerOwnerZnode
-from registry.legacy07_znodes import LegacyPartitionOwnerZnode
-from registry.zookeeper_address import ZooKeeperAddress
-from registry.zookeeper_session import end_session
+from registry.znodes.consumers import ConsumerOwnerZnode
+from registry.znodes.legacy07 import LegacyPartitionOwnerZnode
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.session import end_session
 from support.cluster import broker_cluster
 from support.polling import until
 from support.zookeeper import proxied

@@ -12,7 +12,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from client.fetched import ConsumerRecord
+from client.consumer.fetched import ConsumerRecord
 from examples.clickstream_pipeline.audit import Alert, Audit
 from examples.clickstream_pipeline.clicks import START_MS, Incident, Kind, clickstream, incidents
 from examples.clickstream_pipeline.spark_files import committed_files

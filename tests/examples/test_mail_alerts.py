@@ -14,8 +14,8 @@ from collections import Counter
 import pytest
 from aiosmtpd.smtp import SMTP
 
-from client.admin import Admin
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from examples.mail_alerts.alert import Alert
 from examples.mail_alerts.alert_queue import AlertQueue

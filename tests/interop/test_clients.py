@@ -105,7 +105,7 @@ def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
     import kafka
     from confluent_kafka import Producer
 
-    from client.producer import Producer as OttlaProducer
+    from client.producer.producer import Producer as OttlaProducer
 
     topic = new_topic(broker, 7)
     keys = [b"key-%d" % number for number in range(50)]

@@ -21,7 +21,7 @@ from aiokafka.errors import ProducerFenced
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from client.producer import Producer as OttlaProducer
+from client.producer.producer import Producer as OttlaProducer
 from support.deadlines import DEADLINE_S
 from support.kafka_clients import kafka
 from support.polling import until_blocking

@@ -55,7 +55,7 @@ def ottla(monkeypatch, capsysbinary):
 @pytest.fixture
 def nowhere(monkeypatch):
     """An address where no ZooKeeper is; commands look for it for a moment only."""
-    monkeypatch.setattr("ottla.registry_session._CONNECTION_TIMEOUT_MS", 200)
+    monkeypatch.setattr("ottla.command_line.registry_session._CONNECTION_TIMEOUT_MS", 200)
     return "127.0.0.1:1"
 
 

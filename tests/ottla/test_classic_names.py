@@ -4,18 +4,18 @@ import inspect
 
 import pytest
 
-from broker.config import BROKER_SETTINGS, BrokerConfig
-from client.admin import Admin
-from client.chunking_producer import ChunkingProducer
-from client.claim_check_consumer import ClaimCheckConsumer
-from client.consumer import Consumer
+from broker.settings.config import BROKER_SETTINGS, BrokerConfig
+from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.consumer.reader import Reader as PartitionReader
 from client.errors import InvalidOptionError
-from client.listener_container import ListenerContainer
-from client.producer import Producer
-from client.reader import Reader as PartitionReader
-from client.zookeeper_consumer import ZooKeeperConsumer
+from client.large_messages.chunking_producer import ChunkingProducer
+from client.large_messages.claim_check_consumer import ClaimCheckConsumer
+from client.listener.container import ListenerContainer
+from client.producer.producer import Producer
+from client.zookeeper.consumer import ZooKeeperConsumer
 from protocol.classic_names import CLASSIC_NAMES, Reader, advice, classic_name
-from storage.log_config import TOPIC_SETTINGS
+from storage.log.config import TOPIC_SETTINGS
 from storage.setting import ConfigError
 
 CLIENTS = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import ottla as package
-from client.connection import SOFTWARE_VERSION
+from client.wire.connection import SOFTWARE_VERSION
 from ottla.app import app
+from ottla.command_line.failure import CommandError, explain
 from ottla.commands.broker import parse_arguments, parse_settings
-from ottla.failure import CommandError, explain
 from support.deadlines import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]

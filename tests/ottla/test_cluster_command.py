@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from broker.first_commands import TRY
-from ottla.process_output import ProcessOutput
+from ottla.cluster.process_output import ProcessOutput
 from support.broker import ROOT
 from support.broker_sessions import expire_session
 from support.deadlines import DEADLINE_S
@@ -210,7 +210,7 @@ def test_a_port_that_is_taken(ottla, option):
 def test_a_quiet_output_leaves_out_what_is_minor(capsys):
     output = ProcessOutput(["broker-1", "b"], quiet=True)
     output.said("b", "said before the first log line")
-    output.said("b", "2026-11-21 15:28:16,084 INFO registry.zookeeper: session")
+    output.said("b", "2026-11-21 15:28:16,084 INFO registry.zookeeper.registry: session")
     output.said("b", "which goes on")
     output.said("broker-1", "ottla: a broker's last word")
     output.said("b", "2026-11-21 15:28:16,084 WARNING storage: look")

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from broker.first_commands import TRY
 from ottla.cli import main
-from ottla.ports import free_ports
+from ottla.cluster.ports import free_ports
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import BROKER_SETTINGS
+from broker.settings.config import BROKER_SETTINGS
 from protocol.classic_names import classic_name
-from storage.log_config import TOPIC_SETTINGS
+from storage.log.config import TOPIC_SETTINGS
 from support.broker import ROOT, broker_process
 from support.doc_scripts import console_examples, dead_links, run_script
 from support.zookeeper import new_chroot, shared_zookeeper

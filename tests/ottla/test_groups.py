@@ -9,8 +9,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 
-from client.admin import Admin
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.producer.producer import Producer
 from support.deadlines import DEADLINE_S
 from support.polling import until, until_blocking
 from support.zookeeper import new_chroot, shared_zookeeper

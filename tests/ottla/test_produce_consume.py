@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from ottla.failure import CommandError
-from ottla.options import parse_size, parse_time, unescape
+from ottla.command_line.failure import CommandError
+from ottla.command_line.options import parse_size, parse_time, unescape
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking
 

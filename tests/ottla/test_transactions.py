@@ -8,7 +8,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from client.admin import Admin
+from client.admin.admin import Admin
 from support.deadlines import DEADLINE_S
 from support.wire import batch, produce, wire_client
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from registry.topic_znodes import TopicZnode
-from registry.tree import znode_class
+from registry.znodes.topics import TopicZnode
+from registry.znodes.tree import znode_class
 from support.broker import ROOT, broker_process
 from support.deadlines import DEADLINE_S
 from support.zookeeper import new_chroot, shared_zookeeper

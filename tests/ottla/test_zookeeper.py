@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla import java, zookeeper_files, zookeeper_server
-from ottla.failure import CommandError
+from ottla.command_line.failure import CommandError
+from ottla.jvm import java
+from ottla.zookeeper import files as zookeeper_files
+from ottla.zookeeper import server as zookeeper_server
 from support.broker import ROOT
 from support.deadlines import DEADLINE_S
 from support.polling import until_blocking

@@ -4,8 +4,8 @@ import asyncio
 import inspect
 import re
 
-from client.admin import Admin
-from client.zookeeper_consumer import ZooKeeperConsumer
+from client.admin.admin import Admin
+from client.zookeeper.consumer import ZooKeeperConsumer
 from support.broker import ROOT, running_broker
 from support.doc_scripts import run_script
 from support.zookeeper import new_chroot, shared_zookeeper

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import crc32c as package
+import pytest
 
 from protocol.checksum import crc32c
 
@@ -18,7 +19,8 @@ def test_known_values() -> None:
         assert crc32c(data) == crc32c(bytearray(data)) == crc32c(memoryview(data)) == package.crc32c(data)
 
 
-def test_record_batches_load_neither_metadata_nor_compression_libraries() -> None:
+def test_record_batches_load_neither_metadata_nor_compression_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # coverage imports some of them
     code = (
         "import sys, protocol.record_batch_builder, protocol.conversion, protocol.control_records;"
         "print([name for name in ('importlib.metadata', 'email', 'cramjam', 'zstandard', 'asyncio',"

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from protocol.error_codes import ErrorCode
+from protocol.error_codes import ErrorCode, code_name, known_code
 from support.reference import REFERENCE
 
 
@@ -22,3 +22,18 @@ def test_codes_and_their_meaning_are_those_of_the_table():
 def test_unknown_codes_are_no_member():
     with pytest.raises(ValueError, match="-7"):
         ErrorCode(-7)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "name"),
+    [
+        (0, ErrorCode.NONE, "NONE"),
+        (-1, ErrorCode.UNKNOWN_SERVER_ERROR, "UNKNOWN_SERVER_ERROR"),
+        (56, ErrorCode.KAFKA_STORAGE_ERROR, "KAFKA_STORAGE_ERROR"),
+        (999, ErrorCode.UNKNOWN_SERVER_ERROR, "unknown error code 999"),
+        (-7, ErrorCode.UNKNOWN_SERVER_ERROR, "unknown error code -7"),
+    ],
+)
+def test_a_code_of_an_answer_has_a_name_whether_it_is_known_or_not(number, code, name):
+    assert known_code(number) is code
+    assert code_name(number) == name

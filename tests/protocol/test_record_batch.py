@@ -11,10 +11,8 @@ from protocol.record_batch import (
     BATCH_HEADER_SIZE,
     HEADER,
     TimestampType,
-    decrement_sequence,
     increment_sequence,
     iter_batches,
-    magic_at,
     read_batch,
     set_base_offset,
     set_max_timestamp,
@@ -117,7 +115,6 @@ def test_log_append_time_gives_all_records_one_timestamp() -> None:
 def test_sequences_wrap_as_producers_count() -> None:
     assert increment_sequence(2**31 - 1, 1) == 0
     assert increment_sequence(2**31 - 3, 5) == 2
-    assert decrement_sequence(0, 1) == 2**31 - 1
     builder = RecordBatchBuilder(producer_id=1, producer_epoch=0, base_sequence=2**31 - 2)
     for _ in range(4):
         builder.append(0, None, b"v")
@@ -289,10 +286,3 @@ def test_a_batch_that_unfolds_to_too_much_is_refused() -> None:
         assert len(list(batch.records(limit=1_000_100))) == 1
         with pytest.raises(CorruptRecordError, match="more than 999999 bytes"):
             list(batch.records(limit=999_999))
-
-
-def test_magic_at() -> None:
-    batch = build(some_rows(1))
-    assert magic_at(b"ab" + batch, 2) == 2
-    with pytest.raises(CorruptRecordError):
-        magic_at(batch[:16])

@@ -8,12 +8,12 @@ import functools
 
 import pytest
 
-from registry.embedded import EmbeddedStore
-from registry.embedded_file import RegistryFile
+from registry.embedded.file import RegistryFile
+from registry.embedded.store import EmbeddedStore
 from registry.interface import ConnectionState
-from registry.zookeeper import ZooKeeperRegistry
-from registry.zookeeper_address import ZooKeeperAddress
-from registry.zookeeper_session import end_session
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.registry import ZooKeeperRegistry
+from registry.zookeeper.session import end_session
 from support.deadlines import DEADLINE_S
 from support.polling import until
 from support.tcp_proxy import TcpProxy

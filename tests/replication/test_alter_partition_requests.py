@@ -32,12 +32,13 @@ class Controller:
         self.requests = []
         self.answers = asyncio.Queue()
         self.under_way = 0
+        self.closed = 0
 
     async def open(self):
         return self
 
     def close(self):
-        pass
+        self.closed += 1
 
     def common_version(self, message, limit):
         return self.max_version if limit is None else min(limit, self.max_version)
@@ -116,21 +117,23 @@ async def test_older_versions(max_version, topic_id, version):
 
 
 @pytest.mark.parametrize(
-    "failure",
+    ("failure", "closed"),
     [
-        ConnectionLostError("a", 1, "gone"),
-        AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER),
-        AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
-        AlterPartitionResponse(),  # which says nothing of the partition
+        (ConnectionLostError("a", 1, "gone"), 0),
+        (AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), 0),
+        (AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER), 1),  # another one is asked then
+        (AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH), 0),
+        (AlterPartitionResponse(), 0),  # which says nothing of the partition
     ],
 )
-async def test_what_fails_as_a_whole_is_asked_again(failure):
+async def test_what_fails_as_a_whole_is_asked_again(failure, closed):
     async with asking() as (controller, manager):
         decided = asyncio.create_task(manager.submit(change()))
         controller.answers.put_nowait(failure)
         controller.answers.put_nowait(answer(0))
         assert (await decided).partition_epoch == 4
         assert controller.requests[0] == controller.requests[1]
+        assert controller.closed == closed
 
 
 async def test_a_refusal_of_one_partition():

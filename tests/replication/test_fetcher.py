@@ -1,14 +1,17 @@
 """A follower's fetcher: what it does with each of the leader's answers, and how it gives partitions back."""
 
 import asyncio
+import errno
 
 import pytest
 
-from client.errors import ConnectionLostError
+from client.errors import ConnectionLostError, error_for
 from protocol.error_codes import ErrorCode
-from protocol.messages.fetch import PartitionData
+from protocol.messages.fetch import EpochEndOffset, PartitionData
 from replication.fetcher import LOOK_AGAIN_S, Fetcher
 from replication.fetcher_manager import fetcher_number
+from replication.follower_log import take_over
+from support.log_dirs import batch, open_log
 from support.replica_group import KEY, ReplicaGroup
 
 
@@ -36,7 +39,10 @@ class Scripted:
         return {KEY: self.answer}
 
     async def offset(self, key, leader_epoch, timestamp):
-        return self.offsets.pop(0)
+        offset = self.offsets.pop(0)
+        if isinstance(offset, Exception):
+            raise offset
+        return offset
 
     def close(self):
         pass
@@ -51,6 +57,10 @@ async def follow(group, count=5):
     follower = group.replicas[1]
     assert follower.log.log_end_offset == count
     return follower, follower.fetcher.states[KEY]
+
+
+async def test_followers_fetch_and_the_leader_does_not(group):
+    assert [replica.manager.fetchers.is_fetched(KEY) for replica in group.replicas] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +102,80 @@ async def test_an_offset_out_of_range(group, leaders_end, leaders_start, end, st
     await follower.fetch()
     assert (follower.log.log_end_offset, follower.log.log_start_offset) == (end, start)
     assert (state.offset, state.failures) == (end, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        (error_for(ErrorCode.FENCED_LEADER_EPOCH), False),
+        (error_for(ErrorCode.NOT_LEADER_OR_FOLLOWER), True),
+        (ConnectionLostError("leader", 1, "gone"), True),
+        (TimeoutError(), True),
+    ],
+    ids=repr,
+)
+async def test_an_offset_out_of_range_of_a_leader_that_does_not_tell_its_offsets(group, error, stays):
+    follower, state = await follow(group)
+    answer = PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    follower.fetcher._introduction = Scripted(answer, [error])
+    await follower.fetch()
+    assert (KEY in follower.fetcher.states) is stays
+    assert (follower.log.log_end_offset, state.failures) == (5, 1 if stays else 0)
+
+
+def test_what_the_leader_says_of_its_offsets_may_be_no_news(tmp_path):
+    log = open_log(tmp_path / "t-0")
+    log.append_as_follower(batch(*"abcde"))
+    answers = [(3, 0), (3, 0), (2, 0), (3, 1), (9, 1), (9, 1)]
+    assert [take_over(log, *answer) for answer in answers] == [True, False, False, True, True, False]
+    assert (log.high_watermark, log.log_start_offset) == (5, 1)
+
+
+async def test_offsets_of_the_leader_that_come_too_late_do_not_count(group):
+    follower, _ = await follow(group)
+
+    class Slow(Scripted):
+        async def offset(self, key, leader_epoch, timestamp):
+            if len(self.offsets) == 1:
+                follower.fetcher.remove(KEY)  # the controller has named another leader
+            return await super().offset(key, leader_epoch, timestamp)
+
+    follower.fetcher._introduction = Slow(PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), [3, 0])
+    await follower.fetch()
+    assert follower.log.log_end_offset == 5
+
+
+@pytest.mark.parametrize(("number", "stays"), [(errno.EIO, False), (errno.ENOSPC, True)])
+@pytest.mark.parametrize("change", ["append", "truncate"])
+async def test_a_disk_that_fails_ends_the_fetching_and_one_that_is_full_delays_it(group, change, number, stays):
+    follower, state = await follow(group)
+    group.fs.broken = {follower.log.directory: number}
+    if change == "append":
+        group.produce(0, 1)
+    else:
+        diverging = EpochEndOffset(epoch=0, end_offset=3)
+        follower.fetcher._introduction = Scripted(PartitionData(diverging_epoch=diverging))
+    await follower.fetch()
+    assert (KEY in follower.fetcher.states) is stays
+    assert state.failures == (1 if stays else 0)
+
+
+async def test_what_is_asked_for_follows_the_log_start(group):
+    follower, state = await follow(group)
+    first = state.wanted(compare=True)
+    assert state.wanted(compare=True) is first
+    follower.log.commit_all()
+    follower.log.increment_log_start_offset(2)
+    assert (first.log_start_offset, state.wanted(compare=True).log_start_offset) == (0, 2)
+
+
+async def test_a_leader_that_leads_no_more_has_no_fetcher(group):
+    await follow(group)
+    fetchers = group.replicas[1].manager.fetchers
+    assert [leader for leader, _ in fetchers.fetchers] == [0]
+    group.elect(2)
+    await group.deliver(1)
+    assert [leader for leader, _ in fetchers.fetchers] == [2]
 
 
 async def test_an_answer_to_an_older_question_does_not_count(group):

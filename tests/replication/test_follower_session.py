@@ -4,6 +4,8 @@ import pytest
 
 from protocol.error_codes import ErrorCode
 from replication.follower_session import FollowerSession, WantedPartition
+from replication.inter_broker_protocol import InterBrokerProtocol
+from replication.leader_endpoint import LeaderEndpoint
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 
@@ -76,3 +78,14 @@ def test_the_epoch_begins_again_at_one():
     session.epoch = 2**31 - 1
     session.answered(ErrorCode.NONE, 7)
     assert session.epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "keeps_session", "has_one"),
+    [("3.9", True, True), ("3.9", False, False), ("1.1", True, True), ("1.0", True, False), ("1.0", False, False)],
+)
+def test_who_fetches_in_a_session(release, keeps_session, has_one):
+    """Sessions are there from Kafka 1.1 on; introductions do without."""
+    versions = InterBrokerProtocol(release)
+    endpoint = LeaderEndpoint(1, None, versions, None, lambda: 0, keeps_session=keeps_session)
+    assert (endpoint.session is not None) is has_one

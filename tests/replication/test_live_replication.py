@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from client.admin import Admin
-from client.offsets import EARLIEST
+from client.admin.admin import Admin
+from client.consumer.offsets import EARLIEST
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from support.acknowledged import Load, Reader, check_kept
@@ -92,10 +92,10 @@ async def check(cluster, load, reader):
     reader.close()
 
 
-async def produced(client, acks=-1):
+async def produced(client, acks=-1, timeout_ms=30_000):
     """The error code of one record."""
     request = produce("t", batch(b"v"), acks=acks)
-    request.timeout_ms = 30_000
+    request.timeout_ms = timeout_ms
     response = await client.call(request, 9)
     return ErrorCode(response.responses[0].partition_responses[0].error_code)
 
@@ -143,8 +143,9 @@ async def test_min_insync_replicas_are_asked_for(tmp_path):
             async def is_taken():
                 return await produced(client) == ErrorCode.NONE
 
-            async def is_refused():  # at once, once the leader has heard what the controller has written
-                return await produced(client) == ErrorCode.NOT_ENOUGH_REPLICAS
+            async def is_refused():
+                # A record that the leader takes before it knows the controller's ISR waits until its time is up.
+                return await produced(client, timeout_ms=100) == ErrorCode.NOT_ENOUGH_REPLICAS
 
             await until(is_taken, "all are there")
             cluster.pause(other)

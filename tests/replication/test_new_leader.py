@@ -73,6 +73,21 @@ async def test_offsets_and_fetches_wait_for_the_replicas(tmp_path):
         assert await offsets(client, LATEST) == (ErrorCode.NONE, 3)
 
 
+async def test_a_follower_begins_again_where_its_leader_has_deleted_what_follows(tmp_path):
+    async with pair(tmp_path) as (leader, follower), wire_client(leader.bootstrap_servers) as client:
+        assert (await append(client, "t", batch(b"a"))).error_code == 0
+        copy = follower.services.logs.get("t", 0)
+        await until(lambda: copy.log_end_offset == 1, "it has the first")
+        await follower.services.replicas.fetchers.remove([("t", 0)])
+        log = leader.services.logs.get("t", 0)
+        for value in (b"b", b"c", b"d"):
+            log.append_as_leader(batch(value), 0)
+        log.update_high_watermark(4)
+        log.increment_log_start_offset(3)
+        follower.services.replicas.fetchers.add(follower.services.replicas.partitions["t", 0])
+        await until(lambda: (copy.log_start_offset, copy.log_end_offset) == (3, 4), "it has the last")
+
+
 @pytest.mark.parametrize("version", [4, 9])
 async def test_a_partition_with_one_replica_knows_at_once(tmp_path, version):
     async with pair(tmp_path) as (leader, _), wire_client(leader.bootstrap_servers) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 
 import pytest
@@ -29,8 +30,9 @@ from replication.replica_manager import ReplicaManager
 from replication.roles import EPOCH_OF_DELETION
 from storage.errors import OffsetOutOfRangeError
 from storage.file_system import FileSystem
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
+from support.faulty_disk import FaultyFileSystem
 
 NOW_MS = 1_700_000_000_000
 ID, OTHER_ID, NO_ID = b"1" * 16, b"2" * 16, bytes(16)
@@ -56,11 +58,11 @@ def state(leader=0, epoch=0, isr=(0,), replicas=(0,), partition=0, partition_epo
 
 
 class Fixture:
-    def __init__(self, directory):
+    def __init__(self, directory, fs=None):
         self.config = LogConfig({})
         self.elsewhere = set()
         self.logs = LogManager(
-            [directory], lambda topic: self.config, fs=FileSystem(), now_ms=lambda: NOW_MS, rng=random.Random(1)
+            [directory], lambda topic: self.config, fs=fs or FileSystem(), now_ms=lambda: NOW_MS, rng=random.Random(1)
         )
         self.manager = ReplicaManager(
             0, self.logs, lambda topic: self.config, exists=lambda *key: key in self.elsewhere
@@ -181,6 +183,25 @@ async def test_followers_refuse_clients(at):
     assert isinstance(at.fetch(0)[0].error, NotLeaderOrFollowerError)
     assert await at.become(epoch=2, replicas=[0, 1], isr=[0, 1]) is None
     assert at.append().first_offset == 1
+
+
+async def test_a_log_that_finds_no_room_is_begun_when_there_is_some(tmp_path):
+    fs = FaultyFileSystem(tmp_path)
+    at = Fixture(tmp_path / "data", fs)
+    at.logs.dirs.lock()
+    await at.logs.load()
+    fs.capacity = 0
+    for partition in (0, 1):
+        assert await at.become(partition=partition) is None
+        assert at.manager.partitions["t", partition].log is None
+    fs.capacity = None
+    fs.broken[tmp_path / "data" / "t-0"] = errno.EIO
+    at.manager.roles.begin_logs()
+    assert at.partition.is_offline
+    assert at.manager.partitions["t", 1].is_leader
+    assert at.manager.partitions["t", 1].log is not None
+    at.manager.close()
+    at.logs.dirs.unlock()
 
 
 async def test_offline_log_directory(at):

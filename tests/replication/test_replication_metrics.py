@@ -1,9 +1,11 @@
 """What the console tells of replication: of a leader and its follower, and when the follower is cut off."""
 
 from broker.console.metrics import METRICS, Source
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from support.deadlines import DEADLINE_S
 from support.pair import pair
 from support.polling import until
-from support.wire import append, batch, wire_client
+from support.wire import append, batch, fetch, wire_client
 
 
 def read(broker, name):
@@ -20,7 +22,7 @@ async def test_of_a_leader_and_its_follower(tmp_path):
         size = leader.services.logs.get("t", 0).size_bytes
         assert read(leader, "ottla_replicated_bytes_out")["t",] >= size  # to both tasks of the fetcher
         assert read(follower, "ottla_replicated_bytes_in") == {("t",): size}
-        assert read(leader, "ottla_fetched_bytes") == {}
+        assert read(leader, "ottla_fetched_bytes") == {("t",): 0}
         await until(lambda: read(follower, "ottla_replica_lag") == {("t", "0"): 0}, "there is no lag")
         for name in ("under_replicated_partitions", "under_min_isr_partitions", "isr_shrinks", "failed_isr_updates"):
             assert read(leader, f"ottla_{name}") == {(): 0}, name
@@ -36,3 +38,23 @@ async def test_of_a_leader_and_its_follower(tmp_path):
         assert read(leader, "ottla_under_min_isr_partitions") == {(): 0}
         fetchers.failed.add(("t", 0))
         assert read(follower, "ottla_failed_replicas") == {(): 1}
+
+
+async def test_nothing_is_told_of_a_topic_that_was_deleted(tmp_path):
+    async with pair(tmp_path) as brokers:
+        async with wire_client(brokers[0].bootstrap_servers) as client:
+            assert (await append(client, "t", batch(b"v"), acks=-1)).error_code == 0
+            assert (await client.call(fetch("t", 0), 12)).responses[0].partitions[0].records
+            names = (
+                "produced_records",
+                "produced_bytes",
+                "fetched_bytes",
+                "replicated_bytes_in",
+                "replicated_bytes_out",
+            )
+            counted = {name for name in names for one in brokers if read(one, f"ottla_{name}").get(("t",))}
+            assert counted == set(names)
+            deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=round(DEADLINE_S * 1000))
+            assert (await client.call(deletion, 3)).responses[0].error_code == 0
+        for one in brokers:
+            assert [read(one, f"ottla_{name}") for name in names] == [{}] * len(names)

@@ -14,7 +14,7 @@ from replication.in_sync_replicas import LagRules
 from replication.isolation import Isolation
 from replication.replica_manager import ReplicaManager
 from storage.file_system import FileSystem
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 
 NOW_MS = 1_700_000_000_000
@@ -148,7 +148,7 @@ async def test_a_record_that_is_committed_between_reading_and_resting(leader):
     session = Session(leader, 1)
     leader.append()
     fetched = session.ask((0, 1))
-    leader.manager.partitions[KEY].follower_fetches(2, 1)
+    leader.manager.partitions[KEY].follower_fetches(2, 1, 0)
     session.rest(fetched)
     assert session.awake == [0]
 
@@ -250,6 +250,6 @@ async def test_a_committed_record_is_told_to_a_follower_that_has_it(leader):
     leader.append()
     session.rest(session.ask((0, 1)))
     assert session.awake == []
-    leader.manager.partitions[KEY].follower_fetches(2, 1)
+    leader.manager.partitions[KEY].follower_fetches(2, 1, 0)
     (one,) = session.ask()
     assert (one.size_bytes, one.high_watermark) == (0, 1)

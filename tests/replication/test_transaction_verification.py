@@ -6,9 +6,9 @@ from protocol.control_records import ControlRecordType, EndTransactionMarker, en
 from replication.partition import ACKS_ALL, Partition
 from replication.transaction_verification import UNVERIFIED, TransactionVerification
 from storage.errors import InvalidTxnStateError, OutOfOrderSequenceError
-from storage.log import Log
-from storage.log_append import AppendOrigin
-from storage.log_config import LogConfig
+from storage.log.append import AppendOrigin
+from storage.log.config import LogConfig
+from storage.log.log import Log
 from support.log_dirs import UnsyncedFileSystem
 from support.wire import NOW_MS, batch
 

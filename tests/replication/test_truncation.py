@@ -7,8 +7,8 @@ import pytest
 from protocol.record_batch_builder import RecordBatchBuilder
 from replication.truncation import Truncation, truncation_for
 from storage.file_system import FileSystem
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 
 
 @pytest.fixture

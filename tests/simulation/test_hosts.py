@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from registry.errors import ConnectionLossError, SessionExpiredError
 from registry.interface import ConnectionState
 from support.simulation.link import Link

@@ -13,15 +13,15 @@ import support.simulation.workload
 from broker.broker import Broker
 from broker.controller.controller import Controller
 from broker.network.connection import Connection as BrokerConnection
-from client.connection import Connection
-from client.producer import Producer
-from client.reader import Reader
+from client.consumer.reader import Reader
+from client.producer.producer import Producer
+from client.wire.connection import Connection
 from protocol.api_keys import ApiKey
 from protocol.headers import decode_request_header
-from registry.embedded_session import EmbeddedRegistry
+from registry.embedded.session import EmbeddedRegistry
 from replication.partition import Partition
 from replication.replica_manager import ReplicaManager
-from storage.log import Log
+from storage.log.log import Log
 from storage.log_manager import LogManager
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.network import SimulatedNetwork
@@ -103,7 +103,7 @@ def test_brokers_exchange_encoded_frames(tmp_path, monkeypatch):
     monkeypatch.setattr(SimulatedNetwork, "_arrived", arrived)
 
     async def replicate(cluster):
-        from client.admin import Admin
+        from client.admin.admin import Admin
 
         _, network, rng = cluster.client_network()
         async with Admin(bootstrap_servers=cluster.bootstrap_servers, network=network, random=rng) as admin:

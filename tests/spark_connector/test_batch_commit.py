@@ -8,10 +8,10 @@ import logging
 
 import pytest
 
-from client.admin import Admin
+from client.admin.admin import Admin
 from client.errors import InvalidTxnStateError, KafkaError, ProducerFencedError
-from client.prepared_transaction import PreparedTransaction
-from client.producer import Producer
+from client.producer.prepared_transaction import PreparedTransaction
+from client.producer.producer import Producer
 from spark_connector.batch_commit import abort_batch, commit_batch
 from spark_connector.commit_ledger import KEY, CommitLedger, Decision
 from spark_connector.errors import BatchError

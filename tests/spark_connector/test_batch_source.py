@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from client.producer import Producer
+from client.producer.producer import Producer
 from support.spark_topics import values
 
 NOON_MS = 1_700_000_000_000

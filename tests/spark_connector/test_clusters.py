@@ -14,9 +14,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from client.admin import Admin
-from client.producer import Producer
-from ottla.spark_environment import spark_environment
+from client.admin.admin import Admin
+from client.producer.producer import Producer
+from ottla.jvm.spark_environment import spark_environment
 from spark_connector import py_files
 from support.broker import broker_process
 from support.counts import full_only
@@ -94,7 +94,7 @@ def test_the_archive_has_every_package_and_nothing_compiled(tmp_path):
     names = zipfile.ZipFile(path).namelist()
     assert {name.partition("/")[0] for name in names} == set(py_files.PACKAGES)
     assert {
-        "client/reader.py",
+        "client/consumer/reader.py",
         "pyspark_ottla/__init__.py",
         "spark_connector/data_source.py",
         "protocol/messages/fetch.py",

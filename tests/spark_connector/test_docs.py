@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from client.producer import Producer
-from client.reader import Reader
+from client.consumer.reader import Reader
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from spark_connector import errors, kafka_options, option_table, sink_options
 from spark_connector.schema import COLUMNS, HEADERS

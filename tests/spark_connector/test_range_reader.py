@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from client.errors import NoBrokersAvailableError
-from client.producer import Producer
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from spark_connector import event_loop, worker_readers
 from spark_connector.errors import DataLossError, NoProgressError

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from client.fetched import FetchedBatches
+from client.consumer.fetched import FetchedBatches
 from client.topic_partition import TopicPartition
 from protocol.compression import CompressionType
 from protocol.message_set import MessageSetBuilder

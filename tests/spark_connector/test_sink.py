@@ -67,7 +67,7 @@ def test_the_option_topic_goes_before_the_column(spark, broker, topic):
 
 
 def test_keys_go_where_the_java_client_would_put_them(spark, broker, topic):
-    from client.partitioner import murmur2
+    from client.producer.partitioner import murmur2
 
     save(spark.range(50).selectExpr("cast(id as string) key", "'v' value"), broker, topic=topic)
     for one in topic_contents(broker.bootstrap, topic):

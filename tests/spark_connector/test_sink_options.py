@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, MapT
 from client.errors import InvalidOptionError
 from spark_connector.data_source import OttlaDataSource
 from spark_connector.errors import ColumnError
+from spark_connector.kafka_options import PRODUCER, client_options
 from spark_connector.sink_options import OPTIONS
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -68,6 +69,8 @@ def test_columns_of_other_types_are_refused_by_name_and_type(types, message):
         ({"kafka.linger.ms": "soon"}, "kafka.linger.ms='soon': must be a whole number"),
         ({"kafka.linger.ms": "-1"}, "linger_ms=-1: must be at least 0"),
         ({"kafka.acks": "2"}, "acks=2: must be one of"),
+        ({"kafka.enable.idempotence": "maybe"}, "kafka.enable.idempotence='maybe': must be true or false"),
+        ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol='SSL': TLS and SASL are not there yet"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id='x': set transactionalIdPrefix"),
         ({"deliveryGuarantee": "twice"}, "'twice': must be one of at-least-once, exactly-once"),
         ({"deliveryGuarantee": "exactly-once"}, "needs transactionalIdPrefix"),
@@ -86,6 +89,15 @@ def test_columns_of_other_types_are_refused_by_name_and_type(types, message):
 def test_options_are_refused_by_name_value_and_rule(options, message):
     with pytest.raises(InvalidOptionError, match=re.escape(message)):
         writer({"topic": "t", **options}, value=TEXT)
+
+
+def test_settings_without_a_meaning_here_are_left_out():
+    given = SERVERS | {"kafka.Retries": "3", "kafka.compression.type": "None", "kafka.acks": "-1"}
+    assert client_options(given, PRODUCER) == {
+        "bootstrap_servers": "127.0.0.1:9092",
+        "compression_type": None,
+        "acks": "all",
+    }
 
 
 def test_names_of_options_differ_in_more_than_case():

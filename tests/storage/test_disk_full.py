@@ -12,8 +12,9 @@ import pytest
 
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
 from storage.errors import LogDirIOError
-from storage.log_append import AppendOrigin
-from storage.log_config import LogConfig
+from storage.file_system import FileSystem
+from storage.log.append import AppendOrigin
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 from support.broker import ROOT
 from support.counts import count
@@ -79,6 +80,23 @@ def refused(log, records, epoch, origin):
         assert picture(log) == before
         return error
     return None
+
+
+class PiecemealFileSystem(FileSystem):
+    """The kernel takes seven bytes at a time."""
+
+    def pwrite(self, fd, data, position):
+        return super().pwrite(fd, memoryview(data)[:7], position)
+
+
+def test_what_the_kernel_writes_in_pieces_is_written_whole(tmp_path):
+    log = open_log(tmp_path / "t-0", fs=PiecemealFileSystem())
+    written = bytearray()
+    for number in range(3):
+        written += (data := batch("x" * 50, base_offset=number))
+        log.append_as_follower(data)
+    log.flush()
+    assert (log.directory / f"{0:020d}.log").read_bytes() == written
 
 
 @pytest.mark.counted

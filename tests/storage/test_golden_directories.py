@@ -4,12 +4,12 @@ import pytest
 
 from protocol.uuid import uuid_to_string
 from storage.file_system import FileSystem
-from storage.leader_epoch_cache import LeaderEpochCache
-from storage.offset_index import OffsetIndex
-from storage.partition_metadata import read_topic_id
-from storage.producer_snapshot import decode_snapshot, encode_snapshot
-from storage.time_index import TimeIndex
-from storage.transaction_index import TransactionIndex
+from storage.index.offset_index import OffsetIndex
+from storage.index.time_index import TimeIndex
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.partition_metadata import read_topic_id
+from storage.producers.snapshot import decode_snapshot, encode_snapshot
+from storage.producers.transaction_index import TransactionIndex
 from support.log_dirs import (
     EXPECTED,
     copy_directory,

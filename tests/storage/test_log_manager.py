@@ -1,6 +1,7 @@
 """The log directories of a broker: locks, owners, loading, checkpoints, deletion, periodic work, clean stop."""
 
 import asyncio
+import errno
 import random
 import shutil
 import subprocess
@@ -9,15 +10,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from storage.directories.log_directory import LogDirectory
+from storage.directories.removals import Removals
 from storage.errors import (
     InconsistentBrokerIdError,
     InconsistentClusterIdError,
     InconsistentTopicIdError,
+    LogDirIOError,
     LogDirLockedError,
 )
 from storage.file_system import FileSystem
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 from support.deadlines import DEADLINE_S
 from support.log_dirs import BASE_TIME_MS, EXPECTED, LOG_DIRS, RECORDED_NOW_MS, batch, expected, read_batches
@@ -130,6 +133,13 @@ class TestMeta:
         with pytest.raises(InconsistentClusterIdError):
             manager(tmp_path / "a", tmp_path / "c").dirs.check_meta(None)
 
+    def test_what_newer_brokers_write_into_meta_properties_stays(self, tmp_path):
+        meta = tmp_path / "meta.properties"
+        text = "#\nversion=0\nbroker.id=3\ncluster.id=cluster-x\ndirectory.id=bnmSj7nlTHYvFCT3VNZvdQ\n"
+        meta.write_text(text)
+        manager(tmp_path).dirs.write_meta(3, "cluster-x")
+        assert meta.read_text() == text
+
 
 async def test_a_recorded_log_directory(tmp_path):
     """Kafka's whole directory loads, and what a clean stop leaves is what Kafka left."""
@@ -195,7 +205,7 @@ async def test_clean_stop_and_start(tmp_path):
     logs = manager(path)
     logs.dirs.lock()
     await logs.load()
-    assert (logs.dirs.all[0].clean, logs.dirs.all[0].clean_broker_epoch) == (True, 17)
+    assert logs.dirs.all[0].clean
     log = logs.get("t", 0)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point) == (2, 4, 5, 5)
     assert log.topic_id == TOPIC_ID
@@ -422,3 +432,38 @@ async def test_a_directory_that_cannot_be_closed_is_not_marked_clean(tmp_path):
     await logs.shutdown()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
+
+
+async def test_what_is_to_go_in_a_failed_directory_stays(tmp_path):
+    removals = Removals(FileSystem(), lambda: 0, lambda: None)
+    assert removals.next_due_ms is None
+    paths = [tmp_path / place / "t-0" / "0.log.deleted" for place in ("a", "b", "ab")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.touch()
+        removals.add([str(path)], 0)
+        assert removals.next_due_ms == 0
+    removals.add([str(tmp_path)], 1)
+    removals.forget(str(tmp_path / "a"))
+    await removals.run_due()
+    assert [path.exists() for path in paths] == [True, False, False]
+    assert removals.next_due_ms == 1
+
+
+async def test_a_directory_whose_checkpoints_have_no_room_is_not_marked_as_clean(tmp_path):
+    class Full(FileSystem):
+        is_full = False
+
+        def replace_file(self, path, data, *, sync):
+            if self.is_full and path.endswith("recovery-point-offset-checkpoint"):
+                raise LogDirIOError(path, OSError(errno.ENOSPC, "No space left on device"))
+            super().replace_file(path, data, sync=sync)
+
+    fs = Full()
+    logs = manager(tmp_path, fs=fs)
+    logs.dirs.lock()
+    await logs.load()
+    logs.get_or_create("t", 0).append_as_leader(batch("a"), 0)
+    fs.is_full = True
+    await logs.shutdown()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()

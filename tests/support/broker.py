@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from ottla.ports import free_ports
+from broker.settings.config import BrokerConfig
+from ottla.cluster.ports import free_ports
 from support.deadlines import DEADLINE_S
 from support.fork_server import ROOT, ForkedProcess, run_module
 from support.polling import until_blocking

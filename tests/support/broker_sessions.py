@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from broker.registry_access import SESSION_FILE, SessionToken
-from registry.zookeeper_address import ZooKeeperAddress
-from registry.zookeeper_session import end_session
+from broker.cluster.registry_access import SESSION_FILE, SessionToken
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.session import end_session
 
 
 async def expire_session(connect: str, log_dir: Path) -> None:

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from client.admin import Admin
+from client.admin.admin import Admin
 from registry.errors import NoNodeError
-from registry.zookeeper import ZooKeeperRegistry
-from registry.zookeeper_address import ZooKeeperAddress
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.registry import ZooKeeperRegistry
 from support.broker import BrokerProcess
 from support.broker_sessions import expire_session
 from support.polling import until
@@ -59,6 +59,10 @@ class BrokerCluster:
                 self.brokers[broker_id] = BrokerProcess(self._tmp_path / f"broker-{broker_id}", settings)
             await asyncio.to_thread(self.brokers[broker_id].launch)
         await asyncio.gather(*(asyncio.to_thread(self.brokers[one].wait_ready) for one in broker_ids))
+        await self.acquainted(*broker_ids)
+
+    async def acquainted(self, *broker_ids: int) -> None:
+        """Wait until each of these brokers has the others in its metadata."""
         for broker_id in broker_ids:
             await until(partial(self._knows, broker_id, set(broker_ids)), f"broker {broker_id} knows the others")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from broker.coordinator.consumer_classic import ConsumerClassic
-from broker.coordinator.consumer_group import ConsumerGroup
-from broker.coordinator.consumer_membership import Client, ConsumerMembership
-from broker.coordinator.consumer_records import ConsumerRecord, read_record
-from broker.coordinator.consumer_topics import TopicsImage
-from broker.coordinator.consumer_update import GroupError
-from broker.coordinator.membership import Joining
-from broker.metadata_cache import Snapshot, TopicMetadata
+from broker.cluster.metadata_cache import Snapshot, TopicMetadata
+from broker.coordinator.classic.membership import Joining
+from broker.coordinator.consumer.classic_members import ConsumerClassic
+from broker.coordinator.consumer.group import ConsumerGroup
+from broker.coordinator.consumer.membership import Client, ConsumerMembership
+from broker.coordinator.consumer.records import ConsumerRecord, read_record
+from broker.coordinator.consumer.topics import TopicsImage
+from broker.coordinator.consumer.update import GroupError
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -59,6 +59,7 @@ class ConsumerTable(VirtualHost):
         self.heartbeat_interval_ms = 5_000
         self.max_consumers = max_consumers
         self.refuses = False
+        self.downgrades: bool | None = None
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches = 0
         self.group = ConsumerGroup("g")
@@ -89,10 +90,10 @@ class ConsumerTable(VirtualHost):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def downgrade(self, *_: object) -> bool | None:
-        return None
+        return self.downgrades
 
     def downgrade_replaced(self, *_: object) -> bool | None:
-        return None
+        return self.downgrades
 
     # -- what the log says -------------------------------------------------------------------------------------------
 
@@ -122,6 +123,7 @@ class ConsumerTable(VirtualHost):
         instance_id: str | None = None,
         assignor: str | None = None,
         rebalance_timeout_ms: int | None = None,
+        rack_id: str | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
         """ConsumerGroupHeartbeat, answered at once; a refusal is an answer with a code."""
         joins = epoch == 0
@@ -130,6 +132,7 @@ class ConsumerTable(VirtualHost):
             member_id=member_id,
             member_epoch=epoch,
             instance_id=instance_id,
+            rack_id=rack_id,
             rebalance_timeout_ms=REBALANCE_MS if joins and rebalance_timeout_ms is None else rebalance_timeout_ms or -1,
             subscribed_topic_names=None if topics is None else list(topics),
             subscribed_topic_regex=regex,

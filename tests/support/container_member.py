@@ -7,10 +7,10 @@ with partitions when these come and go.
 import asyncio
 import random
 
-from client.ack_mode import AckMode
-from client.consumer import Consumer
-from client.listener_container import ListenerContainer
-from client.rebalance_listener import RebalanceListener
+from client.consumer.consumer import Consumer
+from client.consumer.rebalance_listener import RebalanceListener
+from client.listener.ack_mode import AckMode
+from client.listener.container import ListenerContainer
 
 
 class Tenures(RebalanceListener):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from broker.config import BrokerConfig
 from broker.controller.controller import Controller
+from broker.settings.config import BrokerConfig
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -15,13 +15,13 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest
-from registry.admin_znodes import DeleteTopicZnode
-from registry.broker_znodes import BrokerZnode, Endpoint
-from registry.config_znodes import TopicConfigZnode
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from registry.errors import ConnectionLossError
-from registry.topic_znodes import PartitionStateZnode, TopicZnode
-from registry.tree import ensure_persistent_paths
+from registry.znodes.admin import DeleteTopicZnode
+from registry.znodes.brokers import BrokerZnode, Endpoint
+from registry.znodes.configs import TopicConfigZnode
+from registry.znodes.topics import PartitionStateZnode, TopicZnode
+from registry.znodes.tree import ensure_persistent_paths
 from support.broker import settings
 from support.polling import until
 

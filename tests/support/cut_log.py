@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from protocol.record import Record
 from protocol.record_batch import RecordBatch, iter_batches
-from storage.log import Log
-from storage.log_segment import LogSegment
-from storage.producer_snapshot import SnapshotEntry
-from storage.producer_state import ProducerState
+from storage.log.log import Log
+from storage.log.segment import LogSegment
+from storage.producers.snapshot import SnapshotEntry
+from storage.producers.state import ProducerState
 from support.power_cut import PowerCutFileSystem
 
 

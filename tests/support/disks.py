@@ -6,8 +6,8 @@ import contextlib
 import errno
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from registry.topic_znodes import PartitionStateZnode
+from broker.settings.config import BrokerConfig
+from registry.znodes.topics import PartitionStateZnode
 from support.broker import settings
 from support.faulty_disk import FaultyFileSystem
 from support.polling import until

@@ -8,8 +8,8 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from client.connection import Connection
-from client.prepared_transaction import PreparedTransaction
+from client.producer.prepared_transaction import PreparedTransaction
+from client.wire.connection import Connection
 from spark_connector.batch_commit import commit_batch
 from support.fork_server import ForkedProcess
 

@@ -87,6 +87,11 @@ class FakeBroker:
             writer.transport.abort()
 
     @property
+    def connections(self):
+        """How many are open."""
+        return len(self._writers)
+
+    @property
     def address(self):
         return f"127.0.0.1:{self.port}"
 
@@ -171,7 +176,7 @@ class FakeBroker:
                 )
                 for number in range(self.topics[name])
             ]
-            topics.append(MetadataResponseTopic(name=name, topic_id=_id(name), partitions=partitions))
+            topics.append(MetadataResponseTopic(name=name, topic_id=topic_id(name), partitions=partitions))
         brokers = [
             MetadataResponseBroker(node_id=broker.node_id, host="127.0.0.1", port=broker.port)
             for broker in self.cluster
@@ -268,7 +273,7 @@ class FakeBroker:
         return ListOffsetsResponse(topics=topics)
 
     def _fetch(self, request, version, error):
-        names = {_id(name): name for name in self.topics}
+        names = {topic_id(name): name for name in self.topics}
         topics = []
         for topic in request.topics:
             name = topic.topic if version < 13 else names[topic.topic_id]
@@ -291,7 +296,7 @@ class FakeBroker:
                         records=b"" if code else data[: max(part.partition_max_bytes, _first_size(data))],
                     )
                 )
-            topics.append(FetchableTopicResponse(topic=name, topic_id=_id(name), partitions=answers))
+            topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id(name), partitions=answers))
         return FetchResponse(responses=topics)
 
 
@@ -299,7 +304,7 @@ def _first_size(data):
     return read_batch(data[: 12 + int.from_bytes(data[8:12], "big")]).size_bytes if data else 0
 
 
-def _id(name):
+def topic_id(name):
     return name.encode().ljust(16, b"\1")[:16]
 
 

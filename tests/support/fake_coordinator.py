@@ -86,3 +86,9 @@ class FakeCoordinator(FakeBroker):
         if not error:
             self.ends.append(request.committed)
         return EndTxnResponse(error_code=error)
+
+
+class RefusingGroup(FakeCoordinator):
+    """Its coordinator answers JoinGroup and ConsumerGroupHeartbeat as the script says."""
+
+    served = (*FakeCoordinator.served, ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT)

@@ -14,6 +14,7 @@ class FaultyFileSystem(FileSystem):
     """Real files, of which some directories fail, and which hold `capacity` bytes below `root` at most.
 
     `broken`: directory → errno of everything that is done there. `fsync_error`: directory → errno of its fsyncs alone.
+    `full`: directories that hold no more than they do.
     What is written beyond the capacity is cut, as the kernel does it, and the next write refused; nothing can be
     created then either. fsync itself is left out.
     """
@@ -25,6 +26,7 @@ class FaultyFileSystem(FileSystem):
         self.full_errno = errno.ENOSPC
         self.broken: dict[Path, int] = {}
         self.fsync_error: dict[Path, int] = {}
+        self.full: set[Path] = set()
         self.refused = 0
 
     # -- rules -----------------------------------------------------------------------------------------------------
@@ -42,6 +44,8 @@ class FaultyFileSystem(FileSystem):
         return total
 
     def _room(self, path: str) -> int | None:
+        if any(path.startswith(f"{directory}/") for directory in self.full):
+            return 0
         if self.capacity is None or self.root is None or not path.startswith(f"{self.root}/"):
             return None
         return max(self.capacity - self.used(), 0)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PRELOADED = ["broker.__main__", "client.listener_container", "client.zookeeper_consumer", "confluent_kafka"]
+PRELOADED = ["broker.__main__", "client.listener.container", "client.zookeeper.consumer", "confluent_kafka"]
 """The helpers of the tests are not on the server's path (Python 3.11), and cost little."""
 
 ONE_AT_A_TIME = threading.Lock()

@@ -227,7 +227,7 @@ class Ottla(Client):
         asyncio.run(self._produce(servers, topic, records, codec, idempotent))
 
     async def _produce(self, servers: str, topic: str, records: Iterable[Sent], codec: str, idempotent: bool) -> None:
-        from client.producer import Producer
+        from client.producer.producer import Producer
 
         async with Producer(
             bootstrap_servers=servers,
@@ -248,7 +248,7 @@ class Ottla(Client):
         return asyncio.run(self._consume(servers, topic, counts))
 
     async def _consume(self, servers: str, topic: str, counts: Sequence[int]) -> list[Sent]:
-        from client.reader import Reader
+        from client.consumer.reader import Reader
         from client.topic_partition import TopicPartition
 
         found: list[list[Sent]] = [[] for _ in counts]

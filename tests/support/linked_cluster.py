@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from ottla.ports import free_ports
-from ottla.zookeeper_server import ZooKeeperEnsemble
-from registry.zookeeper_address import ZooKeeperAddress
+from ottla.cluster.ports import free_ports
+from ottla.zookeeper.server import ZooKeeperEnsemble
+from registry.zookeeper.address import ZooKeeperAddress
 from support.cluster import BrokerCluster
 from support.tcp_proxy import TcpProxy
 

@@ -9,7 +9,7 @@ import struct
 
 from broker.network.acceptor import Acceptor
 from broker.network.limits import ConnectionQuota, MemoryBudget
-from client.network import AsyncioNetwork
+from client.wire.network import AsyncioNetwork
 from support.connections import echo
 from support.polling import until
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from client.connection import Connection
-from client.network import Network
+from broker.settings.config import BrokerConfig
+from client.wire.connection import Connection
+from client.wire.network import Network
 from protocol.compression import CompressionType
 from protocol.message import Message
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -28,10 +28,10 @@ from protocol.messages.produce import (
     TopicProduceData,
 )
 from protocol.record_batch_builder import RecordBatchBuilder
-from registry.embedded import EmbeddedStore
-from storage.compactor import Compactor, ProcessCompactor
+from registry.embedded.store import EmbeddedStore
+from storage.compaction.compactor import Compactor, ProcessCompactor
 from storage.file_system import FileSystem
-from storage.log import Log
+from storage.log.log import Log
 from support.broker import settings
 
 START_MS = 1_700_000_000_000

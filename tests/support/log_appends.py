@@ -19,12 +19,12 @@ from storage.errors import (
     RecordValidationError,
     UnexpectedAppendOffsetError,
 )
-from storage.log_append import AppendOrigin
+from storage.log.append import AppendOrigin
 from support.log_model import Batch, Model
 
 if TYPE_CHECKING:
-    from storage.log import Log
-    from storage.log_config import LogConfig
+    from storage.log.config import LogConfig
+    from storage.log.log import Log
 
 PLAIN = (100, 200)  # producers that are idempotent
 TRANSACTIONAL = (300, 400, 500)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from protocol.record_batch import RecordBatch, iter_batches
-from storage.cleanable import CleanableRange
+from storage.compaction.cleanable import CleanableRange
 from support.log_model import Batch, Model
 
 Record = tuple[int, int, bytes | None, bytes | None]

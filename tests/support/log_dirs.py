@@ -12,8 +12,8 @@ from protocol.record import Record
 from protocol.record_batch import RecordBatch, iter_batches
 from protocol.record_batch_builder import RecordBatchBuilder
 from storage.file_system import FileSystem
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 from support.reference import REFERENCE
 
 LOG_DIRS = REFERENCE / "log-dirs"

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from storage.cleanable import cleanable_range
-from storage.compaction_run import compact_log
+from storage.compaction.cleanable import cleanable_range
+from storage.compaction.run import compact_log
 from storage.errors import OffsetOutOfRangeError
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 from support.log_appends import MAX_MESSAGE_BYTES, Appends
 from support.log_checks import check_files, check_max_timestamp, check_reads, expected_read, layout, pick
 from support.log_compaction import CompactionCheck, batches_on_disk

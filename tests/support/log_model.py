@@ -21,7 +21,7 @@ from storage.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from storage.transaction_index import AbortedTransaction
+from storage.producers.transaction_index import AbortedTransaction
 
 SEQUENCE_LIMIT = 1 << 31
 

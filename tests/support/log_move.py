@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from storage.log_config import LogConfig
-from storage.log_copy import LogCopy
+from storage.directories.log_copy import LogCopy
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, batch
 
@@ -48,7 +48,7 @@ class Move:
     async def start(self):
         self.logs.dirs.lock()
         await self.logs.load()
-        self.logs.preferred[KEY] = self.logs.dirs.all[0]
+        self.logs.prefer(*KEY, self.logs.dirs.all[0])
         self.current = self.logs.get_or_create(*KEY, b"T" * 16)
         return self
 

@@ -3,9 +3,9 @@
 import contextlib
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
-from client.admin import Admin
-from registry.embedded import EmbeddedStore
+from broker.settings.config import BrokerConfig
+from client.admin.admin import Admin
+from registry.embedded.store import EmbeddedStore
 from support.broker import settings
 from support.polling import until
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from client.consumer import Consumer
+from client.consumer.consumer import Consumer
 
 PROTOCOLS = {
     "eager": {"partition_assignment_strategy": "range"},

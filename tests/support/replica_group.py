@@ -32,9 +32,9 @@ from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
 from replication.replication_quota import ReplicationQuota
 from storage.errors import StorageError
-from storage.file_system import FileSystem
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
+from support.faulty_disk import FaultyFileSystem
 
 TOPIC_ID = b"1" * 16
 KEY = ("t", 0)
@@ -43,8 +43,8 @@ LAG_MS = 10_000
 FENCED, STALE = 74, 95
 
 
-class InlineFileSystem(FileSystem):
-    """Blocking work is done at once."""
+class InlineFileSystem(FaultyFileSystem):
+    """Blocking work is done at once; disks fail where the test says so."""
 
     async def run_blocking(self, work):
         return work()
@@ -150,7 +150,7 @@ class Replica:
         life = self.life
         manager.isr_changes = IsrChanges(broker_id, rules, group, lambda: life)
         quota = ReplicationQuota(lambda: 1 << 60, lambda config: (), broker_id, now_s=lambda: 0.0)
-        answers = FetchAnswers(logs, quota, manager.check, manager.replicated_bytes)
+        answers = FetchAnswers(logs, quota, manager.check)
 
         def new_fetcher(leader_id, number):
             leader = LocalLeader(group, self, leader_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ottla.spark_environment import spark_environment
+from ottla.jvm.spark_environment import spark_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

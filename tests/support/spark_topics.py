@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from client.admin import Admin
-from client.producer import Producer
+from client.admin.admin import Admin
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.broker import BrokerProcess
 from support.polling import until

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from client.fetched import FetchedBatches
+from client.consumer.fetched import FetchedBatches
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from protocol.message import Message

@@ -6,10 +6,10 @@ import heapq
 import itertools
 from collections.abc import Callable, Mapping
 
-from broker.coordinator.group import Group
+from broker.coordinator.classic.group import Group
+from broker.coordinator.classic.membership import Joining, Membership
+from broker.coordinator.classic.rebalance import Rebalance
 from broker.coordinator.group_records import group_value
-from broker.coordinator.membership import Joining, Membership
-from broker.coordinator.rebalance import Rebalance
 from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity

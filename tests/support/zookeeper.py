@@ -11,8 +11,8 @@ import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.zookeeper_server import ZooKeeperEnsemble
-from registry.zookeeper_address import ZooKeeperAddress
+from ottla.zookeeper.server import ZooKeeperEnsemble
+from registry.zookeeper.address import ZooKeeperAddress
 from support.deadlines import DEADLINE_S
 from support.tcp_proxy import TcpProxy
 

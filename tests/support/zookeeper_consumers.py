@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from client.topic_partition import TopicPartition
-from client.zookeeper_consumer import ZooKeeperConsumer
-from client.zookeeper_rebalance import ZooKeeperRebalanceListener
-from registry.consumer_znodes import ConsumerOwnerZnode
+from client.zookeeper.consumer import ZooKeeperConsumer
+from client.zookeeper.rebalance import ZooKeeperRebalanceListener
 from registry.errors import NoNodeError
+from registry.znodes.consumers import ConsumerOwnerZnode
 from support.fork_server import ForkedProcess
 
 CLAIM, RELEASE, LOST, RECORD, READY = "claim", "release", "lost", "record", "ready"

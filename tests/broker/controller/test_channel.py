@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from broker.controller.channel import ControllerChannel
-from client.network import AsyncioNetwork
+from client.wire.network import AsyncioNetwork
 from protocol.headers import decode_request_header
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from support.polling import until

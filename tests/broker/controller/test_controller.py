@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from registry.broker_znodes import BrokerZnode
-from registry.controller_znodes import ControllerEpochZnode, ControllerZnode, FeatureZnode
 from registry.interface import Create, Delete, Set
-from registry.topic_znodes import PartitionStateZnode, TopicZnode
+from registry.znodes.brokers import BrokerZnode
+from registry.znodes.controller import ControllerEpochZnode, ControllerZnode, FeatureZnode
+from registry.znodes.topics import PartitionStateZnode, TopicZnode
 from support.controllers import Cluster
 from support.polling import until
 

@@ -10,11 +10,11 @@ from broker.errors import NotControllerError, RequestError
 from protocol.error_codes import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
-from registry.admin_znodes import PreferredReplicaElectionZnode, ReassignPartitionsZnode
-from registry.broker_znodes import BrokerZnode, Endpoint
-from registry.controller_znodes import FeatureZnode
 from registry.interface import Create, Delete
-from registry.topic_znodes import PartitionStateZnode, TopicZnode
+from registry.znodes.admin import PreferredReplicaElectionZnode, ReassignPartitionsZnode
+from registry.znodes.brokers import BrokerZnode, Endpoint
+from registry.znodes.controller import FeatureZnode
+from registry.znodes.topics import PartitionStateZnode, TopicZnode
 from support.controllers import NOW_MS, Cluster
 from support.polling import until
 
@@ -156,6 +156,13 @@ async def test_a_state_that_was_written_behind_our_back_refuses_one_proposal_and
     assert await propose(cluster, [1]) == [1]  # it has been read again
 
 
+async def test_a_partition_that_nobody_knows(cluster):
+    outcomes = await cluster.controller.alter_partitions(
+        1, epoch(cluster, 1), lambda: {("unknown", 0): Proposal(0, 0, {1: -1}), ("t", 9): Proposal(0, 0, {1: -1})}
+    )
+    assert set(outcomes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 async def test_an_answer_that_was_lost(cluster):
     cluster.members[1].registry.losses = 1
     assert await propose(cluster, [1, 2]) == [1, 2]
@@ -274,6 +281,19 @@ async def test_a_move_and_its_end(cluster):
     assert cluster.knows(1, "t") == 4
 
 
+async def test_a_broker_that_comes_back_is_told_again_of_what_moves_to_it(cluster):
+    await move(cluster, [4])
+    assert cluster.leader("t") == (1, 1)
+    await cluster.leave(4)
+    await until(lambda: 4 not in cluster.controller.context.brokers, "it is gone")
+    assert cluster.leader("t") == (1, 1)
+    cluster.said.clear()
+    await cluster.join(4)
+    await until(lambda: cluster.leads(4, "t") == (1, 2, True), "it is told, in another epoch")
+    assert await propose(cluster, [1, 2, 3, 4]) == [1, 2, 3, 4]
+    await until(lambda: not cluster.controller.context.reassigning(), "it has moved")
+
+
 async def test_a_move_that_is_cancelled_and_one_that_is_changed(cluster):
     await move(cluster, [4, 2])
     await move(cluster, None)
@@ -368,6 +388,18 @@ async def test_elections_that_cannot_be(cluster):
         ("t", 4): "UNKNOWN_TOPIC_OR_PARTITION",
         ("u", 0): "UNKNOWN_TOPIC_OR_PARTITION",
     }
+
+
+async def test_an_unclean_election_needs_a_replica_that_is_there_and_a_topic_that_stays(cluster):
+    await cluster.create("u", [4])
+    await until(lambda: cluster.leads(4, "u"), "it is led")
+    await cluster.leave(4)
+    await until(lambda: cluster.leader("u")[0] == -1, "nobody leads it")
+    key = ("u", 0)
+    assert await elect(cluster, ElectionType.UNCLEAN, [key]) == {key: "ELIGIBLE_LEADERS_NOT_AVAILABLE"}
+    await cluster.delete("u")
+    await until(lambda: "u" in cluster.controller.context.deleting, "it waits for its replica")
+    assert await elect(cluster, ElectionType.UNCLEAN, [key]) == {key: "INVALID_TOPIC_EXCEPTION"}
 
 
 async def test_an_unclean_election_on_request_marks_the_leader_as_recovering(cluster):

@@ -2,7 +2,14 @@
 
 import pytest
 
-from broker.controller.leader_election import Elected, elect_after_loss, elect_for_new_partition
+from broker.controller.leader_election import (
+    Elected,
+    elect_after_loss,
+    elect_for_new_partition,
+    elect_for_reassignment,
+    elect_for_shutdown,
+    elect_preferred,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,3 +44,39 @@ def test_a_new_partition(replicas, live, elected):
 )
 def test_a_lost_leader(replicas, isr, live, unclean, elected):
     assert elect_after_loss(replicas, isr, live, unclean=unclean) == elected
+
+
+@pytest.mark.parametrize(
+    ("target", "isr", "live", "elected"),
+    [
+        ([2, 3], [1, 3, 2], {1, 2, 3}, Elected(2, [1, 3, 2])),
+        ([2, 3], [1, 2, 3], {1, 3}, Elected(3, [1, 2, 3])),
+        ([2, 3], [1, 3], {1, 2, 3}, Elected(3, [1, 3])),  # live, but out of sync
+        ([2, 3], [1, 2], {1, 3}, None),
+        ([], [1], {1}, None),
+    ],
+)
+def test_replicas_that_have_changed(target, isr, live, elected):
+    assert elect_for_reassignment(target, isr, live) == elected
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "online", "shutting_down", "elected"),
+    [
+        ([1, 2, 3], [1, 2, 3], {1, 2, 3}, {1}, Elected(2, [2, 3])),
+        ([1, 2, 3], [1, 2, 3], {1, 3}, {1}, Elected(3, [2, 3])),
+        ([1, 2, 3], [1, 3], {1, 2, 3}, {1}, Elected(3, [3])),
+        ([1, 2, 3], [1, 2, 3], {1, 2, 3}, {1, 2}, Elected(3, [3])),
+        ([1, 2], [1], {1, 2}, {1}, None),
+    ],
+)
+def test_a_leader_that_is_about_to_go(replicas, isr, online, shutting_down, elected):
+    assert elect_for_shutdown(replicas, isr, online, shutting_down) == elected
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "elected"),
+    [([2, 1], {1, 2}, Elected(1, [2, 1])), ([2], {1, 2}, None), ([2, 1], {2}, None)],
+)
+def test_the_preferred_leader(isr, live, elected):
+    assert elect_preferred([1, 2], isr, live) == elected

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from registry.notification_znodes import LogDirEventNotificationsZnode, LogDirEventNotificationZnode
+from registry.znodes.notifications import LogDirEventNotificationsZnode, LogDirEventNotificationZnode
 from support.controllers import Cluster
 from support.polling import until
 

@@ -12,13 +12,13 @@ import pytest
 
 from broker.controller.alter_partition import Proposal
 from broker.controller.elections import ElectionType
-from registry.admin_znodes import PreferredReplicaElectionZnode, ReassignPartitionsZnode
-from registry.notification_znodes import (
+from registry.znodes.admin import PreferredReplicaElectionZnode, ReassignPartitionsZnode
+from registry.znodes.notifications import (
     IsrChangeNotificationZnode,
     LogDirEventNotificationsZnode,
     LogDirEventNotificationZnode,
 )
-from registry.topic_znodes import PartitionStateZnode
+from registry.znodes.topics import PartitionStateZnode
 from support.controllers import Cluster
 from support.polling import until
 from support.znodes import recorded_tree, without_varying

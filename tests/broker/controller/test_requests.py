@@ -7,8 +7,9 @@ from broker.controller.requests import RequestBuilder
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest
-from registry.broker_znodes import BrokerZnode, Endpoint
-from registry.topic_znodes import PartitionStateZnode, TopicZnode
+from protocol.uuid import ZERO_UUID
+from registry.znodes.brokers import BrokerZnode, Endpoint
+from registry.znodes.topics import PartitionStateZnode, TopicZnode
 from replication.inter_broker_protocol import InterBrokerProtocol
 
 VERSIONS = InterBrokerProtocol("3.9")
@@ -181,4 +182,19 @@ def test_who_needs_a_leader(context):
     assert context.with_losses() == []
     context.forget("t")
     assert everything(context) == []
+    assert context.leaderships == {}
+
+
+def test_a_topic_that_has_no_id(context):
+    context.take_topic("old", TopicZnode(partitions={0: [1]}))
+    assert [context.topic_id(topic) for topic in ("t", "old", "unknown")] == [ID, ZERO_UUID, ZERO_UUID]
+
+
+def test_of_a_topic_that_is_gone_nothing_is_remembered(context):
+    context.take_topic("u", TopicZnode(partitions={0: [1]}))
+    context.stopped[1] = {("t", 0), ("u", 0)}
+    context.offline_dirs[2] = {("t", 1), ("u", 0)}
+    context.unreadable = {("t", 2), ("u", 0)}
+    context.forget("t")
+    assert (context.stopped[1], context.offline_dirs[2], context.unreadable) == ({("u", 0)}, {("u", 0)}, {("u", 0)})
     assert context.leaderships == {}

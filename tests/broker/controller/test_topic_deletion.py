@@ -6,7 +6,7 @@ import pytest
 
 from broker.controller import topic_deletion
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from registry.config_znodes import TopicConfigZnode
+from registry.znodes.configs import TopicConfigZnode
 from support.controllers import ID, Cluster
 from support.polling import until
 

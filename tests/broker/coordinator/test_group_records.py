@@ -7,13 +7,13 @@ from base64 import b64decode
 
 import pytest
 
-from broker.config import BrokerConfig
+from broker.coordinator.classic.group import GroupState
 from broker.coordinator.coordinator_log import Appended
-from broker.coordinator.group import GroupState
 from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value, read_group, read_offset
 from broker.coordinator.group_replay import GroupReplay
 from broker.coordinator.group_store import GroupStore
 from broker.coordinator.offsets import CommittedOffset
+from broker.settings.config import BrokerConfig
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
 from protocol.error_codes import ErrorCode
 from protocol.messages.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
@@ -218,6 +218,13 @@ def test_an_offset_keeps_the_expiry_that_an_old_client_gave_it(expiry):
     value = offset_value(offset)
     assert peek_version(value) == (3 if expiry < 0 else 1)
     assert read_offset(value, 0) == offset
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_offsets_under_keys_of_both_versions_are_read(version):
+    key = encode_versioned(OffsetCommitKey(group="g", topic="t", partition=3), version)
+    group = replayed(batch_of((key, offset_value(CommittedOffset(5, -1, "m", NOW_MS)))))["g"]
+    assert group.offsets.committed[("t", 3)].offset == 5
 
 
 # -- replay ----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import struct
 from broker.network import acceptor as acceptor_module
 from broker.network.connection import MIN_CAPACITY_BYTES, CloseConnectionError
 from broker.network.limits import ConnectionQuota, MemoryBudget
-from storage.file_records import FileRecords
 from storage.file_system import FileSystem
+from storage.log.file_records import FileRecords
 from support.connections import Lazy, Pending, echo, framed
 from support.listening import MIB, NARROW, Client, listening
 from support.loops import on_both_loops

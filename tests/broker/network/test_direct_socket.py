@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.file_records import FileRecords
 from storage.file_system import FileSystem
+from storage.log.file_records import FileRecords
 from support.connections import framed
 from support.listening import MIB, NARROW, Client, listening
 from support.loops import on_both_loops

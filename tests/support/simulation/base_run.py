@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from client.admin import Admin
+from client.admin.admin import Admin
 from client.topic_partition import TopicPartition
-from registry.topic_znodes import PartitionStateZnode
+from registry.znodes.topics import PartitionStateZnode
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.faults import Faults
 from support.simulation.inspection import Inspection

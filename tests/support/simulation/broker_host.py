@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.broker import Broker
-from broker.config import BrokerConfig
 from broker.errors import BrokerStartError
-from registry.embedded import EmbeddedStore
-from storage.compactor import InlineCompactor
+from broker.settings.config import BrokerConfig
+from registry.embedded.store import EmbeddedStore
+from storage.compaction.compactor import InlineCompactor
 from support.simulation.disk import HostFileSystem
 from support.simulation.network import SimulatedNetwork
 from support.simulation.process import ProcessState, SimulatedProcess

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker.broker import Broker
-from registry.embedded import EmbeddedStore
+from registry.embedded.store import EmbeddedStore
 from registry.errors import NoNodeError
-from registry.topic_znodes import PartitionStateZnode
+from registry.znodes.topics import PartitionStateZnode
 from support.simulation.broker_host import START_MS, BrokerHost
 from support.simulation.network import ProcessNetwork, SimulatedNetwork
 from support.simulation.process import SimulatedProcess

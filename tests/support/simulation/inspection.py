@@ -12,7 +12,7 @@ from typing import Any
 from client.topic_partition import TopicPartition
 from protocol.record_batch import iter_batches
 from replication.partition import Partition
-from storage.log import Log
+from storage.log.log import Log
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.ledger import BrokenPromiseError, Ledger, StoredBatch
 

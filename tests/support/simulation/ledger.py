@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from client.fetched import ConsumerRecord
+from client.consumer.fetched import ConsumerRecord
 from protocol.record_batch import RecordBatch
 
 Key = tuple[str, int]

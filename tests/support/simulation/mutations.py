@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from broker.cluster.isr_writer import IsrWriter
 from broker.controller.alter_partition import IsrProposals
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.group_store import GroupStore
-from broker.coordinator.transaction import Transaction
-from broker.coordinator.transaction_coordinator import TransactionCoordinator
-from broker.coordinator.transaction_markers import TransactionMarkers
-from broker.isr_writer import IsrWriter
+from broker.coordinator.transactions.coordinator import TransactionCoordinator
+from broker.coordinator.transactions.markers import TransactionMarkers
+from broker.coordinator.transactions.transaction import Transaction
 from protocol.error_codes import ErrorCode
 from registry.interface import ANY_VERSION
 from replication.fetch_state import FetchState
@@ -86,8 +86,8 @@ def forgotten_prepare() -> None:
     """A coordinator that loads a transaction that is decided takes it to have ended."""
     production = TransactionCoordinator._read
 
-    async def _read(self: TransactionCoordinator, term: Any) -> dict[str, Transaction]:
-        transactions = await production(self, term)
+    async def _read(self: TransactionCoordinator, batches: Any) -> dict[str, Transaction]:
+        transactions = await production(self, batches)
         for transaction in transactions.values():
             if transaction.is_decided:
                 transaction.complete(transaction.finish(self._now_ms()))

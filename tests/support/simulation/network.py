@@ -1,4 +1,4 @@
-"""The network of the simulation: `client.network.Network` for every process, bytes in memory.
+"""The network of the simulation: `client.wire.network.Network` for every process, bytes in memory.
 
 Hosts have names; a listening socket belongs to a host and a port. Frames are what production code encodes and cuts:
 the network moves bytes, in segments of random sizes, and every one is noted in the trace.
@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from client.network import LISTEN_BACKLOG
+from client.wire.network import LISTEN_BACKLOG
 from support.simulation.link import QUICK_S, Link, Pipe
 from support.simulation.process import SimulatedProcess
 from support.simulation.trace import Trace
@@ -211,9 +211,9 @@ class ProcessNetwork:
         *,
         backlog: int = LISTEN_BACKLOG,
     ) -> SimulatedServer:
-        """See `client.network.Network.listen`; `host` is this process's own."""
+        """See `client.wire.network.Network.listen`; `host` is this process's own."""
         return self._network.listen(self._process, protocol_factory, port)
 
     async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[SimulatedTransport, P]:
-        """See `client.network.Network.connect`."""
+        """See `client.wire.network.Network.connect`."""
         return await self._network.connect(self._process, protocol_factory, host, port)

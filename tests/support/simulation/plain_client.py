@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from client.connection import Connection
 from client.errors import KafkaError
+from client.wire.connection import Connection
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 from protocol.messages.find_coordinator import FindCoordinatorRequest

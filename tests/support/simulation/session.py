@@ -1,7 +1,7 @@
 """A process's session with the embedded registry, as over a network: requests and answers take time and may be lost.
 
 The store and its sessions run in nobody's process; what a process hears, it hears in its own. The session itself is
-the production one (registry/embedded_session.py), whose `disconnect`, `reconnect` and `expire` are made for this. What
+the production one (registry/embedded/session.py), whose `disconnect`, `reconnect` and `expire` are made for this. What
 is added is what a wire adds: a write whose answer is on its way when the connection breaks raises ConnectionLossError
 although it was done, and watches come late.
 """
@@ -13,8 +13,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from registry.embedded import EmbeddedStore
-from registry.embedded_session import EmbeddedRegistry
+from registry.embedded.session import EmbeddedRegistry
+from registry.embedded.store import EmbeddedStore
 from registry.errors import ConnectionLossError, SessionExpiredError
 from registry.interface import ANY_VERSION, Acl, ConnectionState, Op, OpResult, Stat, Watch
 from support.simulation.process import NOBODY, SimulatedProcess

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from client.topic_partition import TopicPartition
-from registry.topic_znodes import PartitionStateZnode
+from registry.znodes.topics import PartitionStateZnode
 
 GetState = Callable[[str, int], PartitionStateZnode | None]
 

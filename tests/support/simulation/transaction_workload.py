@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from client.consumer.reader import Reader
 from client.errors import KafkaError
-from client.reader import Reader
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -9,10 +9,10 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from client.accumulator import RecordMetadata
+from client.consumer.reader import Reader
 from client.errors import KafkaError
-from client.producer import Producer
-from client.reader import Reader
+from client.producer.accumulator import RecordMetadata
+from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from support.simulation.cluster import SimulatedCluster
 from support.simulation.ledger import Ledger

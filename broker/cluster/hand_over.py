@@ -1,0 +1,89 @@
+"""A broker that is about to stop asks the controller to have others lead what it leads (ControlledShutdown).
+
+It goes on serving meanwhile; what cannot be moved, and whatever goes wrong, is tried again up to
+`controlled.shutdown.max.retries` times, and after that it stops all the same. A broker that knows no other one, from
+the beginning or meanwhile, has nobody to hand over to.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.errors import RequestError
+from broker.settings.config import BrokerConfig
+from client.errors import KafkaError
+from client.wire.connection import Connection
+from client.wire.network import Network
+from protocol.error_codes import ErrorCode, code_name, known_code
+from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+logger = logging.getLogger(__name__)
+
+CONTROLLED_SHUTDOWN_VERSION = 3
+
+
+class HandOver:
+    """One broker's leave-taking."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        metadata: MetadataCache,
+        network: Network,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._broker_id = broker_id
+        self._config = config
+        self._metadata = metadata
+        self._network = network
+        self._broker_epoch = broker_epoch
+
+    async def run(self) -> bool:
+        """Hand over. False where something is still led here, or nobody knows."""
+        config = self._config
+        if not config.controlled_shutdown_enable or await self._is_alone(within_s=0.0):
+            return True
+        for left in reversed(range(config.controlled_shutdown_max_retries)):
+            try:
+                remaining = await self._ask()
+            except (KafkaError, OSError, RequestError) as error:
+                logger.warning("controlled shutdown: %s", error or type(error).__name__)
+            else:
+                if not remaining:
+                    return True
+                logger.warning("controlled shutdown: nobody else can lead %d partitions yet", remaining)
+            if left and await self._is_alone(within_s=config.controlled_shutdown_retry_backoff_ms / 1000):
+                return True
+        logger.warning("stopping without having handed over everything")
+        return False
+
+    async def _is_alone(self, *, within_s: float) -> bool:
+        """Wait a while for that."""
+        return await self._metadata.wait_until(lambda snapshot: snapshot.brokers.keys() <= {self._broker_id}, within_s)
+
+    async def _ask(self) -> int:
+        """Ask once. How many partitions are still led here. Raises KafkaError, OSError, RequestError."""
+        snapshot = self._metadata.snapshot
+        node = snapshot.node(snapshot.controller_id, self._config.inter_broker_listener_name)
+        if node is None:
+            raise RequestError(ErrorCode.BROKER_NOT_AVAILABLE, "no controller is known")
+        connection = await Connection.open(
+            node.host,
+            node.port,
+            network=self._network,
+            client_id=str(self._broker_id),
+            request_timeout_s=self._config.controller_socket_timeout_ms / 1000,
+        )
+        try:
+            request = ControlledShutdownRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch())
+            answer = await connection.call(request, ControlledShutdownResponse, CONTROLLED_SHUTDOWN_VERSION)
+        finally:
+            await connection.close()
+        if answer.error_code:
+            raise RequestError(
+                known_code(answer.error_code), f"broker {node.id} answered {code_name(answer.error_code)}"
+            )
+        return len(answer.remaining_partitions)

@@ -1,0 +1,154 @@
+"""The broker's way to its registry: ZooKeeper where `zookeeper.connect` is set, else the embedded store.
+
+On ZooKeeper the session of a broker that was killed lives on until it times out, and its ephemeral registration with
+it. A broker that comes back sooner must neither take that for a living twin nor step over a twin that does live. The
+proof is the session's password, which only its owner has: it is kept in the log directories, in a file
+`zookeeper-session` of three lines that Kafka does not look at: 0, the session's id and its password, both hexadecimal.
+
+Whoever has the log directories (their lock says that nobody else does) may end the session that the file names. Only
+the file's owner may read it: with the password anybody could act in ZooKeeper in this broker's name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from broker.settings.config import BrokerConfig
+from registry.embedded.store import EmbeddedStore
+from registry.interface import Registry
+from storage.errors import StorageError
+from storage.file_system import FileSystem
+
+if TYPE_CHECKING:
+    from registry.embedded.session import EmbeddedRegistry
+    from registry.zookeeper.registry import ZooKeeperRegistry
+
+logger = logging.getLogger(__name__)
+
+REGISTRY_FILE = "registry.sqlite"
+SESSION_FILE = "zookeeper-session"
+_VERSION = "0"
+
+
+class RegistryAccess(Protocol):
+    """A registry, and what its broker does with the session besides."""
+
+    @property
+    def registry(self) -> Registry:
+        """The registry; whoever opened the access starts it."""
+
+    def remember_session(self, directories: list[str]) -> None:
+        """Keep in the log directories what proves that the session is ours."""
+
+    async def end_own_session(self, session_id: int, directories: list[str]) -> bool:
+        """End a session that this broker left behind; False where nothing proves that it was ours."""
+
+    async def close(self) -> None:
+        """End the session, and what is behind it if it is ours alone."""
+
+
+async def open_registry(
+    config: BrokerConfig, store: EmbeddedStore | None, fs: FileSystem, now_ms: Callable[[], int]
+) -> RegistryAccess:
+    """The registry that the settings ask for, not started; `store` is that of a test, shared by its brokers."""
+    if store is None and config.zookeeper_connect:
+        return ZooKeeperAccess(config, fs)
+    timeout_ms = config.zookeeper_session_timeout_ms
+    if store is not None:
+        return EmbeddedAccess(store.session(timeout_ms), None)
+    store = await EmbeddedStore.open(Path(config.log_dirs[0]) / REGISTRY_FILE, now_ms=now_ms)
+    return EmbeddedAccess(store.session(timeout_ms), store)
+
+
+class EmbeddedAccess:
+    """The registry in this process: its sessions end with the process."""
+
+    def __init__(self, registry: EmbeddedRegistry, own_store: EmbeddedStore | None) -> None:
+        self.registry = registry
+        self._own_store = own_store
+
+    def remember_session(self, directories: list[str]) -> None:
+        """There is nothing to prove later."""
+
+    async def end_own_session(self, session_id: int, directories: list[str]) -> bool:
+        """A session that is there belongs to another broker of this process."""
+        return False
+
+    async def close(self) -> None:
+        """End the session, and close the store if nobody else uses it."""
+        await self.registry.close()
+        if self._own_store is not None:
+            await self._own_store.close()
+
+
+class ZooKeeperAccess:
+    """The registry on ZooKeeper; kazoo is imported only here."""
+
+    def __init__(self, config: BrokerConfig, fs: FileSystem) -> None:
+        from registry.zookeeper.address import ZooKeeperAddress
+        from registry.zookeeper.registry import ZooKeeperRegistry
+
+        assert config.zookeeper_connect is not None
+        self.registry: ZooKeeperRegistry = ZooKeeperRegistry(
+            ZooKeeperAddress.parse(config.zookeeper_connect),
+            config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            max_in_flight=config.zookeeper_max_in_flight_requests,
+        )
+        self._fs = fs
+
+    def remember_session(self, directories: list[str]) -> None:
+        """Write the session's id and password to the log directories, durably: before anything is registered."""
+        credentials = self.registry.credentials
+        if credentials is None:
+            return  # it has expired already, and with it what it could own
+        data = SessionToken(*credentials).encode()
+        for directory in directories:
+            try:
+                self._fs.replace_file(f"{directory}/{SESSION_FILE}", data, sync=True, private=True)
+            except StorageError as error:
+                logger.warning("after a crash this broker will have to wait for its session to expire: %s", error)
+
+    async def end_own_session(self, session_id: int, directories: list[str]) -> bool:
+        """End a session if one of the log directories holds its password."""
+        for directory in directories:
+            path = f"{directory}/{SESSION_FILE}"
+            if not self._fs.exists(path):
+                continue
+            token = SessionToken.decode(self._fs.read_file(path))
+            if token is None:
+                logger.warning("%s is left alone: it names no session", path)
+            elif token.session_id == session_id:
+                logger.info("ending session 0x%x, which this broker left behind", session_id)
+                await self.registry.end_session((token.session_id, token.password))
+                return True
+        return False
+
+    async def close(self) -> None:
+        """End the session."""
+        await self.registry.close()
+
+
+class SessionToken(NamedTuple):
+    """What proves that a session is ours."""
+
+    session_id: int
+    password: bytes
+
+    def encode(self) -> bytes:
+        """The content of the file."""
+        return f"{_VERSION}\n{self.session_id & (1 << 64) - 1:x}\n{self.password.hex()}\n".encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> SessionToken | None:
+        """Read a file; None where it is none of ours."""
+        try:
+            version, session_id, password = data.decode().split("\n")[:3]
+            number = int(session_id, 16)
+            signed = number - (1 << 64) if number >> 63 else number
+            return cls(signed, bytes.fromhex(password)) if version == _VERSION else None
+        except ValueError:
+            return None

@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848), and the members among them that speak the classic protocol."""

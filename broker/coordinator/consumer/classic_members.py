@@ -1,0 +1,242 @@
+"""Members of consumer groups that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+To such a member the group is a classic one whose assignment somebody else makes: the generation is its member epoch,
+nobody is told to lead, JoinGroup reports what it owns, SyncGroup brings what it may own. A Heartbeat that says
+REBALANCE_IN_PROGRESS asks it to join again: for a new target, to tell that it has given up what it had to, or to get
+what has become free. It has its rebalance timeout to do so. Source: GroupMetadataManager ("...ToConsumerGroup").
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from broker.coordinator.classic.group import CONSUMER, NEWEST_SUBSCRIPTION, join_error
+from broker.coordinator.classic.member import OnJoined, OnSynced
+from broker.coordinator.classic.membership import Joining
+from broker.coordinator.consumer.group import ConsumerGroup
+from broker.coordinator.consumer.member import Assignment, ClassicMember, ConsumerMember, MemberState, assignment_of
+from broker.coordinator.consumer.membership import JOIN, REBALANCE, SESSION, SYNC, ConsumerMembership, claimed_static
+from broker.coordinator.consumer.migration import ClassicHost, serialized_assignment
+from broker.coordinator.consumer.records import ConsumerRecord
+from broker.coordinator.consumer.topics import TopicsImage
+from broker.coordinator.consumer.update import GroupError, remove_members, replace_static, update_member
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.messages.sync_group import SyncGroupResponse
+from protocol.versioned import peek_version
+
+logger = logging.getLogger(__name__)
+
+
+class ConsumerClassic:
+    """The operations of such members. Those that refuse raise GroupError."""
+
+    def __init__(self, host: ClassicHost, membership: ConsumerMembership) -> None:
+        self._host = host
+        self._membership = membership
+
+    # -- join --------------------------------------------------------------------------------------------------------
+
+    def join(self, group: ConsumerGroup, joining: Joining, answer: OnJoined) -> None:
+        """JoinGroup. Nobody is waited for: the answer comes as soon as it is committed."""
+        host, membership = self._host, self._membership
+        is_new = not joining.member_id
+        member_id = joining.member_id or host.new_member_id()
+        membership.check_room(group, member_id)
+        if not group.supports(joining.protocol_type, [name for name, _ in joining.protocols]):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols are not supported by the group")
+        subscription = _subscription(joining)
+        if is_new and joining.requires_member_id:
+            answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            return
+        records, member = self._member(group, joining, member_id, is_new=is_new)
+        old_static = group.static_member(joining.group_instance_id)
+        image = host.image
+        update = update_member(
+            group,
+            member,
+            _said(member, joining, subscription),
+            owned=_owned(subscription, image),
+            image=image,
+            now_ms=host.now_ms(),
+            default_assignor=host.default_assignor,
+        )
+        updated = update.member
+        response = JoinGroupResponse(
+            generation_id=updated.epoch,
+            protocol_type=CONSUMER,
+            protocol_name=joining.protocols[0][0],
+            member_id=member_id,
+        )
+
+        def done(error: ErrorCode) -> None:
+            answer(join_error(error, member_id) if error else response)
+
+        records += update.records
+        if old_static is not None:
+            written = host.downgrade_replaced(group, old_static, updated, records, done)
+            if written is not None:
+                if not written:
+                    raise GroupError(host.write_error(), "the group could not be written")
+                return
+        membership.write(group, records, done)
+        group.image = image
+        for kind in (JOIN, REBALANCE):
+            membership.expect_no_longer(group, member_id, kind)
+        membership.expect(group, member_id, SESSION, joining.session_timeout_ms)
+        membership.expect(group, member_id, SYNC, joining.rebalance_timeout_ms)
+
+    def _member(
+        self, group: ConsumerGroup, joining: Joining, member_id: str, *, is_new: bool
+    ) -> tuple[list[ConsumerRecord], ConsumerMember]:
+        instance_id = joining.group_instance_id
+        blank = ConsumerMember(member_id)
+        if instance_id is None:
+            return [], group.members.get(member_id, blank)
+        if not is_new:
+            return [], claimed_static(group, member_id, instance_id)
+        known = group.static_member(instance_id)
+        return ([], blank) if known is None else replace_static(group, known, member_id)
+
+    # -- sync, heartbeat ---------------------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        group: ConsumerGroup,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        answer: OnSynced,
+    ) -> None:
+        """SyncGroup: what the member may own."""
+        member, classic = _claimed(group, member_id, group_instance_id)
+        _check_generation(member, generation)
+        name = classic.protocols[0][0]
+        if (protocol_type is not None and protocol_type != CONSUMER) or (
+            protocol_name is not None and protocol_name != name
+        ):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member has joined with protocol {name}")
+        if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, anew=False)
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
+        response = SyncGroupResponse(
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignment=serialized_assignment(member.assigned, classic.protocols[0][1], self._host.image),
+        )
+        self._membership.write(
+            group, [], lambda error: answer(SyncGroupResponse(error_code=error) if error else response)
+        )
+        self._membership.expect_no_longer(group, member_id, SYNC)
+        self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
+
+    def heartbeat(
+        self, group: ConsumerGroup, *, member_id: str, group_instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """Heartbeat: the member lives, and hears whether it has to join again."""
+        member, classic = _claimed(group, member_id, group_instance_id)
+        _check_generation(member, generation)
+        self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
+        has_something_to_get = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
+        if (
+            member.epoch < group.epoch
+            or member.state is MemberState.UNREVOKED_PARTITIONS
+            or has_something_to_get
+            or (group.image is not self._host.image and self._have_topics_changed(group))
+        ):
+            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, anew=False)
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _have_topics_changed(self, group: ConsumerGroup) -> bool:
+        """True where the next JoinGroup will make another target; else there is nothing to look at until next time."""
+        records = remove_members(group, [], image=self._host.image, now_ms=self._host.now_ms())
+        if len(records) > 1:  # more than the epoch
+            return True
+        group.image = self._host.image
+        return False
+
+    # -- leave -------------------------------------------------------------------------------------------------------
+
+    def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+        """LeaveGroup of some members; an administrator may name a static one by its instance id alone."""
+        answered: list[MemberResponse] = []
+        gone: dict[str, ConsumerMember] = {}
+        for identity in identities:
+            member_id = identity.member_id
+            code = ErrorCode.NONE
+            try:
+                if identity.group_instance_id is not None and not member_id:
+                    known = group.static_member(identity.group_instance_id)
+                    member_id = "" if known is None else known.member_id
+                member, _ = _claimed(group, member_id, identity.group_instance_id)
+                gone[member_id] = member
+                logger.info("group %s: %s leaves (%s)", group.group_id, member_id, identity.reason or "no reason given")
+            except GroupError as error:
+                code = error.code
+            answered.append(
+                MemberResponse(member_id=member_id, group_instance_id=identity.group_instance_id, error_code=code)
+            )
+        if gone:
+            image = self._host.image
+            records = remove_members(group, list(gone.values()), image=image, now_ms=self._host.now_ms())
+            self._membership.write(group, records, lambda error: None)
+            group.image = image
+        return LeaveGroupResponse(members=answered)
+
+
+def _claimed(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicMember]:
+    if instance_id is not None:
+        member = claimed_static(group, member_id, instance_id)
+    elif member_id in group.members:
+        member = group.members[member_id]
+    else:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {group.group_id}")
+    if member.classic is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} does not use the classic protocol")
+    return member, member.classic
+
+
+def _check_generation(member: ConsumerMember, generation: int) -> None:
+    if generation != member.epoch:
+        raise GroupError(
+            ErrorCode.ILLEGAL_GENERATION, f"the generation {generation} is not the member epoch {member.epoch}"
+        )
+
+
+def _subscription(joining: Joining) -> ConsumerProtocolSubscription:
+    """All protocols of a member have the same subscription; a version that we do not know begins as our newest."""
+    metadata = joining.protocols[0][1]
+    try:
+        version = min(peek_version(metadata), NEWEST_SUBSCRIPTION)
+        return ConsumerProtocolSubscription.decode(metadata, version, 2)[0]
+    except ProtocolError as error:
+        raise GroupError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription of the member cannot be read: {error}"
+        ) from None
+
+
+def _owned(subscription: ConsumerProtocolSubscription, image: TopicsImage) -> Assignment:
+    pairs = ((image.topic_id(one.topic), one.partitions) for one in subscription.owned_partitions)
+    return assignment_of((topic_id, partitions) for topic_id, partitions in pairs if topic_id is not None)
+
+
+def _said(member: ConsumerMember, joining: Joining, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
+    """The member with what it says of itself."""
+    return member._replace(
+        instance_id=joining.group_instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=joining.rebalance_timeout_ms,
+        topics=tuple(sorted(set(subscription.topics))),
+        regex=None,
+        client_id=joining.client_id,
+        client_host=joining.client_host,
+        classic=ClassicMember(joining.session_timeout_ms, joining.protocols),
+    )

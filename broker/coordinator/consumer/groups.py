@@ -1,0 +1,398 @@
+"""The consumer groups of a broker: finds the group of a request, makes it, migrates it, writes what its steps decide.
+
+A group id names one group, whatever its type. With the first heartbeat (epoch 0) an empty classic group becomes a
+consumer group, and one of consumers is upgraded, where `group.consumer.migration.policy` allows; JoinGroup to an empty
+consumer group makes it classic again, and the last member of the new protocol that goes leaves a classic group to the
+others. Committed offsets belong to the id and stay.
+Source: GroupMetadataManager, GroupCoordinatorService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.coordinator.classic.group import CONSUMER, Group, GroupState, join_error
+from broker.coordinator.classic.member import OnJoined, OnSynced
+from broker.coordinator.classic.membership import Joining, Membership
+from broker.coordinator.classic.rebalance import Rebalance
+from broker.coordinator.consumer.assignors import assignor_name
+from broker.coordinator.consumer.classic_members import ConsumerClassic
+from broker.coordinator.consumer.group import ConsumerGroup
+from broker.coordinator.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOTHING, Assignment, ConsumerMember
+from broker.coordinator.consumer.membership import Client, ConsumerMembership, Done, Encoded, refusal
+from broker.coordinator.consumer.migration import downgraded, upgraded
+from broker.coordinator.consumer.records import ConsumerRecord
+from broker.coordinator.consumer.topics import TopicsImage
+from broker.coordinator.consumer.update import GroupError
+from broker.coordinator.consumer.validation import check_request
+from broker.coordinator.coordinator_log import NO_OFFSET, Appended
+from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
+from broker.coordinator.group_records import group_key, group_value
+from broker.coordinator.group_store import GroupStore, consumer_error
+from broker.settings.config import BrokerConfig
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.messages.consumer_group_describe import Assignment as DescribedAssignment
+from protocol.messages.consumer_group_describe import DescribedGroup
+from protocol.messages.consumer_group_describe import Member as DescribedMember
+from protocol.messages.consumer_group_describe import TopicPartitions as DescribedTopic
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+logger = logging.getLogger(__name__)
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+"""Kinds of members in ConsumerGroupDescribe."""
+
+OnHeartbeat = Callable[[ConsumerGroupHeartbeatResponse], None]
+
+
+class ConsumerGroups:
+    """See the module's text. It is the `ConsumerHost` and `ClassicHost` of its groups."""
+
+    def __init__(
+        self,
+        *,
+        partitions: GroupPartitions,
+        store: GroupStore,
+        metadata: MetadataCache,
+        config: BrokerConfig,
+        now_ms: Callable[[], int],
+        rng: random.Random,
+        rebalance: Rebalance,
+        classic: Membership,
+    ) -> None:
+        self.now_ms = now_ms
+        self._partitions = partitions
+        self._store = store
+        self._metadata = metadata
+        self._config = config
+        self._random = rng
+        self._rebalance = rebalance
+        self._classic = classic
+        self._image = TopicsImage(metadata.snapshot)
+        self._last_write: dict[str, asyncio.Future[Appended]] = {}
+        self._write_error = ErrorCode.NONE
+        names = (assignor_name(setting) for setting in config.group_consumer_assignors)
+        self.assignors = tuple(dict.fromkeys(name for name in names if name is not None))
+        policy = config.group_consumer_migration_policy.lower()
+        self._can_upgrade = policy in ("upgrade", "bidirectional")
+        self._can_downgrade = policy in ("downgrade", "bidirectional")
+        self.membership = ConsumerMembership(self)
+        self._members_of_classic = ConsumerClassic(self, self.membership)
+
+    # -- the host of the groups --------------------------------------------------------------------------------------
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """See `ConsumerHost`."""
+        return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)
+
+    def new_member_id(self) -> str:
+        """See `ConsumerHost`."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    @property
+    def image(self) -> TopicsImage:
+        """See `ConsumerHost`."""
+        if not self._image.is_of(self._metadata.snapshot):
+            self._image = TopicsImage(self._metadata.snapshot)
+        return self._image
+
+    def write(self, group_id: str, records: Sequence[Encoded], done: Done) -> bool:
+        """See `ConsumerHost`."""
+        if not records:
+            last = self._last_write.get(group_id)
+            if last is None:
+                done(ErrorCode.NONE)
+            else:
+                last.add_done_callback(lambda written: done(consumer_error(written.result())))
+            return True
+        appended = self._store.store_records(group_id, records)
+        if appended.done() and appended.result().error and appended.result().base_offset == NO_OFFSET:
+            self._write_error = consumer_error(appended.result())
+            return False
+
+        def finish(written: asyncio.Future[Appended]) -> None:
+            if self._last_write.get(group_id) is written:
+                del self._last_write[group_id]
+            done(consumer_error(written.result()))
+
+        self._last_write[group_id] = appended
+        appended.add_done_callback(finish)
+        return True
+
+    def write_error(self) -> ErrorCode:
+        """See `ConsumerHost`."""
+        return self._write_error
+
+    @property
+    def default_assignor(self) -> str:
+        """See `ConsumerHost`."""
+        return self.assignors[0]
+
+    @property
+    def max_consumers(self) -> int:
+        """See `ConsumerHost`."""
+        return self._config.group_consumer_max_size
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """See `ConsumerHost`."""
+        return self._config.group_consumer_session_timeout_ms
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """See `ConsumerHost`."""
+        return self._config.group_consumer_heartbeat_interval_ms
+
+    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, done: Done) -> bool | None:
+        """See `ConsumerHost`."""
+        size = len(group.members) - 1
+        if not size or not self._may_downgrade(group, leaving, size):
+            return None
+        classic = self._downgraded(group, leaving, None, group.tombstones(), done)
+        if isinstance(classic, Group):
+            self._rebalance.prepare(classic, f"its last member of the new protocol is gone: {leaving.member_id}")
+            return True
+        return classic
+
+    def downgrade_replaced(
+        self,
+        group: ConsumerGroup,
+        old: ConsumerMember,
+        new: ConsumerMember,
+        records: Sequence[ConsumerRecord],
+        done: Done,
+    ) -> bool | None:
+        """See `ClassicHost`."""
+        if not self._may_downgrade(group, old, len(group.members)):
+            return None
+        before = [*records, *group.tombstones({old.member_id: new.member_id})]
+        classic = self._downgraded(group, old, new, before, done)
+        return True if isinstance(classic, Group) else classic
+
+    def _may_downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, size: int) -> bool:
+        return (
+            self._can_downgrade
+            and leaving.member_id in group.members
+            and group.are_all_classic_but(leaving.member_id)
+            and size <= self._config.group_max_size
+        )
+
+    def _downgraded(
+        self,
+        group: ConsumerGroup,
+        leaving: ConsumerMember,
+        joining: ConsumerMember | None,
+        before: Sequence[ConsumerRecord],
+        done: Done,
+    ) -> Group | bool | None:
+        """The classic group, which is there now; False where it could not be written, None where there is none."""
+        partition = self._partitions.of(group.group_id)
+        if partition is None:
+            self._write_error = ErrorCode.NOT_COORDINATOR
+            return False
+        try:
+            classic = downgraded(group, leaving, joining, self.image, self.now_ms())
+        except ProtocolError as error:
+            logger.warning("group %s cannot become a classic group: %s", group.group_id, error)
+            return None
+        assignments = {member.member_id: member.assignment for member in classic.members.values()}
+        written = (group_key(group.group_id), group_value(classic, assignments))
+        if not self.write(group.group_id, [*(record.encoded() for record in before), written], done):
+            return False
+        logger.info("group %s is a classic group again in generation %d", group.group_id, classic.generation)
+        self.membership.unload(group)
+        partition.groups[group.group_id] = classic
+        self._classic.loaded(classic)
+        return classic
+
+    # -- heartbeats --------------------------------------------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        partition: GroupsPartition,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client: Client,
+        answer: OnHeartbeat,
+    ) -> None:
+        """ConsumerGroupHeartbeat. `answer` is called once, now or when what has changed is committed."""
+        try:
+            check_request(request, version, self.assignors)
+            found = partition.groups.get(request.group_id)
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                self.membership.leave(_consumer_group(found, request.group_id), request, answer)
+            elif isinstance(found, ConsumerGroup):
+                self.membership.heartbeat(found, request, client, (), answer)
+            elif request.member_epoch:
+                raise _not_found(request.group_id, found)
+            else:
+                self._begin(partition, found, request, client, answer)
+        except GroupError as error:
+            answer(refusal(error.code, str(error)))
+
+    def _begin(
+        self,
+        partition: GroupsPartition,
+        classic: Group | None,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        answer: OnHeartbeat,
+    ) -> None:
+        """The first member: of a new group, of one that was empty, or of one that was classic."""
+        group_id = request.group_id
+        before: list[Encoded] = []
+        group = ConsumerGroup(group_id)
+        if classic is not None:
+            if classic.generation > 0:
+                before.append((group_key(group_id), None))
+            if classic.state is GroupState.EMPTY:
+                group = ConsumerGroup(group_id, classic.offsets)
+            else:
+                group = self._upgraded(classic)
+                before += [record.encoded() for record in group.records()]
+        self.membership.heartbeat(group, request, client, before, answer)
+        if classic is not None:
+            self._classic.unload(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+        partition.groups[group_id] = group
+        self.membership.loaded(group)
+
+    def _upgraded(self, classic: Group) -> ConsumerGroup:
+        if (
+            not self._can_upgrade
+            or classic.state is GroupState.DEAD
+            or classic.protocol_type != CONSUMER
+            or len(classic.members) > self.max_consumers
+        ):
+            raise _not_found(classic.group_id, classic)
+        try:
+            group = upgraded(classic, self.image)
+        except ProtocolError as error:
+            logger.warning("group %s cannot become a consumer group: %s", classic.group_id, error)
+            raise _not_found(classic.group_id, classic) from None
+        logger.info("group %s becomes a consumer group in epoch %d", classic.group_id, group.epoch)
+        return group
+
+    # -- requests of the classic protocol ----------------------------------------------------------------------------
+
+    def join(
+        self, partition: GroupsPartition, group: ConsumerGroup, joining: Joining, answer: OnJoined
+    ) -> Group | None:
+        """JoinGroup; the classic group that is to be joined instead where this one was empty."""
+        if group.is_empty:
+            if joining.member_id:
+                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, joining.member_id))
+                return None
+            if not self.write(group.group_id, [one.encoded() for one in group.tombstones()], lambda error: None):
+                answer(join_error(self._write_error, joining.member_id))
+                return None
+            self.membership.unload(group)
+            classic = partition.groups[group.group_id] = Group(group.group_id, self.now_ms())
+            classic.offsets = group.offsets
+            return classic
+        try:
+            self._members_of_classic.join(group, joining, answer)
+        except GroupError as error:
+            answer(join_error(error.code, joining.member_id))
+        return None
+
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: OnSynced) -> None:
+        """SyncGroup."""
+        try:
+            self._members_of_classic.sync(
+                group,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id,
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
+                answer=answer,
+            )
+        except GroupError as error:
+            answer(SyncGroupResponse(error_code=error.code))
+
+    def classic_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
+        """Heartbeat."""
+        try:
+            return self._members_of_classic.heartbeat(
+                group,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id,
+            )
+        except GroupError as error:
+            return error.code
+
+    def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+        """LeaveGroup."""
+        identities = list(identities)
+        try:
+            return self._members_of_classic.leave(group, identities)
+        except GroupError as error:
+            return LeaveGroupResponse(
+                members=[
+                    MemberResponse(
+                        member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error.code
+                    )
+                    for one in identities
+                ]
+            )
+
+    # -- to be seen --------------------------------------------------------------------------------------------------
+
+    def describe(self, group: ConsumerGroup) -> DescribedGroup:
+        """A group with its members, their current and target assignments. Deleted topics are left out."""
+        image = self.image
+        return DescribedGroup(
+            group_id=group.group_id,
+            group_state=group.state.value,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=group.preferred_assignor() or self.default_assignor,
+            members=[
+                DescribedMember(
+                    member_id=member.member_id,
+                    instance_id=member.instance_id,
+                    rack_id=member.rack_id,
+                    member_epoch=member.epoch,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    subscribed_topic_names=list(member.topics),
+                    subscribed_topic_regex=member.regex,
+                    assignment=_described(member.assigned, image),
+                    target_assignment=_described(group.targets.get(member.member_id, NOTHING), image),
+                    member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+                )
+                for member in group.members.values()
+            ],
+        )
+
+
+def _described(assignment: Assignment, image: TopicsImage) -> DescribedAssignment:
+    named: Mapping[bytes, str | None] = {topic_id: image.name(topic_id) for topic_id in assignment}
+    return DescribedAssignment(
+        topic_partitions=[
+            DescribedTopic(topic_id=topic_id, topic_name=name, partitions=sorted(assignment[topic_id]))
+            for topic_id, name in named.items()
+            if name is not None
+        ]
+    )
+
+
+def _consumer_group(found: Group | ConsumerGroup | None, group_id: str) -> ConsumerGroup:
+    if not isinstance(found, ConsumerGroup):
+        raise _not_found(group_id, found)
+    return found
+
+
+def _not_found(group_id: str, found: Group | None) -> GroupError:
+    what = "not found" if found is None else "is not a consumer group"
+    return GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} {what}")

@@ -1,0 +1,391 @@
+"""What members of consumer groups ask for by ConsumerGroupHeartbeat: to join, stay, leave; and what becomes of silence.
+
+A member is gone when nothing was heard of it for the session timeout, or when it does not give partitions up within
+its rebalance timeout. A static member (group.instance.id) that leaves with epoch -2 keeps its place for its session.
+Each step is written to the log, counts from then on, and is answered once it is committed; what could not be written
+has not happened. No I/O: storage, time, ids and settings are the `ConsumerHost`'s. Source: GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from broker.coordinator.classic.member import Timer
+from broker.coordinator.consumer.group import ConsumerGroup
+from broker.coordinator.consumer.member import (
+    LEAVE_STATIC_EPOCH,
+    NOTHING,
+    Assignment,
+    ConsumerMember,
+    MemberState,
+    assignment_of,
+)
+from broker.coordinator.consumer.records import ConsumerRecord, current_record
+from broker.coordinator.consumer.topics import TopicsImage
+from broker.coordinator.consumer.update import GroupError, remove_members, replace_static, update_member
+from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    Assignment as AnsweredAssignment,
+)
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+logger = logging.getLogger(__name__)
+
+SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
+"""Kinds of timers; those for joining and syncing are of members that speak the classic protocol."""
+RETRY_MS = 500
+"""When who is late is thrown out again, where that could not be written."""
+
+Encoded = tuple[bytes, bytes | None]
+Done = Callable[[ErrorCode], None]
+
+
+class ConsumerHost(Protocol):
+    """What surrounds consumer groups."""
+
+    def now_ms(self) -> int:
+        """The wall clock."""
+        ...
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call back after a time."""
+        ...
+
+    def new_member_id(self) -> str:
+        """A random id, for a member that brings none."""
+        ...
+
+    @property
+    def image(self) -> TopicsImage:
+        """The topics of the cluster; the same object while they are the same."""
+        ...
+
+    def write(self, group_id: str, records: Sequence[Encoded], done: Done) -> bool:
+        """Append records as one batch: True where the log has them, so that they count at once.
+
+        `done` is called with the outcome once they are committed, after this has returned; without records, once
+        everything before is. Where False is returned it is not called.
+        """
+        ...
+
+    def write_error(self) -> ErrorCode:
+        """Why the last write has failed."""
+        ...
+
+    @property
+    def default_assignor(self) -> str:
+        """The first of group.consumer.assignors."""
+        ...
+
+    @property
+    def max_consumers(self) -> int:
+        """group.consumer.max.size."""
+        ...
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """group.consumer.session.timeout.ms."""
+        ...
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """group.consumer.heartbeat.interval.ms."""
+        ...
+
+    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, done: Done) -> bool | None:
+        """Make a classic group of it without that member; None where it stays what it is, else as `write`."""
+        ...
+
+
+class Client(NamedTuple):
+    """Where a request came from."""
+
+    client_id: str
+    host: str
+
+
+class ConsumerMembership:
+    """The operations. Those that refuse raise GroupError."""
+
+    def __init__(self, host: ConsumerHost) -> None:
+        self._host = host
+
+    # -- heartbeat ---------------------------------------------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        before: Sequence[Encoded],
+        answer: Callable[[ConsumerGroupHeartbeatResponse], None],
+    ) -> None:
+        """A member joins or stays. before: records that have to go first, of what the group has been so far."""
+        host, group_id = self._host, group.group_id
+        joins = request.member_epoch == 0
+        member_id = request.member_id or host.new_member_id()
+        self.check_room(group, member_id)
+        owned = None if request.topic_partitions is None else _owned(request.topic_partitions)
+        if request.instance_id is None:
+            records: list[ConsumerRecord] = []
+            member = self._dynamic(group, member_id, request.member_epoch, owned)
+        else:
+            records, member = self._static(group, member_id, request.member_epoch, request.instance_id, owned)
+        update = update_member(
+            group,
+            member,
+            _said(member, request, client),
+            owned=owned,
+            image=host.image,
+            now_ms=host.now_ms(),
+            default_assignor=host.default_assignor,
+        )
+        updated = update.member
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=updated.member_id,
+            member_epoch=updated.epoch,
+            heartbeat_interval_ms=host.heartbeat_interval_ms,
+        )
+        names_topics = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        is_full = joins or (request.rebalance_timeout_ms != -1 and names_topics and owned is not None)
+        if is_full or updated.assigned != member.assigned:
+            response.assignment = _answered(updated.assigned)
+
+        def done(error: ErrorCode) -> None:
+            answer(refusal(error, f"the change of group {group_id} is not committed") if error else response)
+
+        epoch = group.assignment_epoch
+        records += update.records
+        if records and joins:
+            logger.info("group %s: %s joins", group_id, member_id)
+        self.write(group, records, done, before)
+        if group.assignment_epoch != epoch:
+            logger.info("group %s has %d members in epoch %d", group_id, len(group.members), group.epoch)
+        group.image = host.image
+        self.expect(group, member_id, SESSION, host.session_timeout_ms)
+        for kind in (JOIN, SYNC):  # it may have spoken the classic protocol before
+            self.expect_no_longer(group, member_id, kind)
+        if updated.state is not MemberState.UNREVOKED_PARTITIONS:
+            self.expect_no_longer(group, member_id, REBALANCE)
+        elif updated != member:
+            self.expect(group, member_id, REBALANCE, updated.rebalance_timeout_ms)
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """Members of a full group may stay, others may not come. Raises GroupError."""
+        limit = self._host.max_consumers
+        if len(group.members) >= limit and member_id not in group.members:
+            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has reached its maximum of {limit} members")
+
+    def _dynamic(self, group: ConsumerGroup, member_id: str, epoch: int, owned: Assignment | None) -> ConsumerMember:
+        member = group.members.get(member_id)
+        if member is None:
+            if epoch:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {group.group_id}")
+            return ConsumerMember(member_id)
+        return _in_epoch(member, epoch, owned)
+
+    def _static(
+        self, group: ConsumerGroup, member_id: str, epoch: int, instance_id: str, owned: Assignment | None
+    ) -> tuple[list[ConsumerRecord], ConsumerMember]:
+        if epoch:
+            return [], _in_epoch(claimed_static(group, member_id, instance_id), epoch, owned)
+        known = group.static_member(instance_id)
+        if known is None or known.member_id == member_id:
+            member = known or group.members.get(member_id)
+            return [], ConsumerMember(member_id) if member is None else _in_epoch(member, epoch, owned)
+        if known.classic is None and known.epoch != LEAVE_STATIC_EPOCH:
+            raise GroupError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"instance id {instance_id} is owned by {known.member_id}: {member_id} cannot join",
+            )
+        logger.info("group %s: %s is back as %s", group.group_id, instance_id, member_id)
+        return replace_static(group, known, member_id)
+
+    # -- leaving -----------------------------------------------------------------------------------------------------
+
+    def leave(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        answer: Callable[[ConsumerGroupHeartbeatResponse], None],
+    ) -> None:
+        """A member goes, for good (-1) or, a static one, for a time (-2)."""
+        member_id, instance_id = request.member_id, request.instance_id
+        if instance_id is not None:
+            member = claimed_static(group, member_id, instance_id)
+        elif member_id in group.members:
+            member = group.members[member_id]
+        else:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {group.group_id}")
+        response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+
+        def done(error: ErrorCode) -> None:
+            answer(refusal(error, f"the change of group {group.group_id} is not committed") if error else response)
+
+        if instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
+            logger.info("group %s: static member %s leaves for a time", group.group_id, instance_id)
+            left = member._replace(epoch=LEAVE_STATIC_EPOCH, revoking=NOTHING)
+            self.write(group, [current_record(group.group_id, left)], done)
+            self.expect_no_longer(group, member.member_id, REBALANCE)
+        else:
+            self._remove(group, member, "leaves", done)
+
+    def _remove(self, group: ConsumerGroup, member: ConsumerMember, why: str, done: Done) -> None:
+        """A member goes; the group may be a classic one without it."""
+        logger.info("group %s: %s %s", group.group_id, member.member_id, why)
+        written = self._host.downgrade(group, member, done)
+        if written is None:
+            records = remove_members(group, [member], image=self._host.image, now_ms=self._host.now_ms())
+            self.write(group, records, done)
+            group.image = self._host.image
+            self.forget_timers(group, [member.member_id])
+        elif not written:
+            raise self._not_written(group)
+
+    # -- silence -----------------------------------------------------------------------------------------------------
+
+    def expect(self, group: ConsumerGroup, member_id: str, kind: str, timeout_ms: int, *, anew: bool = True) -> None:
+        """Throw the member out after a time; anew: forget when that would have been so far."""
+        if not anew and (kind, member_id) in group.timers:
+            return
+        self.expect_no_longer(group, member_id, kind)
+        if not group.is_dead:
+            group.timers[(kind, member_id)] = self._host.call_later(
+                timeout_ms, lambda: self._expired(group, member_id, kind, f"is thrown out ({kind} timeout)")
+            )
+
+    @staticmethod
+    def expect_no_longer(group: ConsumerGroup, member_id: str, kind: str) -> None:
+        """The member has done what it should."""
+        timer = group.timers.pop((kind, member_id), None)
+        if timer is not None:
+            timer.cancel()
+
+    def _expired(self, group: ConsumerGroup, member_id: str, kind: str, why: str) -> None:
+        group.timers.pop((kind, member_id), None)
+        member = group.members.get(member_id)
+        if group.is_dead or member is None:
+            return
+        try:
+            self._remove(group, member, why, lambda error: None)
+        except GroupError as error:
+            logger.debug("group %s: %s cannot be thrown out yet: %s", group.group_id, member_id, error)
+            self.expect(group, member_id, kind, RETRY_MS)
+
+    def forget_timers(self, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
+        """These are no members any longer."""
+        for member_id in member_ids:
+            for kind in (SESSION, REBALANCE, JOIN, SYNC):
+                self.expect_no_longer(group, member_id, kind)
+
+    # -- loading and writing -----------------------------------------------------------------------------------------
+
+    def loaded(self, group: ConsumerGroup) -> None:
+        """A group has been read from the log: its members have their timeouts to show up."""
+        for member in group.members.values():
+            classic = member.classic
+            timeout_ms = self._host.session_timeout_ms if classic is None else classic.session_timeout_ms
+            self.expect(group, member.member_id, SESSION, timeout_ms)
+            if classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+                self.expect(group, member.member_id, REBALANCE, member.rebalance_timeout_ms)
+
+    def unload(self, group: ConsumerGroup) -> None:
+        """The group is another coordinator's from now on, or nobody's."""
+        group.is_dead = True
+        for timer in group.timers.values():
+            timer.cancel()
+        group.timers.clear()
+
+    def write(
+        self, group: ConsumerGroup, records: Sequence[ConsumerRecord], done: Done, before: Sequence[Encoded] = ()
+    ) -> None:
+        """Write records, and let the group be what they say. Raises GroupError where they cannot be written."""
+        encoded = [*before, *(record.encoded() for record in records)]
+        if not self._host.write(group.group_id, encoded, done):
+            raise self._not_written(group)
+        gone = set(group.members)
+        for record in records:
+            group.apply(record)
+        self.forget_timers(group, gone - set(group.members))
+
+    def _not_written(self, group: ConsumerGroup) -> GroupError:
+        return GroupError(self._host.write_error(), f"the change of group {group.group_id} could not be written")
+
+
+def claimed_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """The member of an instance id, which has to have this member id. Raises GroupError."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"instance id {instance_id} is unknown")
+    if member.member_id != member_id:
+        raise GroupError(
+            ErrorCode.FENCED_INSTANCE_ID, f"{member_id} with instance id {instance_id} was fenced by {member.member_id}"
+        )
+    return member
+
+
+def refusal(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    """The answer that nothing has happened."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+def _in_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> ConsumerMember:
+    """The member, which has to be in this epoch, or in the one before with no more than it may own: an answer was lost.
+
+    With epoch 0 a member begins anew, whatever it has been told so far: it owns nothing then, and says so. (Kafka 3.9
+    lets one that is fenced wait for the end of its own session first.)
+    """
+    if epoch == 0:
+        return member._replace(epoch=0, previous_epoch=0)
+    if epoch == member.epoch or (epoch == member.previous_epoch and _is_part(owned, member.assigned)):
+        return member
+    raise GroupError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"the member epoch {epoch} is {'greater' if epoch > member.epoch else 'smaller'} than the one known here "
+        f"({member.epoch}): the member must give up all its partitions and join again",
+    )
+
+
+def _is_part(owned: Assignment | None, assigned: Assignment) -> bool:
+    if owned is None:
+        return False
+    return all(partitions <= assigned.get(topic_id, frozenset()) for topic_id, partitions in owned.items())
+
+
+def _owned(topic_partitions: Iterable[TopicPartitions]) -> Assignment:
+    return assignment_of((one.topic_id, one.partitions) for one in topic_partitions)
+
+
+def _said(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client) -> ConsumerMember:
+    """The member with what the request says of it; what it does not say stays."""
+    names, regex, timeout_ms = (
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.rebalance_timeout_ms,
+    )
+    return member._replace(
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        assignor=member.assignor if request.server_assignor is None else request.server_assignor,
+        topics=member.topics if names is None else tuple(sorted(set(names))),
+        regex=member.regex if regex is None else regex or None,
+        client_id=client.client_id,
+        client_host=client.host,
+        classic=None,
+    )
+
+
+def _answered(assigned: Assignment) -> AnsweredAssignment:
+    return AnsweredAssignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in assigned.items()
+        ]
+    )

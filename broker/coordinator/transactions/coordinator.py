@@ -1,0 +1,400 @@
+"""The coordinator of the transactional ids whose partitions of `__transaction_state` this broker leads.
+
+Every change is written before it is true (`Transaction` decides, `_write` writes, then it counts), and what was decided
+is carried out: an end is answered when PrepareCommit or PrepareAbort is committed, then the markers are written, then
+the end is noted. Who loads a partition goes on with every transaction that is between the first and the last, so the
+coordinator may die at any step.
+
+Methods raise RequestError with Kafka's code: NOT_COORDINATOR where somebody else leads the partition,
+COORDINATOR_LOAD_IN_PROGRESS while its log is read, and the codes of `Transaction`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
+
+from broker.cluster.connections import BrokerConnections
+from broker.cluster.metadata_cache import MetadataCache
+from broker.coordinator.coordinator_log import Batches, CoordinatorLog
+from broker.coordinator.transactions.markers import Ending, TransactionMarkers
+from broker.coordinator.transactions.records import decode_key, decode_value, encode_key, encode_value
+from broker.coordinator.transactions.transaction import (
+    STATES_BY_LABEL,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    Transaction,
+    TransactionState,
+    Transition,
+)
+from broker.errors import RequestError
+from broker.producer_ids import ProducerIds
+from broker.settings.config import BrokerConfig
+from broker.topics import Topics
+from client.wire.backoff import Backoff
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.message_set import LegacyMessage
+from protocol.record_batch import RecordBatch
+from protocol.record_batch_builder import RecordBatchBuilder
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_MS = 100
+RETRY_BACKOFF_MAX_MS = 1000
+"""What a full disk refuses is tried again, for every transaction that is decided: often enough, and no more."""
+END_WAIT_S = 0.1
+"""How long AddPartitionsToTxn waits for the end of the transaction before; usually some milliseconds."""
+MAX_TOMBSTONES_BYTES = 16_384
+APPEND_CODES = {
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class Term:
+    """This broker's time as the coordinator of one partition."""
+
+    __slots__ = ("epoch", "is_loading", "partition", "transactions")
+
+    def __init__(self, partition: int, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.is_loading = True
+        self.transactions: dict[str, Transaction] = {}
+
+
+class TransactionCoordinator:
+    """See the module's text. `run` has to run."""
+
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        *,
+        brokers: BrokerConnections,
+        metadata: MetadataCache,
+        topics: Topics,
+        producer_ids: ProducerIds,
+        config: BrokerConfig,
+        now_ms: Callable[[], int],
+        rng: random.Random,
+    ) -> None:
+        self._log = log
+        self._producer_ids = producer_ids
+        self._config = config
+        self._now_ms = now_ms
+        self._backoff = Backoff(RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS, rng)
+        self._markers = TransactionMarkers(
+            brokers, metadata, topics.count_partitions, self._start_task, backoff=self._backoff
+        )
+        self._terms: dict[int, Term] = {}
+        self._ended: dict[Transaction, asyncio.Future[None]] = {}
+        """Of the transactions that are decided and have not ended."""
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Coordinate until cancelled."""
+        config = self._config
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            self._log.listen(self._elected, self._resigned)
+            tasks.create_task(
+                _repeat(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
+            )
+            tasks.create_task(
+                _repeat(config.transaction_remove_expired_transaction_cleanup_interval_ms, self.forget_expired)
+            )
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._tasks is not None
+        try:
+            self._tasks.create_task(work)
+        except RuntimeError:  # the broker is stopping
+            work.close()
+
+    # -- producers ---------------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> ProducerIdAndEpoch:
+        """Begin a producer: its id and epoch. Every producer before it is fenced, its open transaction aborted.
+
+        Raises CONCURRENT_TRANSACTIONS while the latter is under way; INVALID_TRANSACTION_TIMEOUT.
+        """
+        _check_id(transactional_id)
+        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+            raise RequestError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"{timeout_ms} ms is not between 1 and {self._config.transaction_max_timeout_ms}",
+            )
+        term, found = self._find(transactional_id)
+        new_id = -1
+        if found is None or found.needs_producer_id(expected):
+            new_id = await self._producer_ids.next()
+            term, found = self._find(transactional_id)
+        if found is None:
+            found = Transaction(transactional_id, new_id, timeout_ms, self._now_ms())
+            term.transactions[transactional_id] = found
+        elif found.needs_producer_id(expected) and new_id < 0:  # it has come to that while we waited
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id} has changed meanwhile")
+        transition = found.init_producer_id(timeout_ms, expected, new_id, self._now_ms())
+        if transition.state is TransactionState.PREPARE_ABORT:
+            await self._decide(term, found, transition)
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction of {transactional_id} is aborted")
+        await self._write(term, found, transition)
+        return ProducerIdAndEpoch(transition.producer_id, transition.producer_epoch)
+
+    async def add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """The producer is going to write to these partitions in its transaction.
+
+        While the transaction before is ending, a moment is waited for that: producers begin the next one as soon as
+        they know the decision, and would come again in 20 ms; librdkafka's fail for good when they abort meanwhile.
+        """
+        term, transaction = self._known(transactional_id)
+        transaction.check_producer(producer_id, producer_epoch)
+        ended = self._ended.get(transaction)
+        if ended is not None:
+            await asyncio.wait([ended], timeout=END_WAIT_S)
+            term, transaction = self._known(transactional_id)
+        transition = transaction.add_partitions(producer_id, producer_epoch, partitions, self._now_ms())
+        if transition is not None:
+            await self._write(term, transaction, transition)
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether the partitions are in the producer's transaction: see `Transaction.verify`."""
+        _, transaction = self._known(transactional_id)
+        return transaction.verify(producer_id, producer_epoch, partitions)
+
+    async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """Commit or abort the producer's transaction. Decided when this returns; the markers follow."""
+        term, transaction = self._known(transactional_id)
+        transition = transaction.end(producer_id, producer_epoch, committed, self._now_ms())
+        if transition is not None:
+            await self._decide(term, transaction, transition)
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """The state of one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
+        _check_id(transactional_id)
+        _, transaction = self._find(transactional_id)
+        if transaction is None or transaction.pending is TransactionState.DEAD:
+            raise RequestError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"nobody has used {transactional_id}")
+        return transaction
+
+    def transactions(self) -> list[Transaction]:
+        """All that this broker coordinates. Raises COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS."""
+        if self._tasks is None:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has not started")
+        if any(term.is_loading for term in self._terms.values()):
+            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "transactions are being loaded")
+        return [one for term in self._terms.values() for one in term.transactions.values()]
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many transactional ids are in which state, for metrics."""
+        counts = dict.fromkeys(STATES_BY_LABEL, 0)
+        for term in self._terms.values():
+            for transaction in term.transactions.values():
+                counts[transaction.state.label] += 1
+        return counts
+
+    def _find(self, transactional_id: str) -> tuple[Term, Transaction | None]:
+        partition = self._log.partition_for(transactional_id)
+        term = self._terms.get(partition)
+        if term is None:
+            raise RequestError(ErrorCode.NOT_COORDINATOR, f"{transactional_id} is not coordinated here")
+        if term.is_loading:
+            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._log.topic}-{partition} is being loaded")
+        return term, term.transactions.get(transactional_id)
+
+    def _known(self, transactional_id: str) -> tuple[Term, Transaction]:
+        _check_id(transactional_id)
+        term, transaction = self._find(transactional_id)
+        if transaction is None:
+            raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"{transactional_id} has no producer id")
+        return term, transaction
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    async def _write(
+        self, term: Term, transaction: Transaction, transition: Transition, *, is_retried: bool = False
+    ) -> None:
+        """Write a transition, and take it over once it is committed.
+
+        Raises RequestError where that fails: the transition is given up then, or stays pending where `is_retried`.
+        """
+        builder = RecordBatchBuilder()
+        builder.append(self._now_ms(), encode_key(transaction.transactional_id), encode_value(transition))
+        code, _ = await self._log.append(term.partition, term.epoch, builder.build(), transition.timeout_ms)
+        code = APPEND_CODES.get(code, code)
+        if code is ErrorCode.NONE and not self._is_current(term):
+            code = ErrorCode.NOT_COORDINATOR
+        if code is ErrorCode.NONE:
+            transaction.complete(transition)
+            return
+        if not is_retried:
+            transaction.cancel()
+        raise RequestError(code, f"{transaction.transactional_id} cannot become {transition.state.label}")
+
+    def _is_current(self, term: Term) -> bool:
+        return self._terms.get(term.partition) is term
+
+    async def _decide(self, term: Term, transaction: Transaction, transition: Transition) -> None:
+        """Write PrepareCommit or PrepareAbort, and begin to carry it out."""
+        await self._write(term, transaction, transition)
+        self._carry_out(term, transaction)
+
+    def _carry_out(self, term: Term, transaction: Transaction) -> None:
+        """Have the markers of a decided transaction written, then note that it has ended."""
+        transition = transaction.finish(self._now_ms())
+        self._ended[transaction] = asyncio.get_running_loop().create_future()
+        self._markers.send(
+            Ending(
+                transaction.transactional_id,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                term.epoch,
+                committed=transition.state is TransactionState.COMPLETE_COMMIT,
+                missing=transaction.partitions,
+                is_current=partial(self._is_current, term),
+                on_written=lambda: self._start_task(self._note_end(term, transaction, transition)),
+                on_given_up=lambda: self._has_ended(transaction),
+            )
+        )
+
+    async def _note_end(self, term: Term, transaction: Transaction, transition: Transition) -> None:
+        try:
+            await self._write_end(term, transaction, transition)
+        finally:
+            self._has_ended(transaction)
+
+    def _has_ended(self, transaction: Transaction) -> None:
+        """It has, or it is no longer ours to say: the term is over, or a newer coordinator has fenced this one."""
+        ended = self._ended.pop(transaction, None)
+        if ended is not None and not ended.done():
+            ended.set_result(None)
+
+    async def _write_end(self, term: Term, transaction: Transaction, transition: Transition) -> None:
+        """Until it is written or the term is over, whatever refuses it: nobody else asks for it again."""
+        attempt = 0
+        while self._is_current(term):
+            try:
+                await self._write(term, transaction, transition, is_retried=True)
+                return
+            except RequestError as error:
+                level = logging.INFO if attempt == 0 else logging.DEBUG
+                logger.log(level, "the end of %s is not written yet: %s", transaction.transactional_id, error.code.name)
+            await asyncio.sleep(self._backoff.delay_s(attempt))
+            attempt += 1
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def abort_timed_out(self) -> None:
+        """Fence the producers whose transactions take longer than they said, and abort these."""
+        now_ms = self._now_ms()
+        for term in self._terms.values():
+            for transaction in term.transactions.values():
+                if transaction.has_timed_out(now_ms):
+                    self._start_task(self._abort(term, transaction, transaction.fence(now_ms)))
+
+    async def _abort(self, term: Term, transaction: Transaction, transition: Transition) -> None:
+        try:
+            await self._decide(term, transaction, transition)
+        except RequestError as error:
+            logger.warning("%s has timed out and cannot be aborted: %s", transaction.transactional_id, error.code.name)
+        else:
+            logger.info("the transaction of %s has timed out and is aborted", transaction.transactional_id)
+
+    def forget_expired(self) -> None:
+        """Forget the transactional ids that nobody has used for transactional.id.expiration.ms."""
+        now_ms = self._now_ms()
+        for term in self._terms.values():
+            expired: list[Transaction] = []
+            builder = RecordBatchBuilder()
+            for transaction in term.transactions.values():
+                if not transaction.has_expired(now_ms, self._config.transactional_id_expiration_ms):
+                    continue
+                transaction.expire()
+                expired.append(transaction)
+                builder.append(now_ms, encode_key(transaction.transactional_id), None)
+                if builder.size_estimate >= MAX_TOMBSTONES_BYTES:
+                    self._start_task(self._forget(term, expired, builder.build()))
+                    expired, builder = [], RecordBatchBuilder()
+            if expired:
+                self._start_task(self._forget(term, expired, builder.build()))
+
+    async def _forget(self, term: Term, expired: list[Transaction], tombstones: bytearray) -> None:
+        code, _ = await self._log.append(term.partition, term.epoch, tombstones, self._config.request_timeout_ms)
+        for transaction in expired:
+            if code is ErrorCode.NONE:
+                term.transactions.pop(transaction.transactional_id, None)
+            else:
+                transaction.cancel()
+        if code is not ErrorCode.NONE:
+            logger.warning("%d transactional ids have expired and cannot be removed: %s", len(expired), code.name)
+
+    # -- terms ---------------------------------------------------------------------------------------------------------
+
+    def _elected(self, partition: int, epoch: int) -> None:
+        term = self._terms[partition] = Term(partition, epoch)
+        self._start_task(self._load(term))
+
+    def _resigned(self, partition: int) -> None:
+        term = self._terms.pop(partition, None)
+        if term is not None:
+            for transaction in term.transactions.values():
+                self._has_ended(transaction)
+
+    async def _load(self, term: Term) -> None:
+        transactions = await self._log.replay(term.partition, term.epoch, self._read)
+        if transactions is None or not self._is_current(term):
+            return
+        term.transactions = transactions
+        term.is_loading = False
+        for transaction in transactions.values():
+            if transaction.is_decided:
+                self._carry_out(term, transaction)
+        if transactions:
+            logger.info("%d transactional ids of %s-%d", len(transactions), self._log.topic, term.partition)
+
+    async def _read(self, batches: Batches) -> dict[str, Transaction]:
+        transactions: dict[str, Transaction] = {}
+        async for batch in batches:
+            if isinstance(batch, RecordBatch) and batch.is_control:
+                continue
+            self._take_over(batch, transactions)
+        return transactions
+
+    def _take_over(self, batch: RecordBatch | LegacyMessage, transactions: dict[str, Transaction]) -> None:
+        """A record that makes no sense is left out with a word in the log: it must not keep all others from use."""
+        for record in batch.records():
+            try:
+                transactional_id = decode_key(record.key)
+                if transactional_id is None:
+                    logger.warning("a record of an unknown kind in %s is ignored", self._log.topic)
+                elif record.value is None:
+                    transactions.pop(transactional_id, None)
+                else:
+                    transactions[transactional_id] = decode_value(transactional_id, record.value)
+            except ProtocolError as error:
+                logger.error("%s, offset %d: a record is ignored: %s", self._log.topic, record.offset, error)
+
+
+def _check_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+
+
+async def _repeat(interval_ms: int, work: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        work()

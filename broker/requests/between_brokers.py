@@ -1,0 +1,40 @@
+"""Requests that only brokers send are answered only on the listener on which brokers speak to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler, Operation
+from protocol.error_codes import ErrorCode
+from protocol.message import Message
+
+
+class BetweenBrokers(Handler[Message, Message]):
+    """Refuses requests that come in on another listener with CLUSTER_AUTHORIZATION_FAILED."""
+
+    __slots__ = ("_handler", "_listener_name", "needs")
+
+    def __init__(self, handler: Handler[Any, Any], listener_name: str) -> None:
+        self._handler = handler
+        self._listener_name = listener_name
+        self.needs = handler.needs
+
+    def handle(self, request: Message, context: RequestContext) -> Message | Awaitable[Message | None] | None:
+        """The handler's answer, or its refusal."""
+        if context.listener_name != self._listener_name:
+            return self.failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        answer: Message | Awaitable[Message | None] | None = self._handler.handle(request, context)
+        return answer
+
+    def failed(self, request: Message, code: ErrorCode) -> Message:
+        """What the handler says."""
+        response: Message = self._handler.failed(request, code)
+        return response
+
+
+def guarded(handler: Handler[Any, Any], listener_name: str) -> Handler[Any, Any]:
+    """The handler; where its API needs CLUSTER_ACTION, only for requests on the listener of that name."""
+    is_between_brokers = handler.needs.operation is Operation.CLUSTER_ACTION
+    return BetweenBrokers(handler, listener_name) if is_between_brokers else handler

@@ -1,0 +1,235 @@
+"""From a frame to a handler and back to a frame.
+
+A frame that is no valid request (too short, an API or a version we do not serve, fields that do not decode) closes its
+connection with one log line: after it, nothing on that connection can be trusted to be aligned. The one exception is
+ApiVersions, which answers an unknown version in version 0 so that newer clients can step down (KIP-511).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+from broker.errors import code_of
+from broker.metrics import ApiMetrics, BrokerMetrics
+from broker.network.connection import CloseConnectionError, Connection
+from broker.network.output import Answer
+from broker.requests.api_table import Api
+from broker.requests.context import RequestContext
+from broker.requests.handler import Handler
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.headers import decode_request_header, request_header_version, response_header_version
+from protocol.message import Message
+
+logger = logging.getLogger(__name__)
+
+_unpack_header = struct.Struct(">hhih").unpack_from  # api key, api version, correlation id, length of the client id
+_HEADER_SIZE = 10
+_SHORT_HEADER_SIZE = 8  # without a client id
+_pack_answer = struct.Struct(">ii").pack  # size, correlation id
+
+
+class _Route:
+    """One row of the API table, ready to be called."""
+
+    __slots__ = (
+        "api",
+        "client_id_from",
+        "decode",
+        "flexible_from",
+        "handle",
+        "handler",
+        "max_version",
+        "metrics",
+        "min_version",
+        "tagged_from",
+    )
+
+    def __init__(self, api: Api, handler: Handler[Any, Any], metrics: ApiMetrics) -> None:
+        self.api = api
+        self.handler = handler
+        self.metrics = metrics
+        self.decode = api.request.decode
+        self.handle = handler.handle
+        self.flexible_from = api.request.FLEXIBLE_FROM
+        self.min_version = api.min_version
+        self.max_version = api.max_version
+        versions = range(api.min_version, api.max_version + 1)
+        # First version whose header has a client id: all but ControlledShutdown's version 0.
+        self.client_id_from = min(v for v in versions if request_header_version(api.key, v) > 0)
+        # First version whose response header has tagged fields; ApiVersions never has them (KIP-511).
+        self.tagged_from = min((v for v in versions if response_header_version(api.key, v) == 1), default=1 << 15)
+
+
+class _Pending:
+    """A request whose handler returned an awaitable."""
+
+    __slots__ = (
+        "_callback",
+        "_context",
+        "_dispatcher",
+        "_future",
+        "_is_wait",
+        "_request",
+        "_route",
+        "_started_s",
+    )
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        route: _Route,
+        request: Message,
+        context: RequestContext,
+        awaitable: Awaitable[Message | None],
+        started_s: float,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._route = route
+        self._request = request
+        self._context = context
+        self._started_s = started_s
+        self._is_wait = isinstance(awaitable, asyncio.Future)
+        self._future: asyncio.Future[Message | None] = (
+            awaitable if isinstance(awaitable, asyncio.Future) else dispatcher.start_task(awaitable)
+        )
+        self._callback: Callable[[], None] | None = None
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """See `PendingAnswer`."""
+        self._callback = callback
+        self._future.add_done_callback(self._done)
+
+    def _done(self, _future: asyncio.Future[Message | None]) -> None:
+        assert self._callback is not None
+        self._callback()
+
+    def result(self) -> Answer | None:
+        """See `PendingAnswer`."""
+        try:
+            response = self._future.result()
+        except asyncio.CancelledError:
+            raise CloseConnectionError("the broker is stopping") from None
+        except CloseConnectionError:
+            raise
+        except Exception as error:
+            response = self._dispatcher.unexpected(self._route, self._request, error)
+        if response is None:
+            self._route.metrics.answered(perf_counter() - self._started_s, 0)
+            return None
+        return self._dispatcher.encode(self._route, response, self._context, self._started_s)
+
+    def abandon(self) -> None:
+        """See `PendingAnswer`. Waits end; work goes on to its end."""
+        if self._is_wait:
+            self._future.cancel()
+
+
+class Dispatcher:
+    """Decodes requests, calls handlers, encodes answers."""
+
+    def __init__(
+        self,
+        handlers: Iterable[tuple[Api, Handler[Any, Any]]],
+        metrics: BrokerMetrics,
+        start_task: Callable[[Awaitable[Message | None]], asyncio.Future[Message | None]],
+    ) -> None:
+        self.start_task = start_task
+        self._metrics = metrics
+        self._routes = {int(api.key): _Route(api, handler, metrics.api(api.name)) for api, handler in handlers}
+
+    def handle_frame(self, frame: memoryview, connection: Connection) -> Answer | _Pending | None:
+        """Answer one frame (without its size prefix). Raises CloseConnectionError where it is no valid request."""
+        started_s = perf_counter()
+        try:
+            api_key, version, correlation_id, client_id_size = _unpack_header(frame)
+        except struct.error:
+            raise self._rejected(f"a frame of {len(frame)} bytes is too short for a request header") from None
+        route = self._routes.get(api_key)
+        if route is None or not route.min_version <= version <= route.max_version:
+            return self._unsupported(frame, connection, api_key, version, correlation_id)
+        try:
+            if version < route.client_id_from:
+                offset, client_id = _SHORT_HEADER_SIZE, None
+            elif client_id_size >= 0:
+                offset = _HEADER_SIZE + client_id_size
+                if offset > len(frame):
+                    raise self._rejected(f"the client id of {client_id_size} bytes exceeds the frame")
+                client_id = str(frame[_HEADER_SIZE:offset], "utf-8")
+            else:
+                offset, client_id = _HEADER_SIZE, None
+            if version >= route.flexible_from:
+                if frame[offset] == 0:
+                    offset += 1  # no tagged fields, as almost always
+                else:
+                    _, offset = decode_request_header(frame)
+            request, _ = route.decode(frame, version, offset)
+        except (ProtocolError, UnicodeDecodeError, IndexError) as error:
+            raise self._rejected(f"{route.api.name} v{version} does not decode: {error}") from None
+        context = RequestContext(connection, version, correlation_id, client_id)
+        route.metrics.request_bytes += len(frame)
+        try:
+            response = route.handle(request, context)
+        except CloseConnectionError:
+            raise
+        except Exception as error:
+            response = self.unexpected(route, request, error)
+        if response is None:
+            route.metrics.answered(perf_counter() - started_s, 0)
+            return None
+        if isinstance(response, Message):
+            return self.encode(route, response, context, started_s)
+        return _Pending(self, route, request, context, response, started_s)
+
+    def encode(self, route: _Route, response: Message, context: RequestContext, started_s: float) -> Answer:
+        """The frame of an answer, in pieces; record ranges stay ranges."""
+        version = context.api_version
+        try:
+            pieces = response.encode(version)
+        except ProtocolError as error:
+            logger.error("the answer to %s v%d cannot be encoded", route.api.name, version, exc_info=error)
+            raise CloseConnectionError(f"the answer to {route.api.name} v{version} cannot be encoded") from None
+        size = 4
+        for piece in pieces:
+            size += len(piece)
+        if version >= route.tagged_from:
+            size += 1
+            head = _pack_answer(size, context.correlation_id) + b"\0"
+        else:
+            head = _pack_answer(size, context.correlation_id)
+        route.metrics.answered(perf_counter() - started_s, size + 4)
+        if len(pieces) == 1 and type(body := pieces[0]) is bytearray:
+            return [head + body]  # no records: one piece costs the connection less
+        return [head, *pieces]
+
+    def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:
+        """The answer for an exception that a handler let through."""
+        route.metrics.errors += 1
+        code = code_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            logger.error("%s failed unexpectedly", route.api.name, exc_info=error)
+        response: Message = route.handler.failed(request, code)
+        return response
+
+    def _unsupported(
+        self, frame: memoryview, connection: Connection, api_key: int, version: int, correlation_id: int
+    ) -> Answer | _Pending | None:
+        route = self._routes.get(api_key)
+        if api_key == ApiKey.API_VERSIONS and route is not None:
+            context = RequestContext(connection, 0, correlation_id, None)
+            response = route.handler.failed(route.api.request(), ErrorCode.UNSUPPORTED_VERSION)
+            return self.encode(route, response, context, perf_counter())
+        if route is None:
+            raise self._rejected(f"API key {api_key} is unknown or not served")
+        served = f"{route.api.min_version} to {route.api.max_version}"
+        raise self._rejected(f"{route.api.name} version {version} is not served ({served} are)")
+
+    def _rejected(self, reason: str) -> CloseConnectionError:
+        self._metrics.rejected_frames += 1
+        return CloseConnectionError(reason)

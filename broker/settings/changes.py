@@ -1,0 +1,141 @@
+"""Changing and describing the settings of a resource: what DescribeConfigs and both AlterConfigs have in common.
+
+A resource is a topic, or a broker: the one that is asked, or the empty name for the settings of all brokers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import IntEnum
+from typing import Protocol, TypeVar
+
+from broker.errors import RequestError, unexpected_code
+from broker.services import Services
+from broker.settings.catalog import BROKER_SETTINGS
+from broker.settings.described import DescribedConfig
+from broker.settings.dynamic import AlterRequestError
+from broker.topic_names import topic_name_problem
+from protocol.error_codes import ErrorCode
+from storage.log.config import TOPIC_SETTINGS
+from storage.setting import ConfigError, Setting
+
+Change = Callable[[Mapping[str, str], Mapping[str, Setting]], dict[str, str]]
+"""Takes the settings that are stored and the table of all settings; returns the settings to store."""
+
+
+class ConfigResource(IntEnum):
+    """Kafka's config resource types, as far as a broker of this era serves them."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class NamedResource(Protocol):
+    """A resource in a request."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=NamedResource)
+Outcome = tuple[R, ErrorCode, str | None]
+"""A resource, and what became of it: code and message."""
+
+
+class ConfigChanges:
+    """Settings of resources, by request. All but `alter_each` raises RequestError."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def alter_each(
+        self, resources: Sequence[R], change_of: Callable[[R], Change], *, validate_only: bool
+    ) -> list[Outcome[R]]:
+        """Change each resource of a request; one that fails leaves the others alone."""
+        times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+        outcomes: list[Outcome[R]] = []
+        for resource in resources:
+            resource_type, name = resource.resource_type, resource.resource_name
+            if times[(resource_type, name)] > 1:
+                outcomes.append((resource, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
+                continue
+            try:
+                await self._alter(resource_type, name, change_of(resource), validate_only=validate_only)
+            except Exception as error:
+                outcomes.append((resource, unexpected_code(error, "a change of settings"), str(error)))
+            else:
+                outcomes.append((resource, ErrorCode.NONE, None))
+        return outcomes
+
+    async def _alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
+        """Apply a change to a resource's settings, or only see whether it would do."""
+        try:
+            if resource_type == ConfigResource.TOPIC:
+                await self._alter_topic(name, change, validate_only=validate_only)
+            elif resource_type == ConfigResource.BROKER:
+                await self._alter_broker(name, change, validate_only=validate_only)
+            else:
+                raise _unexpected(resource_type)
+        except AlterRequestError as error:
+            raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    async def _alter_topic(self, name: str, change: Change, *, validate_only: bool) -> None:
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        self._check_exists(name)
+        configs = self._services.configs
+        changed = change(await configs.read_topic(name), TOPIC_SETTINGS)
+        self._services.config.log_config(changed)
+        if not validate_only:
+            await configs.set_topic(name, changed)
+
+    async def _alter_broker(self, name: str, change: Change, *, validate_only: bool) -> None:
+        broker_id = self._broker_id(name)
+        configs = self._services.configs
+        changed = change(await configs.read_broker(broker_id), BROKER_SETTINGS)
+        try:
+            configs.dynamic.check(changed, per_broker=broker_id is not None)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if not validate_only:
+            await configs.set_broker(broker_id, changed)
+
+    async def describe(self, resource_type: int, name: str, names: Collection[str] | None) -> list[DescribedConfig]:
+        """A resource's settings; only `names` where given. Topics' are read: they need not have a replica here."""
+        dynamic = self._services.configs.dynamic
+        if resource_type == ConfigResource.TOPIC:
+            self._check_topic(name)
+            return dynamic.describe_topic(await self._services.configs.read_topic(name), names)
+        if resource_type == ConfigResource.BROKER:
+            if self._broker_id(name) is None:
+                return dynamic.describe_cluster_wide(names)
+            return dynamic.describe_broker(names)
+        raise _unexpected(resource_type)
+
+    def _check_topic(self, name: str) -> None:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        self._check_exists(name)
+
+    def _check_exists(self, name: str) -> None:
+        if name not in self._services.metadata.snapshot.topics:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+    def _broker_id(self, name: str) -> int | None:
+        """None for the empty name, which stands for all brokers."""
+        if not name:
+            return None
+        if name != str(self._services.broker_id):
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._services.broker_id} or empty string, but received {name}",
+            )
+        return self._services.broker_id
+
+
+def _unexpected(resource_type: int) -> RequestError:
+    return RequestError(ErrorCode.INVALID_REQUEST, f"Unexpected config resource type {resource_type}")

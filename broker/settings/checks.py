@@ -1,0 +1,212 @@
+"""Rules that bind several settings of a broker together, each with the names on both sides in its message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker.coordinator.consumer.assignors import ASSIGNORS, assignor_name
+from broker.settings.catalog import BROKER_SETTINGS
+from storage.setting import ConfigError
+
+if TYPE_CHECKING:
+    from broker.settings.config import BrokerConfig
+
+ORDERED: tuple[tuple[str, str], ...] = (
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
+    ("group.share.min.session.timeout.ms", "group.share.session.timeout.ms"),
+    ("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
+    ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
+    ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+)
+"""Pairs of settings of which the first must not exceed the second."""
+
+REPLICA_SELECTORS = (
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+"""The classes that replica.selector.class may name: those that come with Kafka."""
+
+LARGER_THAN_MESSAGES = (
+    "log.segment.bytes",
+    "replica.fetch.max.bytes",
+    "fetch.max.bytes",
+    "socket.request.max.bytes",
+)
+"""Sizes that should hold the largest message (message.max.bytes)."""
+
+MIN_DEDUPE_BUFFER_BYTES = 1024 * 1024
+
+
+SERVED_REBALANCE_PROTOCOLS = ("classic", "consumer")
+
+
+def check_values(config: BrokerConfig) -> None:
+    """Raises ConfigError for the first rule that the settings break together."""
+    _check_id(config)
+    _check_times(config)
+    _check_listeners(config)
+    _check_connections(config)
+    _check_internal_topics(config)
+    _check_zookeeper(config)
+    _check_legacy07_chroot(config)
+    _check_replica_selector(config)
+    _check_groups(config)
+    values: dict[str, Any] = config.values
+    for low, high in ORDERED:
+        if values[low] > values[high]:
+            raise ConfigError(low, values[low], f"must be at most {high} ({values[high]})")
+    threads = max(1, values["log.cleaner.threads"])
+    if values["log.cleaner.dedupe.buffer.size"] // threads <= MIN_DEDUPE_BUFFER_BYTES:
+        rule = f"must be more than 1 MiB for each of log.cleaner.threads ({threads})"
+        raise ConfigError("log.cleaner.dedupe.buffer.size", values["log.cleaner.dedupe.buffer.size"], rule)
+
+
+def size_warnings(config: BrokerConfig) -> Iterator[str]:
+    """A warning for every size that is too small for the largest message, where either is not its default.
+
+    Nothing breaks (the first batch of a fetch comes whole, KIP-74), but what was meant is hardly what
+    happens.
+    """
+    values: dict[str, Any] = config.values
+    largest = values["message.max.bytes"]
+    for name in LARGER_THAN_MESSAGES:
+        chosen = any(values[other] != BROKER_SETTINGS[other].default for other in (name, "message.max.bytes"))
+        if values[name] < largest and chosen:
+            yield f"{name} ({values[name]}) is smaller than message.max.bytes ({largest})"
+
+
+def _check_id(config: BrokerConfig) -> None:
+    number, node = config.broker_id, config.values["node.id"]
+    if number != node:
+        raise ConfigError("node.id", node, f"must be the same as broker.id ({number})")
+    name = "node.id" if "node.id" in config.static and "broker.id" not in config.static else "broker.id"
+    if not config.broker_id_generation_enable:
+        if number < 0:
+            raise ConfigError(name, number, "must be at least 0 as broker.id.generation.enable is false")
+    elif not -1 <= number <= config.reserved_broker_max_id:
+        rule = f"must be from -1 to reserved.broker.max.id ({config.reserved_broker_max_id})"
+        raise ConfigError(name, number, rule)
+
+
+def _check_times(config: BrokerConfig) -> None:
+    if config.log_roll_ms < 1:
+        raise ConfigError("log.roll.ms", config.log_roll_ms, "must be at least 1")
+    if config.log_roll_jitter_ms < 0:
+        raise ConfigError("log.roll.jitter.ms", config.log_roll_jitter_ms, "must be at least 0")
+    if config.log_retention_ms == 0:
+        names = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+        name = next(name for name in names if config.values[name] is not None)
+        raise ConfigError(name, 0, "must be at least 1, or -1 for no limit")
+
+
+def _check_replica_selector(config: BrokerConfig) -> None:
+    name = config.replica_selector_class
+    if name and name not in REPLICA_SELECTORS:
+        raise ConfigError("replica.selector.class", name, f"must be one of {', '.join(REPLICA_SELECTORS)}")
+
+
+def _check_listeners(config: BrokerConfig) -> None:
+    names = {listener.name for listener in config.listeners}
+    advertised = {listener.name for listener in config.advertised_listeners}
+    shown = ",".join(map(str, config.advertised_listeners))
+    if not names:
+        raise ConfigError("listeners", "", "must name at least one listener")
+    if not advertised:
+        raise ConfigError("advertised.listeners", "", "must name at least one listener")
+    if not advertised <= names:
+        rule = f"{', '.join(sorted(advertised - names))} must be among the names in listeners"
+        raise ConfigError("advertised.listeners", shown, rule)
+    for listener in config.advertised_listeners:
+        if listener.host == "0.0.0.0":
+            raise ConfigError(
+                "advertised.listeners", shown, "0.0.0.0 is no address that others can connect to: name a host"
+            )
+    if "inter.broker.listener.name" in config.static and "security.inter.broker.protocol" in config.static:
+        rule = "set only one of inter.broker.listener.name and security.inter.broker.protocol"
+        raise ConfigError("inter.broker.listener.name", config.inter_broker_listener_name, rule)
+    inter_broker = config.inter_broker_listener_name
+    if inter_broker not in advertised:
+        rule = f"must be one of the advertised listeners: {', '.join(sorted(advertised))}"
+        raise ConfigError("inter.broker.listener.name", inter_broker, rule)
+
+
+def _check_connections(config: BrokerConfig) -> None:
+    queued, largest = config.queued_max_request_bytes, config.socket_request_max_bytes
+    if 0 < queued < largest:
+        rule = f"must be at least socket.request.max.bytes ({largest})"
+        raise ConfigError("queued.max.request.bytes", queued, rule)
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
+        rule = "may be 0 only where max.connections.per.ip.overrides is set"
+        raise ConfigError("max.connections.per.ip", 0, rule)
+    delay: Any = config.values["connection.failed.authentication.delay.ms"]
+    if 0 <= config.connections_max_idle_ms <= delay:
+        rule = f"must be less than connections.max.idle.ms ({config.connections_max_idle_ms})"
+        raise ConfigError("connection.failed.authentication.delay.ms", delay, rule)
+
+
+def _check_internal_topics(config: BrokerConfig) -> None:
+    values: dict[str, Any] = config.values
+    factor = config.offsets_topic_replication_factor
+    if not -1 <= values["offsets.commit.required.acks"] <= factor:
+        rule = f"must be from -1 to offsets.topic.replication.factor ({factor})"
+        raise ConfigError("offsets.commit.required.acks", values["offsets.commit.required.acks"], rule)
+    if not 0 <= values["offsets.topic.compression.codec"] <= 4:
+        rule = "must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)"
+        raise ConfigError("offsets.topic.compression.codec", values["offsets.topic.compression.codec"], rule)
+    if "classic" not in values["group.coordinator.rebalance.protocols"]:
+        text = ",".join(values["group.coordinator.rebalance.protocols"])
+        raise ConfigError("group.coordinator.rebalance.protocols", text, "must have classic in it")
+
+
+def _check_zookeeper(config: BrokerConfig) -> None:
+    if not config.zookeeper_connect:
+        return
+    from registry.errors import BadArgumentsError
+    from registry.zookeeper.address import ZooKeeperAddress
+
+    try:
+        ZooKeeperAddress.parse(config.zookeeper_connect)
+    except BadArgumentsError as error:
+        raise ConfigError("zookeeper.connect", config.zookeeper_connect, str(error)) from None
+
+
+def _check_legacy07_chroot(config: BrokerConfig) -> None:
+    name, chroot = "ottla.zookeeper.legacy07.chroot", config.ottla_zookeeper_legacy07_chroot
+    if not chroot:
+        return
+    from registry.errors import BadArgumentsError
+    from registry.paths import validate_path
+    from registry.znodes.tree import is_ours
+
+    try:
+        validate_path(chroot)
+    except BadArgumentsError as error:
+        raise ConfigError(name, chroot, str(error)) from None
+    if chroot == "/" or is_ours(chroot):
+        raise ConfigError(name, chroot, "must lie outside of the cluster's own tree")
+    if not config.zookeeper_connect:
+        raise ConfigError(name, chroot, "needs zookeeper.connect: nobody else can look into the embedded registry")
+    if any(":" in listener.host for listener in config.advertised_listeners[:1]):
+        raise ConfigError(name, chroot, "Kafka 0.7's tree has no place for an address of IPv6 (advertised.listeners)")
+
+
+def _check_groups(config: BrokerConfig) -> None:
+    name = "group.coordinator.rebalance.protocols"
+    protocols = config.group_coordinator_rebalance_protocols
+    for protocol in protocols:
+        if protocol not in SERVED_REBALANCE_PROTOCOLS:
+            raise ConfigError(name, ",".join(protocols), f"{protocol} is not served here")
+    for assignor in config.group_consumer_assignors:
+        if assignor_name(assignor) is None:
+            known = ", ".join(ASSIGNORS)
+            raise ConfigError("group.consumer.assignors", assignor, f"must be one of {known}, or its class in Kafka")
+    if not config.group_consumer_assignors:
+        raise ConfigError("group.consumer.assignors", "", "must name an assignor")

@@ -1,0 +1,437 @@
+"""BrokerConfig: the settings of one broker, parsed, checked and typed.
+
+A value comes, the strongest first, from a dynamic setting of this broker, a dynamic setting of all
+brokers, the properties file with its overrides, or a default. Defaults are Kafka's, apart from those that
+make no sense for a single broker: without `zookeeper.connect` the internal topics have one replica and
+new groups do not wait, and without a properties file the broker is number 0, listens on 127.0.0.1:9092
+and keeps its data where the caller says.
+
+Everything that the code acts on is a typed attribute, named after the setting in snake case; the rest is
+read by `value(name)`. An instance changes only through `DynamicBrokerConfig`, in place, so holders see
+new values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.network.listener import Listener, check_ports, parse_listeners, parse_protocol_map
+from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
+from broker.settings.checks import check_values, size_warnings
+from broker.settings.names import LISTENER_PREFIX, refuse_unknown
+from broker.settings.properties import read_properties
+from broker.settings.refused import refusal
+from storage.log.config import TOPIC_SETTINGS, LogConfig
+from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
+
+MS_PER_MINUTE = 60_000
+MS_PER_HOUR = 3_600_000
+
+JMX_PORT = "JMX_PORT"
+
+GROUP_DEFAULTS = {
+    "group.consumer.migration.policy": "bidirectional",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+}
+"""Defaults of every broker of ours: Apache Kafka in ZooKeeper mode does not have the newer group protocol."""
+
+SINGLE_BROKER_DEFAULTS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+"""Defaults of a broker with the embedded registry: there is nobody to replicate to or to wait for."""
+
+NO_FILE_DEFAULTS = {"broker.id": "0", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+"""Defaults of a broker without a properties file: reachable from this machine only."""
+
+SYNONYMS: tuple[tuple[str, ...], ...] = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Settings that say the same in other units, the strongest first."""
+
+
+class BrokerConfig:
+    """The settings of one broker. Raises ConfigError, one clear line, for the first thing that is wrong.
+
+    static: what the file and the overrides say, as text. defaults: the text of every default that is set.
+    values: every setting parsed. warnings: lines to log once at the start.
+    """
+
+    static: dict[str, str]
+    defaults: dict[str, str]
+    values: dict[str, SettingValue]
+    topic_defaults: dict[str, SettingValue]
+    warnings: list[str]
+    _assigned_id: int | None
+
+    # identity and cluster
+    broker_id: int  # -1: to be generated, above reserved_broker_max_id
+    broker_id_generation_enable: bool
+    broker_rack: str | None
+    reserved_broker_max_id: int
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
+    controller_socket_timeout_ms: int
+    zookeeper_connect: str | None
+    zookeeper_connection_timeout_ms: int | None  # None: as long as the session's
+    zookeeper_max_in_flight_requests: int
+    zookeeper_session_timeout_ms: int
+
+    # listeners, connections, requests
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    inter_broker_listener_name: str
+    security_inter_broker_protocol: str
+    listener_security_protocol_map: dict[str, str]
+    connections_max_idle_ms: int
+    fetch_max_bytes: int
+    max_connection_creation_rate: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: dict[str, int]
+    max_incremental_fetch_session_cache_slots: int
+    queued_max_request_bytes: int
+    request_timeout_ms: int
+    socket_listen_backlog_size: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    ottla_console_listener: tuple[str, int] | None
+    ottla_jmx_port: int
+    ottla_produce_validation: str
+    ottla_zookeeper_legacy07_chroot: str
+
+    # topics and replication
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
+    auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
+    default_replication_factor: int
+    delete_topic_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    leader_imbalance_per_broker_percentage: int
+    inter_broker_protocol_version: str
+    min_insync_replicas: int
+    num_partitions: int
+    num_replica_alter_log_dirs_threads: int | None  # None: as many as there are log directories
+    num_replica_fetchers: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_max_messages: int  # -1: any number
+    replica_lag_time_max_ms: int
+    replica_selector_class: str | None
+    replica_socket_timeout_ms: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
+    unclean_leader_election_enable: bool
+
+    # the log
+    log_dirs: tuple[Path, ...]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_threads: int
+    log_cleanup_policy: tuple[str, ...]
+    log_flush_interval_messages: int
+    log_flush_interval_ms: int  # log.flush.scheduler.interval.ms where not set
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_index_interval_bytes: int
+    log_index_size_max_bytes: int
+    log_initial_task_delay_ms: int
+    log_message_downconversion_enable: bool
+    log_message_timestamp_after_max_ms: int
+    log_message_timestamp_before_max_ms: int
+    log_message_timestamp_difference_max_ms: int
+    log_message_timestamp_type: str
+    log_preallocate: bool
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_retention_ms: int  # from minutes or hours where not set; -1: no limit
+    log_roll_jitter_ms: int  # from hours where not set
+    log_roll_ms: int  # from hours where not set
+    log_segment_bytes: int
+    log_segment_delete_delay_ms: int
+    message_max_bytes: int
+    num_recovery_threads_per_data_dir: int
+    producer_id_expiration_check_interval_ms: int
+    producer_id_expiration_ms: int
+
+    # groups and transactions
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_session_timeout_ms: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
+    offset_metadata_max_bytes: int
+    offsets_commit_required_acks: int
+    offsets_commit_timeout_ms: int
+    offsets_load_buffer_size: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_compression_codec: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_state_log_load_buffer_size: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
+
+    def __init__(self, static: Mapping[str, str], *, has_file: bool = True, data_dir: Path | None = None) -> None:
+        self.warnings = []
+        self._assigned_id = None
+        self.static = dict(static)
+        self.defaults = {
+            name: text for name, setting in BROKER_SETTINGS.items() if (text := setting.default_text) is not None
+        }
+        self.defaults.update(GROUP_DEFAULTS)
+        if not self.static.get("zookeeper.connect", "").strip():
+            self.defaults.update(SINGLE_BROKER_DEFAULTS)
+        if not has_file:
+            self.defaults.update(NO_FILE_DEFAULTS)
+            if data_dir is not None:
+                self.defaults["log.dir"] = str(data_dir)
+        self.values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+        for name, text in self.defaults.items():
+            if text != BROKER_SETTINGS[name].default_text:
+                self.values[name] = BROKER_SETTINGS[name].parse(text)
+        for name, text in self.static.items():
+            self._take(name, text)
+        self._one_id()
+        self._resolve()
+        self.warnings += size_warnings(self)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        data_dir: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> BrokerConfig:
+        """The settings of a properties file (None: no file) under `overrides`; raises ConfigError.
+
+        data_dir: where data is kept if there is no file and no override says where. environment: the variables of the
+        process; JMX_PORT, which Kafka's start scripts read, is ottla.jmx.port where neither file nor override has it.
+        """
+        static = {} if path is None else read_properties(path)
+        static.update(overrides or {})
+        if environment is not None and "ottla.jmx.port" not in static:
+            static.update(_jmx_port(environment))
+        return cls(static, has_file=path is not None, data_dir=data_dir)
+
+    def value(self, name: str) -> SettingValue:
+        """The value of any setting by Kafka's name, without other units and derived defaults."""
+        return self.values[name]
+
+    def dynamic_quota(self, name: str) -> int:
+        """A quota that exists only as a dynamic setting."""
+        value = self.values.get(name, DYNAMIC_QUOTAS[name].default)
+        assert isinstance(value, int)
+        return value
+
+    def log_config(self, overrides: Mapping[str, str] | None = None) -> LogConfig:
+        """The settings of a topic with these overrides; raises ConfigError where one is unknown or bad."""
+        return LogConfig(overrides, self.topic_defaults)
+
+    def assign_broker_id(self, broker_id: int) -> None:
+        """Sets the id that was generated for a broker that has none in its settings."""
+        self._assigned_id = self.broker_id = broker_id
+
+    def with_dynamic(self, *layers: Mapping[str, str]) -> BrokerConfig:
+        """A copy with dynamic settings laid over it, the weakest layer first; raises ConfigError."""
+        copy = object.__new__(BrokerConfig)
+        copy.__dict__.update(self.__dict__)
+        copy.warnings = []
+        copy.values = dict(self.values)
+        for layer in layers:
+            for name, text in layer.items():
+                setting = BROKER_SETTINGS.get(name) or DYNAMIC_QUOTAS.get(name)
+                if setting is not None:
+                    copy.values[name] = setting.parse(text)
+        copy._resolve()
+        return copy
+
+    def become(self, other: BrokerConfig) -> frozenset[str]:
+        """Takes the values of `other`, in place; returns the names of the settings that changed."""
+        changed = frozenset(name for name, value in other.values.items() if value != self.values.get(name))
+        warnings, assigned = self.warnings, self._assigned_id
+        self.__dict__.update(other.__dict__)
+        self.warnings = warnings
+        if assigned is not None:
+            self.assign_broker_id(assigned)
+        return changed
+
+    def _take(self, name: str, text: str) -> None:
+        """Parses one line of the file: refuses what is unknown, bad or unsafe, warns of what does nothing."""
+        if name.startswith(LISTENER_PREFIX):
+            self.warnings.append(f"{name} has no effect in Ottla yet")
+            return
+        setting = BROKER_SETTINGS.get(name)
+        if setting is None:
+            raise refuse_unknown(name, text, BROKER_SETTINGS, TOPIC_SETTINGS)
+        value = setting.parse(text)
+        reason = refusal(setting, value)
+        if reason is not None:
+            raise setting.error(text, reason)
+        if not setting.acts:
+            shown = HIDDEN if setting.is_sensitive else text
+            self.warnings.append(f"{name}={shown} has no effect in Ottla yet")
+        self.values[name] = value
+
+    def _one_id(self) -> None:
+        """broker.id and node.id are two names of one number."""
+        if "node.id" in self.static and "broker.id" not in self.static:
+            self.values["broker.id"] = self.values["node.id"]
+        elif "node.id" not in self.static:
+            self.values["node.id"] = self.values["broker.id"]
+
+    def _resolve(self) -> None:
+        """Sets the attributes from the values, those derived from several last, and checks them together."""
+        for name, setting in BROKER_SETTINGS.items():
+            setattr(self, setting.attribute, self.values[name])
+        self._resolve_times()
+        self._resolve_listeners()
+        self._resolve_log_dirs()
+        self.max_connections_per_ip_overrides = self._ip_overrides()
+        self.ottla_console_listener = self._console_listener()
+        check_values(self)
+        if self._assigned_id is not None:
+            self.broker_id = self._assigned_id
+        self.topic_defaults = self._topic_defaults()
+        self._check_topic_defaults()
+
+    def _resolve_times(self) -> None:
+        values: dict[str, Any] = self.values
+        retention = values["log.retention.ms"]
+        if retention is None:
+            minutes = values["log.retention.minutes"]
+            retention = values["log.retention.hours"] * MS_PER_HOUR if minutes is None else minutes * MS_PER_MINUTE
+        self.log_retention_ms = -1 if retention < 0 else retention
+        roll, jitter = values["log.roll.ms"], values["log.roll.jitter.ms"]
+        self.log_roll_ms = values["log.roll.hours"] * MS_PER_HOUR if roll is None else roll
+        self.log_roll_jitter_ms = values["log.roll.jitter.hours"] * MS_PER_HOUR if jitter is None else jitter
+        if values["log.flush.interval.ms"] is None:
+            self.log_flush_interval_ms = values["log.flush.scheduler.interval.ms"]
+        difference = values["log.message.timestamp.difference.max.ms"]
+        limit = BROKER_SETTINGS["log.message.timestamp.difference.max.ms"].default
+        if values["log.message.timestamp.before.max.ms"] == limit:
+            self.log_message_timestamp_before_max_ms = difference
+        if values["log.message.timestamp.after.max.ms"] == limit:
+            self.log_message_timestamp_after_max_ms = difference
+
+    def _resolve_listeners(self) -> None:
+        protocols = parse_protocol_map(str(self.values["listener.security.protocol.map"]))
+        self.listener_security_protocol_map = protocols
+        text = str(self.values["listeners"])
+        self.listeners = parse_listeners("listeners", text, protocols)
+        check_ports("listeners", self.listeners)
+        advertised = self.values["advertised.listeners"]
+        self.advertised_listeners = self.listeners
+        if advertised is not None:
+            self.advertised_listeners = parse_listeners("advertised.listeners", str(advertised), protocols)
+        name = self.values["inter.broker.listener.name"]
+        protocol = str(self.values["security.inter.broker.protocol"])
+        self.inter_broker_listener_name = protocol if name is None else str(name).upper()
+
+    def _resolve_log_dirs(self) -> None:
+        text = self.values["log.dirs"]
+        name = "log.dir" if text is None else "log.dirs"
+        text = str(self.values["log.dir"] if text is None else text)
+        self.log_dirs = tuple(Path(part.strip()) for part in text.split(",") if part.strip())
+        if not self.log_dirs:
+            raise ConfigError(name, text, "must name at least one directory")
+        if len(set(self.log_dirs)) < len(self.log_dirs):
+            raise ConfigError(name, text, "must not name a directory twice")
+
+    def _ip_overrides(self) -> dict[str, int]:
+        setting = BROKER_SETTINGS["max.connections.per.ip.overrides"]
+        text = str(self.values[setting.name])
+        overrides: dict[str, int] = {}
+        for element in filter(None, (part.strip() for part in text.split(","))):
+            host, _, limit = element.rpartition(":")
+            if not host or not limit.strip().isdigit():
+                raise setting.error(text, f"{element} must be address:limit")
+            overrides[host.strip()] = int(limit)
+        return overrides
+
+    def _console_listener(self) -> tuple[str, int] | None:
+        setting = BROKER_SETTINGS["ottla.console.listener"]
+        text = str(self.values[setting.name])
+        if not text:
+            return None
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65535:
+            raise setting.error(text, "must be host:port with a port of at most 65535, or empty")
+        return host.strip("[]"), int(port)
+
+    def _topic_defaults(self) -> dict[str, SettingValue]:
+        """What topics have that do not override it: topic setting to value."""
+        defaults = {
+            name: getattr(self, _attribute(setting)) for name, setting in TOPIC_SETTINGS.items() if setting.server
+        }
+        del defaults["message.format.version"]  # ignored since Kafka 3.0, whatever the broker's file says
+        return defaults
+
+    def _check_topic_defaults(self) -> None:
+        """Rules that a topic's settings have among themselves hold for the broker's too."""
+        try:
+            self.log_config()
+        except ConfigError as error:
+            setting = TOPIC_SETTINGS[error.name]
+            raise ConfigError(setting.server[0], error.value, error.rule) from None
+
+
+def _jmx_port(environment: Mapping[str, str]) -> dict[str, str]:
+    text, setting = environment.get(JMX_PORT, "").strip(), BROKER_SETTINGS["ottla.jmx.port"]
+    if not text:  # for Kafka's scripts an empty variable is none
+        return {}
+    try:
+        setting.parse(text)
+    except ConfigError as error:
+        raise ConfigError(JMX_PORT, text, error.rule) from None
+    return {setting.name: text}
+
+
+def _attribute(topic_setting: Setting) -> str:
+    return topic_setting.server[0].replace(".", "_")

@@ -1,0 +1,188 @@
+"""What DescribeConfigs says of settings: one `DescribedConfig` a setting, with where its value comes from.
+
+Synonyms (KIP-226) are every place that has a say in a value, the strongest first: the topic's own
+setting, a dynamic setting of this broker, one of all brokers, the properties file, the default; in each
+of them the names that mean the same (`log.roll.ms` before `log.roll.hours`). As in Kafka, what comes
+before the first one with the described name itself is dropped, and the source of the value is that of the
+first that is left, so that a value that comes from a synonym in other units counts as a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import IntEnum
+
+from broker.settings.catalog import BROKER_SETTINGS, DYNAMIC_QUOTAS
+from broker.settings.config import SYNONYMS, BrokerConfig
+from broker.settings.names import LISTENER_PREFIX
+from storage.log.config import TOPIC_SETTINGS
+from storage.setting import PASSWORD, READ_ONLY, Setting
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with the numbers of DescribeConfigs."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+Synonym = tuple[str, str | None, ConfigSource]
+"""Name, value (None for a password) and source of a synonym."""
+
+
+class DescribedConfig:
+    """One setting in an answer to DescribeConfigs; `type` is the number of its type, 0 for unknown."""
+
+    __slots__ = ("documentation", "name", "read_only", "sensitive", "source", "synonyms", "type", "value")
+
+    def __init__(
+        self,
+        name: str,
+        value: str | None,
+        setting: Setting | None,
+        synonyms: list[Synonym],
+        *,
+        read_only: bool,
+    ) -> None:
+        self.name = name
+        self.sensitive = is_sensitive(setting)
+        self.value = None if self.sensitive else value
+        self.read_only = read_only
+        self.synonyms = synonyms
+        self.source = synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG
+        self.type = 0 if setting is None else int(setting.type)
+        self.documentation = None if setting is None else setting.doc
+
+    def __repr__(self) -> str:
+        return f"DescribedConfig({self.name}={self.value}, {self.source.name})"
+
+    @property
+    def is_default(self) -> bool:
+        """What version 0 of the answer has instead of a source."""
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+class ConfigLayers:
+    """Every place that broker settings come from, as text."""
+
+    __slots__ = ("cluster_wide", "config", "per_broker")
+
+    def __init__(self, config: BrokerConfig, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> None:
+        self.config = config
+        self.per_broker = per_broker
+        self.cluster_wide = cluster_wide
+
+    def describe_broker(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
+        """All settings of this broker in order of their names, or those of `names` that there are."""
+        config = self.config
+        described: list[DescribedConfig] = []
+        others = {name for layer in (config.static, self.cluster_wide, self.per_broker) for name in layer}
+        for name in sorted(others | BROKER_SETTINGS.keys()):
+            if names and name not in names:
+                continue
+            setting = setting_of(name)
+            if name in BROKER_SETTINGS:
+                known = BROKER_SETTINGS[name]
+                if known.internal and name not in others:
+                    continue
+                value = known.text(config.values[name])
+            else:
+                value = next(
+                    layer[name] for layer in (self.per_broker, self.cluster_wide, config.static) if name in layer
+                )
+            synonyms = self.synonyms(name, is_sensitive(setting))
+            described.append(DescribedConfig(name, value, setting, synonyms, read_only=is_read_only(name)))
+        return described
+
+    def describe_cluster_wide(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
+        """The dynamic settings of all brokers (the resource with the empty name)."""
+        described: list[DescribedConfig] = []
+        for name, value in sorted(self.cluster_wide.items()):
+            if names and name not in names:
+                continue
+            setting = setting_of(name)
+            synonyms = [
+                synonym
+                for synonym in self.synonyms(name, is_sensitive(setting))
+                if synonym[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+            ]
+            described.append(DescribedConfig(name, value, setting, synonyms, read_only=is_read_only(name)))
+        return described
+
+    def describe_topic(
+        self, overrides: Mapping[str, str], names: Collection[str] | None = None
+    ) -> list[DescribedConfig]:
+        """All settings of a topic that has these overrides, in order of their names, or those of `names`."""
+        topic = self.config.log_config(overrides)
+        described: list[DescribedConfig] = []
+        for name, setting in TOPIC_SETTINGS.items():
+            if names and name not in names:
+                continue
+            value = setting.text(topic.value(name))
+            synonyms: list[Synonym] = []
+            if name in overrides:
+                synonyms.append((name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
+            if setting.server:
+                synonyms += self.synonyms(setting.server[0], sensitive=False)
+            described.append(DescribedConfig(name, value, setting, synonyms, read_only=False))
+        return described
+
+    def synonyms(self, name: str, sensitive: bool) -> list[Synonym]:
+        """Every place that has a say in a broker setting, the strongest first."""
+        layers = (
+            (self.per_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (self.cluster_wide, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self.config.static, ConfigSource.STATIC_BROKER_CONFIG),
+            (self.config.defaults, ConfigSource.DEFAULT_CONFIG),
+        )
+        found: list[Synonym] = [
+            (other, None if sensitive else layer[other], source)
+            for layer, source in layers
+            for other in same_meaning(name)
+            if other in layer
+        ]
+        own = next((index for index, synonym in enumerate(found) if synonym[0] == name), len(found))
+        return found[own:]
+
+
+def same_meaning(name: str) -> tuple[str, ...]:
+    """The names that say the same as a broker setting, the strongest first."""
+    if name == "log.flush.interval.ms":
+        return name, "log.flush.scheduler.interval.ms"
+    if name.startswith(LISTENER_PREFIX):
+        return name, base_name(name)
+    return next((names for names in SYNONYMS if name in names), (name,))
+
+
+def base_name(name: str) -> str:
+    """The setting behind `listener.name.<listener>.<setting>` (or `...<listener>.<mechanism>.<setting>`)."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
+    base = name[len(LISTENER_PREFIX) :].partition(".")[2]
+    while base and base not in BROKER_SETTINGS and "." in base:
+        shorter = base.partition(".")[2]
+        if shorter in BROKER_SETTINGS:
+            return shorter
+        base = shorter
+    return base
+
+
+def setting_of(name: str) -> Setting | None:
+    """The row of a broker setting, also under a listener's prefix; None for a name that nobody knows."""
+    base = base_name(name)
+    return BROKER_SETTINGS.get(base) or DYNAMIC_QUOTAS.get(base)
+
+
+def is_sensitive(setting: Setting | None) -> bool:
+    """Whether a value must not be shown: a password, and, as in Kafka, whatever has no known type."""
+    return setting is None or setting.type is PASSWORD
+
+
+def is_read_only(name: str) -> bool:
+    """Whether it cannot be changed while the broker runs; unknown and prefixed names count as such."""
+    setting = BROKER_SETTINGS.get(name)  # not the quotas: Kafka calls them read-only, too
+    return setting is None or setting.update_mode == READ_ONLY

@@ -1,0 +1,148 @@
+"""docs/configuration.md, made from the settings tables by `python -m broker.settings.docs`.
+
+A test compares the file with what this module makes, so that it cannot grow stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from broker.settings.catalog import BROKER_SETTINGS, KAFKA_SETTINGS
+from broker.settings.config import GROUP_DEFAULTS, NO_FILE_DEFAULTS, SINGLE_BROKER_DEFAULTS
+from broker.settings.refused import refused_settings
+from broker.settings.tables.ottla import OTTLA_SETTINGS
+from protocol.classic_names import CLASSIC_NAMES, Reader, advice
+from storage.log.config import TOPIC_SETTINGS
+from storage.setting import Setting
+
+INTRODUCTION = """\
+# Configuration
+
+*Made from the settings tables by `python -m broker.settings.docs`; do not edit.*
+
+Ottla reads Kafka's own `server.properties`: names, types, defaults and rules are those of Apache Kafka 3.9.
+
+```
+ottla broker server.properties --set num.partitions=3
+```
+
+`--set name=value` wins over the file. The file has the syntax of Java's properties. Every broker setting
+of Kafka 3.9 is accepted by name. A setting that has no effect yet is warned about once, at the start. An
+unknown name, a bad value and settings that contradict each other are refused, with the name, the value
+and the rule; names that Kafka has given up are refused with today's name. `listener.name.*` settings are
+accepted and have no effect yet.
+
+A setting can change while the broker runs if its update mode is `cluster-wide` (for this broker or for
+all) or `per-broker` (for this broker only): see `ottla configs alter`. Kafka can also change `listeners`,
+`advertised.listeners` and `listener.security.protocol.map` while it runs, and keep passwords; Ottla
+refuses that.
+"""
+
+REFUSED = """\
+## Refused
+
+What would look safe without being so is refused, until it is there: listeners with TLS or SASL, and any
+value but the default or an empty one of these.
+"""
+
+NO_EFFECT = """\
+## Without effect yet
+
+Accepted, checked against Kafka's rules, and warned about once when they are set.
+"""
+
+
+def document() -> Iterator[str]:
+    """The lines of docs/configuration.md."""
+    yield INTRODUCTION
+    yield "## Other defaults than Kafka's\n"
+    yield "Apache Kafka in ZooKeeper mode does not have the newer group protocol (KIP-848); Ottla does:\n"
+    yield from _defaults(GROUP_DEFAULTS)
+    yield "\nWithout `zookeeper.connect` the broker keeps its own registry and is alone, hence:\n"
+    yield from _defaults(SINGLE_BROKER_DEFAULTS)
+    yield "\nWithout a properties file it is reachable from this machine only:\n"
+    yield from _defaults(NO_FILE_DEFAULTS)
+    yield "| `log.dir` | a directory of the user's own; `ottla broker` prints it | `/tmp/kafka-logs` |"
+    yield "\n## Ottla's own settings\n"
+    yield from _table(OTTLA_SETTINGS.values())
+    yield "\n## Broker settings\n"
+    yield from _table(setting for setting in KAFKA_SETTINGS.values() if setting.acts)
+    yield "\n## Topic settings\n"
+    yield "A topic that does not override a setting takes the broker's, by the names in the last column.\n"
+    yield from _topic_table(setting for setting in TOPIC_SETTINGS.values() if setting.acts)
+    idle = ", ".join(f"`{name}`" for name, setting in TOPIC_SETTINGS.items() if not setting.acts)
+    yield f"\nWithout effect yet: {idle}."
+    yield f"\n{REFUSED}"
+    yield from _rows(("Name", "Why"), ((f"`{name}`", why) for name, why in refused_settings(BROKER_SETTINGS)))
+    yield f"\n{NO_EFFECT}"
+    yield from _table(setting for setting in KAFKA_SETTINGS.values() if not setting.acts)
+    yield "\n## Names of the past\n"
+    answers = ((name, advice(name, Reader.BROKER)) for name in sorted(CLASSIC_NAMES))
+    yield (
+        "Names that Kafka no longer has, and names of clients' settings, with what to use instead."
+        " Clients answer from the same table.\n"
+    )
+    yield from _rows(("Name", "Instead"), ((f"`{name}`", answer) for name, answer in answers if answer is not None))
+
+
+def _table(settings: Iterable[Setting]) -> Iterator[str]:
+    headings = ("Name", "Type", "Default", "Valid values", "Update mode", "What it is")
+    yield from _rows(
+        headings,
+        (
+            (f"`{s.name}`", s.type.name.lower(), _default(s.default_text), _valid(s), s.update_mode, s.doc)
+            for s in settings
+        ),
+    )
+
+
+def _topic_table(settings: Iterable[Setting]) -> Iterator[str]:
+    headings = ("Name", "Type", "Default", "Valid values", "What it is", "Broker setting")
+    yield from _rows(
+        headings,
+        (
+            (
+                f"`{s.name}`",
+                s.type.name.lower(),
+                _default(s.default_text),
+                _valid(s),
+                s.doc,
+                ", ".join(f"`{name}`" for name in s.server),
+            )
+            for s in settings
+        ),
+    )
+
+
+def _defaults(defaults: dict[str, str]) -> Iterator[str]:
+    yield from _rows(
+        ("Name", "Default", "Kafka's"),
+        ((f"`{name}`", f"`{text}`", _default(BROKER_SETTINGS[name].default_text)) for name, text in defaults.items()),
+    )
+
+
+def _rows(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(headings)} |"
+    yield f"|{'---|' * len(headings)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _default(text: str | None) -> str:
+    if text is None:
+        return "not set"
+    return f"`{text}`" if text else "empty"
+
+
+def _valid(setting: Setting) -> str:
+    text = "" if setting.validator is None else setting.validator.text
+    return text if len(text) < 90 else "a version of Kafka" if "0.8.0" in text else "at least 1, or -1"
+
+
+def main() -> None:
+    """Prints the document."""
+    print("\n".join(document()))
+
+
+if __name__ == "__main__":
+    main()

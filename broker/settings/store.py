@@ -1,0 +1,203 @@
+"""Dynamic settings of topics and brokers: kept in the registry, cached here, changed by notification.
+
+A change is written in two steps, as Kafka does: the entity's znode, then a sequential node under /config/changes that
+makes every broker look. Notifications are removed after 15 minutes by whoever comes by. There is none for a topic that
+is created: brokers read its settings when they get replicas of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from broker.settings.config import BrokerConfig
+from broker.settings.dynamic import DynamicBrokerConfig
+from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
+from registry.interface import Registry
+from registry.pipeline import read_all
+from registry.znodes.configs import (
+    BrokerConfigZnode,
+    ConfigChangesZnode,
+    ConfigChangeZnode,
+    ConfigEntityTypeZnode,
+    TopicConfigZnode,
+)
+from storage.log.config import LogConfig
+from storage.setting import ConfigError
+
+logger = logging.getLogger(__name__)
+
+NOTIFICATION_LIFETIME_MS = 15 * 60 * 1000
+RETRY_BACKOFF_S = 0.2
+
+
+class ConfigStore:
+    """The dynamic settings, as this broker sees them."""
+
+    def __init__(self, broker_id: int, config: BrokerConfig, registry: Registry, now_ms: Callable[[], int]) -> None:
+        self.dynamic = DynamicBrokerConfig(config)
+        self.on_topic_changed: Callable[[str], None] = lambda topic: None
+        self.on_broker_changed: Callable[[], None] = lambda: None
+        self._broker_id = broker_id
+        self._registry = registry
+        self._now_ms = now_ms
+        self._topics: dict[str, dict[str, str]] = {}
+        self._log_configs: dict[str, LogConfig] = {}
+        self._seen = ""
+        """Name of the last notification that was acted on: names sort by sequence."""
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The topic's own settings, as far as they have been loaded."""
+        return self._topics.get(topic, {})
+
+    def topic_config(self, topic: str) -> LogConfig:
+        """The topic's settings over this broker's defaults."""
+        config = self._log_configs.get(topic)
+        if config is None:
+            try:
+                config = self.dynamic.config.log_config(self._topics.get(topic, {}))
+            except ConfigError as error:
+                logger.error("settings of topic %s are left out: %s", topic, error)
+                config = self.dynamic.config.log_config()
+            self._log_configs[topic] = config
+        return config
+
+    async def load_topic(self, topic: str) -> None:
+        """Read a topic's settings from the registry."""
+        overrides = await self.read_topic(topic)
+        if overrides != self._topics.get(topic, {}):
+            self._topics[topic] = overrides
+            self._log_configs.pop(topic, None)
+            self.on_topic_changed(topic)
+
+    async def load_topics(self, topics: Iterable[str], created: Collection[str] = ()) -> None:
+        """Read the settings of topics that are not known yet, or only from before they were created."""
+        unknown = [topic for topic in topics if topic not in self._topics or topic in created]
+        await read_all(self.load_topic, unknown)
+        for topic in unknown:
+            self._topics.setdefault(topic, {})
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is deleted; one of the same name begins anew."""
+        self._topics.pop(topic, None)
+        self._log_configs.pop(topic, None)
+
+    async def read_topic(self, topic: str) -> dict[str, str]:
+        """A topic's own settings, from the registry."""
+        return await self._read(TopicConfigZnode.path(topic))
+
+    async def read_broker(self, broker_id: int | None) -> dict[str, str]:
+        """A broker's own dynamic settings, or those of all brokers (None), from the registry."""
+        return await self._read(BrokerConfigZnode.path(broker_id))
+
+    async def _read(self, path: str) -> dict[str, str]:
+        try:
+            data, _ = await self._registry.get(path)
+            return TopicConfigZnode.decode(data, path).config
+        except NoNodeError:
+            return {}
+        except ZnodeFormatError as error:
+            logger.error("settings are left out: %s", error)
+            return {}
+
+    async def load_broker(self) -> None:
+        """Read this broker's dynamic settings from the registry and apply them."""
+        per_broker = await self.read_broker(self._broker_id)
+        cluster_wide = await self.read_broker(None)
+        changed, warnings = self.dynamic.apply(per_broker=per_broker, cluster_wide=cluster_wide)
+        for warning in warnings:
+            logger.warning(warning)
+        if changed:
+            logger.info("dynamic settings changed: %s", ", ".join(sorted(changed)))
+            self._log_configs.clear()
+            self.on_broker_changed()
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    async def set_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Write a topic's settings and notify every broker."""
+        path = TopicConfigZnode.path(topic)
+        await self._write(path, overrides)
+        await self._notify(path)
+        await self.load_topic(topic)
+
+    async def set_broker(self, broker_id: int | None, settings: Mapping[str, str]) -> None:
+        """Write a broker's dynamic settings (None: of all brokers) and notify every broker."""
+        path = BrokerConfigZnode.path(broker_id)
+        await self._write(path, settings)
+        await self._notify(path)
+        await self.load_broker()
+
+    async def create_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Write the settings of a topic that is about to be created."""
+        await self._write(TopicConfigZnode.path(topic), overrides)
+
+    async def _write(self, path: str, settings: Mapping[str, str]) -> None:
+        data = TopicConfigZnode(config=dict(settings)).encode()
+        try:
+            await self._registry.set(path, data)
+        except NoNodeError:
+            try:
+                await self._registry.create(path, data)
+            except NodeExistsError:
+                await self._registry.set(path, data)
+
+    async def _notify(self, path: str) -> None:
+        change = ConfigChangeZnode(entity_path=path.removeprefix("/config/"))
+        await self._registry.create(ConfigChangeZnode.path(), change.encode(), sequence=True)
+
+    # -- notifications ---------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Load what there is; notifications up to now are thereby done."""
+        self._seen = max(await self._registry.children(ConfigChangesZnode.TEMPLATE), default="")
+        await self.load_broker()
+        await self.load_topics(await self._registry.children(ConfigEntityTypeZnode.path("topics")))
+
+    async def reload(self) -> None:
+        """Read everything anew: notifications may have come and gone while there was no session."""
+        await self.load_broker()
+        await read_all(self.load_topic, list(self._topics))
+
+    async def run(self) -> None:
+        """Act on notifications until cancelled."""
+        wake = asyncio.Event()
+        watch = self._registry.watch_children(ConfigChangesZnode.TEMPLATE, wake.set)
+        try:
+            while True:
+                wake.clear()
+                try:
+                    await self._act_on_notifications()
+                except RegistryError as error:
+                    logger.warning("config changes cannot be read: %s", error)
+                    await asyncio.sleep(RETRY_BACKOFF_S)
+                    wake.set()
+                await wake.wait()
+        finally:
+            watch.cancel()
+
+    async def _act_on_notifications(self) -> None:
+        for name in sorted(await self._registry.children(ConfigChangesZnode.TEMPLATE)):
+            path = f"{ConfigChangesZnode.TEMPLATE}/{name}"
+            try:
+                data, stat = await self._registry.get(path)
+                if self._now_ms() - stat.ctime > NOTIFICATION_LIFETIME_MS:
+                    await self._registry.delete(path)
+                if name <= self._seen:
+                    continue
+                change = ConfigChangeZnode.decode(data, path)
+            except NoNodeError:
+                continue
+            except ZnodeFormatError as error:
+                logger.error("a config change is left out: %s", error)
+                self._seen = name
+                continue
+            entity_type, _, entity = change.entity_path.partition("/")
+            if entity_type == "topics":
+                await self.load_topic(entity)
+            elif entity_type == "brokers":
+                await self.load_broker()
+            self._seen = name  # only now: what fails on the way is tried again

@@ -1,0 +1,1 @@
+"""The tables of broker settings, one module a subject."""

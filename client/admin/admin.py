@@ -1,0 +1,306 @@
+"""The admin client: topics, partitions, records, what a cluster is made of.
+
+Its other parts: settings in admin_configs, features in admin_features, groups in admin_groups, log directories in
+admin_log_dirs, elections and reassignments in admin_replicas, transactions in admin_transactions.
+
+    async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
+        await admin.create_topic("orders", partitions=8)
+
+A method about one thing raises the broker's error. One about many (`create_topics`, `delete_groups`) gives for
+each its result or its error, as some may succeed and others fail.
+"""
+
+import random as random_module
+from collections.abc import Iterable, Mapping, Sequence
+
+from client.admin.configs import ConfigAdmin
+from client.admin.features import FeatureAdmin
+from client.admin.groups import GroupAdmin
+from client.admin.log_dirs import LogDirAdmin
+from client.admin.replicas import ReplicaAdmin
+from client.admin.transactions import TransactionAdmin
+from client.admin.types import (
+    USE_BROKER_DEFAULT,
+    ClusterDescription,
+    CreatedTopic,
+    NewTopic,
+)
+from client.consumer.offsets import OffsetAndTimestamp, list_offsets
+from client.errors import KafkaError, error_for
+from client.options import check_range, refuse_unknown
+from client.topic_partition import TopicPartition
+from client.wire.cluster import Cluster
+from client.wire.metadata import Metadata, TopicMetadata
+from client.wire.network import Network
+from protocol.error_codes import ErrorCode
+
+
+class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin):
+    """An asyncio admin client; an asynchronous context manager. Times are in ms.
+
+    `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and
+    controller changes, lost connections). Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        client_id: str = "ottla-admin",
+        request_timeout_ms: int = 30_000,
+        default_api_timeout_ms: int = 60_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+        **unknown: object,
+    ) -> None:
+        refuse_unknown(unknown, Admin)
+        check_range("default_api_timeout_ms", default_api_timeout_ms, 0)
+        cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            network=network,
+            random=random,
+        )
+        super().__init__(cluster, timeout_s=default_api_timeout_ms / 1000, request_timeout_ms=request_timeout_ms)
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        await self._cluster.start()
+
+    async def __aenter__(self) -> "Admin":
+        try:
+            await self.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._cluster.close()
+
+    # ---- topics
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """The names of the cluster's topics, sorted."""
+        topics = await self.describe_topics()
+        return [name for name, topic in topics.items() if include_internal or not topic.is_internal]
+
+    async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        """Partitions, leaders and replicas of these topics, or of all; sorted by name.
+
+        Raises UnknownTopicOrPartitionError for a name that the cluster does not have.
+        """
+
+        async def ask() -> dict[str, TopicMetadata]:
+            response = await self._cluster.refresh(None if names is None else list(names), allow_auto_create=False)
+            for topic in response.topics:
+                if topic.error_code and names is not None:
+                    raise error_for(topic.error_code, context=f"topic {topic.name}")
+            answered = Metadata().updated(response).topics
+            return {name: answered[name] for name in sorted(answered)}
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = USE_BROKER_DEFAULT,
+        replication_factor: int = USE_BROKER_DEFAULT,
+        *,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str | None] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Create one topic; see NewTopic. Raises TopicExistsError, InvalidPartitionsError, …"""
+        topic = NewTopic(name, partitions, replication_factor, assignment, configs or {})
+        result = (await self.create_topics([topic], validate_only=validate_only))[name]
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """Create topics, or with `validate_only` only say what would come of it."""
+        from protocol.messages.create_topics import (
+            CreatableReplicaAssignment,
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+            CreateTopicsResponse,
+        )
+
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic.name,
+                    num_partitions=USE_BROKER_DEFAULT if topic.assignment else topic.partitions,
+                    replication_factor=USE_BROKER_DEFAULT if topic.assignment else topic.replication_factor,
+                    assignments=[
+                        CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+                        for partition, replicas in (topic.assignment or {}).items()
+                    ],
+                    configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
+                )
+                for topic in topics
+            ],
+            timeout_ms=self._request_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def ask() -> dict[str, CreatedTopic | KafkaError]:
+            connection = await self._cluster.controller()
+            response = await connection.call(request, CreateTopicsResponse)
+            _raise_not_controller(topic.error_code for topic in response.topics)
+            return {
+                topic.name: error_for(topic.error_code, topic.error_message, context=f"topic {topic.name}")
+                if topic.error_code
+                else CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor)
+                for topic in response.topics
+            }
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete one topic. Raises UnknownTopicOrPartitionError, TopicDeletionDisabledError."""
+        error = (await self.delete_topics([name]))[name]
+        if error is not None:
+            raise error
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics: for each name None or its error."""
+        from protocol.messages.delete_topics import (
+            DeleteTopicsRequest,
+            DeleteTopicsResponse,
+            DeleteTopicState,
+        )
+
+        wanted = list(names)
+
+        async def ask() -> dict[str, KafkaError | None]:
+            connection = await self._cluster.controller()
+            version = connection.common_version(DeleteTopicsRequest)
+            request = DeleteTopicsRequest(timeout_ms=self._request_timeout_ms)
+            if version >= 6:
+                request.topics = [DeleteTopicState(name=name) for name in wanted]
+            else:
+                request.topic_names = wanted
+            response = await connection.call(request, DeleteTopicsResponse, version)
+            _raise_not_controller(topic.error_code for topic in response.responses)
+            return {
+                topic.name or "": error_for(topic.error_code, topic.error_message, context=f"topic {topic.name}")
+                if topic.error_code
+                else None
+                for topic in response.responses
+            }
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def create_partitions(
+        self,
+        topic: str,
+        total: int,
+        *,
+        assignment: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Let a topic have `total` partitions, more than now; `assignment` names the new ones' replicas.
+
+        Raises InvalidPartitionsError, InvalidReplicaAssignmentError, UnknownTopicOrPartitionError.
+        """
+        from protocol.messages.create_partitions import (
+            CreatePartitionsAssignment,
+            CreatePartitionsRequest,
+            CreatePartitionsResponse,
+            CreatePartitionsTopic,
+        )
+
+        assignments = (
+            None
+            if assignment is None
+            else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignment]
+        )
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=topic, count=total, assignments=assignments)],
+            timeout_ms=self._request_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def ask() -> None:
+            connection = await self._cluster.controller()
+            response = await connection.call(request, CreatePartitionsResponse)
+            for result in response.results:
+                if result.error_code:
+                    raise error_for(result.error_code, result.error_message, context=f"topic {topic}")
+
+        await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    # ---- partitions
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete every record before an offset (-1: all there are); the new log start offsets.
+
+        Raises OffsetOutOfRangeError for an offset past the high watermark.
+        """
+        from protocol.messages.delete_records import (
+            DeleteRecordsPartition,
+            DeleteRecordsRequest,
+            DeleteRecordsResponse,
+            DeleteRecordsTopic,
+        )
+
+        done: dict[TopicPartition, int] = {}
+
+        async def ask() -> None:
+            todo = {partition: offset for partition, offset in before.items() if partition not in done}
+            for leader, partitions in (await self._by_leader(todo)).items():
+                connection = await self._cluster.connection(leader)
+                topics: dict[str, list[DeleteRecordsPartition]] = {}
+                for partition in partitions:
+                    entry = DeleteRecordsPartition(partition_index=partition.partition, offset=before[partition])
+                    topics.setdefault(partition.topic, []).append(entry)
+                request = DeleteRecordsRequest(
+                    topics=[DeleteRecordsTopic(name=name, partitions=entries) for name, entries in topics.items()],
+                    timeout_ms=self._request_timeout_ms,
+                )
+                response = await connection.call(request, DeleteRecordsResponse)
+                for topic in response.topics:
+                    for result in topic.partitions:
+                        name = TopicPartition(topic.name, result.partition_index)
+                        if result.error_code:
+                            raise error_for(result.error_code, context=str(name))
+                        done[name] = result.low_watermark
+
+        await self._cluster.retry(ask, timeout_s=self._timeout_s)
+        return done
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by time; see `client.consumer.offsets`: LATEST, EARLIEST, MAX_TIMESTAMP or ms since the epoch."""
+        return await list_offsets(self._cluster, wanted, read_committed=read_committed, timeout_s=self._timeout_s)
+
+    # ---- cluster
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The brokers, the controller and the cluster's id."""
+        await self._cluster.refresh([])
+        metadata = self._cluster.metadata
+        brokers = tuple(metadata.brokers[node_id] for node_id in sorted(metadata.brokers))
+        return ClusterDescription(metadata.cluster_id, metadata.controller_id, brokers)
+
+
+def _raise_not_controller(codes: Iterable[int]) -> None:
+    if ErrorCode.NOT_CONTROLLER in codes:
+        raise error_for(ErrorCode.NOT_CONTROLLER)

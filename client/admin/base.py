@@ -1,0 +1,106 @@
+"""What the parts of the admin client share: the cluster, how long a call may take, and who answers for what.
+
+Partitions are asked of their leaders, groups and transactional ids of their coordinators. A coordinator that has moved,
+is being loaded or cannot be reached is looked for again until the call's time is up.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from client.errors import KafkaError, error_for
+from client.topic_partition import TopicPartition
+from client.wire.cluster import Cluster
+from client.wire.connection import Connection
+from client.wire.coordinator import CoordinatorType, find_coordinator, find_coordinators
+from protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
+
+
+class AdminBase:
+    """The base of every part of `client.admin.admin.Admin`."""
+
+    def __init__(self, cluster: Cluster, *, timeout_s: float, request_timeout_ms: int) -> None:
+        """timeout_s: of a call with its retries. request_timeout_ms: of one request."""
+        self._cluster = cluster
+        self._timeout_s = timeout_s
+        self._request_timeout_ms = request_timeout_ms
+
+    async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """These partitions by the node id of their leader. Raises for one that does not exist or has none."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            await self._cluster.topic(partition.topic, timeout_s=self._timeout_s, tolerate_unknown_s=0)
+            metadata = self._cluster.metadata
+            if metadata.partition(partition) is None:
+                raise error_for(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"no partition {partition.partition}",
+                    context=partition.topic,
+                )
+            leader = metadata.leader(partition)
+            if leader is None:
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, context=str(partition))
+            by_leader.setdefault(leader, []).append(partition)
+        return by_leader
+
+    async def _ask_brokers(self, ask: Callable[[int, Connection], Awaitable[T]]) -> list[T]:
+        """The answers of all brokers, each asked again for itself while its error is retriable."""
+        await self._cluster.refresh([])
+        answers = []
+        for node_id in sorted(self._cluster.metadata.brokers):
+
+            async def attempt(node_id: int = node_id) -> T:
+                return await ask(node_id, await self._cluster.connection(node_id))
+
+            answers.append(await self._cluster.retry(attempt, timeout_s=self._timeout_s))
+        return answers
+
+    async def _ask_coordinators(
+        self,
+        kind: CoordinatorType,
+        keys: Iterable[str],
+        ask: Callable[[int, Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
+    ) -> dict[str, T | KafkaError]:
+        """What the coordinators answer for each key, in the order of the keys.
+
+        `ask` is called with a coordinator's node id, the connection to it and its keys, and gives for each key its
+        answer or its error. Keys whose error is retriable are asked for again; the last such error is raised when time
+        is up.
+        """
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, T | KafkaError] = {}
+
+        async def attempt() -> None:
+            failed: KafkaError | None = None
+            by_node: dict[int, list[str]] = {}
+            located = await find_coordinators(self._cluster, kind, [key for key in wanted if key not in found])
+            for key, node in located.items():
+                if not isinstance(node, KafkaError):
+                    by_node.setdefault(node, []).append(key)
+                elif node.retriable:
+                    failed = node
+                else:
+                    found[key] = node
+            for node_id, part in by_node.items():
+                answers = await ask(node_id, await self._cluster.connection(node_id), part)
+                for key, answer in answers.items():
+                    if isinstance(answer, KafkaError) and answer.retriable:
+                        failed = answer
+                    else:
+                        found[key] = answer
+            if failed is not None:
+                raise failed
+
+        if wanted:
+            await self._cluster.retry(attempt, timeout_s=self._timeout_s)
+        return {key: found[key] for key in wanted}
+
+    async def _ask_coordinator(self, kind: CoordinatorType, key: str, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """What the coordinator of one key answers. Raises what `ask` does, once it is not retriable or time is up."""
+
+        async def attempt() -> T:
+            node = await find_coordinator(self._cluster, kind, key)
+            return await ask(await self._cluster.connection(node))
+
+        return await self._cluster.retry(attempt, timeout_s=self._timeout_s)

@@ -1,0 +1,149 @@
+"""The admin client's part about settings of topics and brokers.
+
+Settings of a topic go to any broker. Settings of one broker are asked of that broker, since only it knows
+its static ones; the name "" stands for the dynamic default of all brokers, which any broker keeps.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from client.admin.base import AdminBase
+from client.admin.types import ConfigChange, ConfigEntry, ConfigSource, ResourceType
+from client.errors import error_for
+from client.options import refuse
+from client.wire.connection import Connection
+
+
+class ConfigAdmin(AdminBase):
+    """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+
+    async def describe_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        keys: Iterable[str] | None = None,
+        *,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> dict[str, ConfigEntry]:
+        """The settings of a topic or broker, by name and sorted. Raises UnknownTopicOrPartitionError, …"""
+        from protocol.messages.describe_configs import (
+            DescribeConfigsRequest,
+            DescribeConfigsResource,
+            DescribeConfigsResponse,
+        )
+
+        wanted = DescribeConfigsResource(
+            resource_type=int(resource),
+            resource_name=name,
+            configuration_keys=None if keys is None else list(keys),
+        )
+        request = DescribeConfigsRequest(resources=[wanted])
+
+        async def ask() -> dict[str, ConfigEntry]:
+            connection = await self._connection_for(resource, name)
+            version = connection.common_version(DescribeConfigsRequest)
+            request.include_synonyms = include_synonyms and version >= 1
+            request.include_documentation = include_documentation and version >= 3
+            response = await connection.call(request, DescribeConfigsResponse, version)
+            found = {}
+            for result in response.results:
+                if result.error_code:
+                    raise error_for(result.error_code, result.error_message, context=_label(resource, name))
+                for entry in result.configs:
+                    source = _source(entry.config_source, entry.is_default)
+                    synonyms = tuple((one.name, one.value, _source(one.source)) for one in entry.synonyms)
+                    found[entry.name] = ConfigEntry(
+                        entry.name,
+                        entry.value,
+                        source,
+                        entry.read_only,
+                        entry.is_sensitive,
+                        entry.documentation,
+                        synonyms,
+                    )
+            return dict(sorted(found.items()))
+
+        return await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def incremental_alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        changes: Iterable[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change single settings and leave the others as they are. Raises InvalidConfigurationError, …"""
+        from protocol.messages.incremental_alter_configs import (
+            AlterableConfig,
+            AlterConfigsResource,
+            IncrementalAlterConfigsRequest,
+            IncrementalAlterConfigsResponse,
+        )
+
+        configs = [
+            AlterableConfig(name=change.name, config_operation=int(change.operation), value=change.value)
+            for change in changes
+        ]
+        target = AlterConfigsResource(resource_type=int(resource), resource_name=name, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[target], validate_only=validate_only)
+
+        async def ask() -> None:
+            connection = await self._connection_for(resource, name)
+            response = await connection.call(request, IncrementalAlterConfigsResponse)
+            for result in response.responses:
+                if result.error_code:
+                    raise error_for(result.error_code, result.error_message, context=_label(resource, name))
+
+        await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        configs: Mapping[str, str | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace all dynamic settings: those not named fall back to their defaults. Raises as above."""
+        from protocol.messages.alter_configs import (
+            AlterableConfig,
+            AlterConfigsRequest,
+            AlterConfigsResource,
+            AlterConfigsResponse,
+        )
+
+        entries = [AlterableConfig(name=key, value=value) for key, value in configs.items()]
+        target = AlterConfigsResource(resource_type=int(resource), resource_name=name, configs=entries)
+        request = AlterConfigsRequest(resources=[target], validate_only=validate_only)
+
+        async def ask() -> None:
+            connection = await self._connection_for(resource, name)
+            response = await connection.call(request, AlterConfigsResponse)
+            for result in response.responses:
+                if result.error_code:
+                    raise error_for(result.error_code, result.error_message, context=_label(resource, name))
+
+        await self._cluster.retry(ask, timeout_s=self._timeout_s)
+
+    async def _connection_for(self, resource: ResourceType, name: str) -> Connection:
+        if resource == ResourceType.TOPIC or not name:
+            return await self._cluster.any_connection()
+        if not name.isascii() or not name.isdigit():
+            raise refuse("broker", name, "must be a broker id, or empty for the default of all brokers")
+        if int(name) not in self._cluster.metadata.brokers:
+            await self._cluster.refresh([])
+        if int(name) not in self._cluster.metadata.brokers:
+            raise refuse("broker", name, "the cluster has no such broker now")
+        return await self._cluster.connection(int(name))
+
+
+def _label(resource: ResourceType, name: str) -> str:
+    return f"{resource.name.lower().replace('_', ' ')} {name or '(default)'}"
+
+
+def _source(number: int, is_default: bool = False) -> ConfigSource:
+    """Version 0 of the answer has no source, only whether the value is the default."""
+    if is_default:
+        return ConfigSource.DEFAULT_CONFIG
+    return ConfigSource(number) if number in ConfigSource._value2member_map_ else ConfigSource.UNKNOWN

@@ -1,0 +1,240 @@
+"""The admin client's part about groups: which there are, their members, their committed offsets.
+
+A group is asked of its coordinator. One of the new protocol (KIP-848) answers ConsumerGroupDescribe only, a classic one
+DescribeGroups only; which it is shows when it is asked, so the newer request goes first where the broker has it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from client.admin.base import AdminBase
+from client.admin.types import GroupDescription, GroupListing, GroupMember
+from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from client.consumer.group_offsets import commit_offsets, fetch_offsets
+from client.consumer.subscription import assigned_partitions
+from client.errors import KafkaError, UnsupportedApiError, error_for
+from client.topic_partition import TopicPartition
+from client.wire.connection import Connection
+from client.wire.coordinator import CoordinatorType
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+_DEAD = "Dead"
+_FIRST_LIST_VERSION_WITH_STATES = 4
+_FIRST_LIST_VERSION_WITH_TYPES = 5
+_NOT_OF_THIS_PROTOCOL = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+
+
+class GroupAdmin(AdminBase):
+    """ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups; OffsetFetch, OffsetCommit and OffsetDelete
+    from outside of the group.
+    """
+
+    async def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """The groups of all brokers, sorted; only those in one of these states and of one of these types.
+
+        Raises UnsupportedApiError for a filter that a broker is too old for (states: 2.6, types: 3.8).
+        """
+        from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        async def ask(node_id: int, connection: Connection) -> list[GroupListing]:
+            version = connection.common_version(ListGroupsRequest)
+            if states and version < _FIRST_LIST_VERSION_WITH_STATES:
+                raise UnsupportedApiError(f"broker {node_id} is too old to tell the states of groups")
+            if types and version < _FIRST_LIST_VERSION_WITH_TYPES:
+                raise UnsupportedApiError(f"broker {node_id} is too old to tell the types of groups")
+            response = await connection.call(request, ListGroupsResponse, version)
+            if response.error_code:
+                raise error_for(response.error_code, context=f"groups of broker {node_id}")
+            return [
+                GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type, node_id)
+                for one in response.groups
+            ]
+
+        found = {listing.group_id: listing for part in await self._ask_brokers(ask) for listing in part}
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """One group. Raises GroupIdNotFoundError, InvalidGroupIdError, …"""
+        result = (await self.describe_groups([group_id]))[group_id]
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        """Groups with their members; GroupIdNotFoundError for one that is not there, though its coordinator may call
+        it "Dead".
+        """
+
+        async def ask(
+            node_id: int, connection: Connection, wanted: list[str]
+        ) -> dict[str, GroupDescription | KafkaError]:
+            found = {}
+            if ApiKey.CONSUMER_GROUP_DESCRIBE in connection.api_versions:
+                found = await _describe_new(node_id, connection, wanted)
+            rest = [group_id for group_id in wanted if group_id not in found]
+            return found | (await _describe_classic(node_id, connection, rest) if rest else {})
+
+        return await self._ask_coordinators(CoordinatorType.GROUP, group_ids, ask)
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete groups without members, with their offsets: for each None, or GroupNotEmptyError, …"""
+        from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+        async def ask(node_id: int, connection: Connection, wanted: list[str]) -> dict[str, KafkaError | None]:
+            response = await connection.call(DeleteGroupsRequest(groups_names=wanted), DeleteGroupsResponse)
+            return {
+                one.group_id: error_for(one.error_code, context=f"group {one.group_id}") if one.error_code else None
+                for one in response.results
+            }
+
+        return await self._ask_coordinators(CoordinatorType.GROUP, group_ids, ask)
+
+    # ---- offsets
+
+    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All that a group has committed, sorted; nothing for a group that is not there."""
+
+        async def ask(connection: Connection) -> dict[TopicPartition, OffsetAndMetadata]:
+            return await fetch_offsets(connection, group_id)
+
+        found = await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask)
+        return {partition: found[partition] for partition in sorted(found)}
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Commit offsets for a group, which is made where it is not there: for each partition None or its error.
+
+        UnknownMemberIdError says that the group has members: they alone may commit.
+        """
+
+        async def ask(connection: Connection) -> dict[TopicPartition, KafkaError | None]:
+            return _outcomes(group_id, await commit_offsets(connection, ConsumerGroupMetadata(group_id), offsets))
+
+        return await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask) if offsets else {}
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Forget what a group has committed for these partitions: for each None or GroupSubscribedToTopicError, …
+
+        Raises GroupIdNotFoundError, and GroupNotEmptyError for a group that is none of consumers and has members.
+        """
+        from protocol.messages.offset_delete import (
+            OffsetDeleteRequest,
+            OffsetDeleteRequestPartition,
+            OffsetDeleteRequestTopic,
+            OffsetDeleteResponse,
+        )
+
+        topics: dict[str, OffsetDeleteRequestTopic] = {}
+        for topic, number in partitions:
+            entry = OffsetDeleteRequestPartition(partition_index=number)
+            topics.setdefault(topic, OffsetDeleteRequestTopic(name=topic)).partitions.append(entry)
+        request = OffsetDeleteRequest(group_id=group_id, topics=list(topics.values()))
+
+        async def ask(connection: Connection) -> dict[TopicPartition, KafkaError | None]:
+            response = await connection.call(request, OffsetDeleteResponse)
+            if response.error_code:
+                raise error_for(response.error_code, context=f"group {group_id}")
+            codes = {
+                TopicPartition(topic.name, one.partition_index): one.error_code
+                for topic in response.topics
+                for one in topic.partitions
+            }
+            return _outcomes(group_id, codes)
+
+        return await self._ask_coordinator(CoordinatorType.GROUP, group_id, ask) if topics else {}
+
+
+def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
+    """The outcome for each partition. Raises an error that will go away, for the whole to be asked again: these
+    requests do the same when they are made twice.
+    """
+    outcomes: dict[TopicPartition, KafkaError | None] = {}
+    for partition, code in codes.items():
+        error = error_for(code, context=f"group {group_id}, {partition}") if code else None
+        if error is not None and error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise error
+        outcomes[partition] = error
+    return outcomes
+
+
+async def _describe_classic(
+    node_id: int, connection: Connection, wanted: list[str]
+) -> dict[str, GroupDescription | KafkaError]:
+    from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+    response = await connection.call(DescribeGroupsRequest(groups=wanted), DescribeGroupsResponse)
+    found: dict[str, GroupDescription | KafkaError] = {}
+    for group in response.groups:
+        code = group.error_code
+        if not code and group.group_state == _DEAD:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        if code:
+            found[group.group_id] = error_for(code, context=f"group {group.group_id}")
+            continue
+        found[group.group_id] = GroupDescription(
+            group.group_id,
+            group.group_state,
+            CLASSIC,
+            group.protocol_type,
+            group.protocol_data,
+            tuple(
+                GroupMember(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    assigned_partitions(member.member_assignment) if group.protocol_type == CONSUMER else None,
+                )
+                for member in group.members
+            ),
+            node_id,
+        )
+    return found
+
+
+async def _describe_new(
+    node_id: int, connection: Connection, wanted: list[str]
+) -> dict[str, GroupDescription | KafkaError]:
+    """The groups among these that are of the new protocol."""
+    from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+
+    response = await connection.call(ConsumerGroupDescribeRequest(group_ids=wanted), ConsumerGroupDescribeResponse)
+    found: dict[str, GroupDescription | KafkaError] = {}
+    for group in response.groups:
+        if group.error_code in _NOT_OF_THIS_PROTOCOL:
+            continue
+        if group.error_code:
+            found[group.group_id] = error_for(group.error_code, group.error_message, context=f"group {group.group_id}")
+            continue
+        found[group.group_id] = GroupDescription(
+            group.group_id,
+            group.group_state,
+            CONSUMER,
+            CONSUMER,
+            group.assignor_name,
+            tuple(
+                GroupMember(
+                    member.member_id,
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
+                    tuple(
+                        sorted(
+                            TopicPartition(topic.topic_name, number)
+                            for topic in member.assignment.topic_partitions
+                            for number in topic.partitions
+                        )
+                    ),
+                )
+                for member in group.members
+            ),
+            node_id,
+        )
+    return found

@@ -1,0 +1,215 @@
+"""The admin client's part about transactions (KIP-664): what coordinators and the leaders of partitions know of them.
+
+A transaction that its coordinator does not know of, though a partition has it open, hangs: it holds back the last
+stable offset for ever. `abort_transaction` ends it in that partition, past the coordinator.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable
+
+from client.admin.base import AdminBase
+from client.admin.types import ActiveProducer, TransactionDescription, TransactionListing
+from client.errors import KafkaError, UnsupportedApiError, error_for
+from client.options import refuse
+from client.producer.prepared_transaction import PreparedTransaction
+from client.topic_partition import TopicPartition
+from client.wire.connection import Connection
+from client.wire.coordinator import CoordinatorType
+from protocol.error_codes import ErrorCode
+
+_FIRST_VERSION_WITH_DURATION = 1
+_ANY_DURATION = -1
+
+
+class TransactionAdmin(AdminBase):
+    """ListTransactions, DescribeTransactions, DescribeProducers, and WriteTxnMarkers to abort."""
+
+    async def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        longer_than_ms: int = _ANY_DURATION,
+    ) -> list[TransactionListing]:
+        """The transactional ids of all brokers, sorted; only those in one of these states, of one of these producer
+        ids, with a transaction that has been open for longer than `longer_than_ms`.
+
+        Raises InvalidOptionError for a state that a broker does not know, UnsupportedApiError for a duration where a
+        broker is older than 3.8.
+        """
+        from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+        request = ListTransactionsRequest(
+            state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
+        )
+
+        async def ask(node_id: int, connection: Connection) -> list[TransactionListing]:
+            version = connection.common_version(ListTransactionsRequest)
+            if version < _FIRST_VERSION_WITH_DURATION and longer_than_ms != _ANY_DURATION:
+                raise UnsupportedApiError(f"broker {node_id} is too old to filter transactions by their duration")
+            response = await connection.call(request, ListTransactionsResponse, version)
+            if response.error_code:
+                raise error_for(response.error_code, context=f"transactions of broker {node_id}")
+            if response.unknown_state_filters:
+                raise refuse("states", response.unknown_state_filters[0], f"broker {node_id} knows no such state")
+            return [
+                TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
+                for one in response.transaction_states
+            ]
+
+        return sorted(listing for part in await self._ask_brokers(ask) for listing in part)
+
+    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """One transactional id. Raises TransactionalIdNotFoundError, …"""
+        result = (await self.describe_transactions([transactional_id]))[transactional_id]
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription | KafkaError]:
+        """Transactional ids, each with its state or its error."""
+        from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+        async def ask(
+            node_id: int, connection: Connection, wanted: list[str]
+        ) -> dict[str, TransactionDescription | KafkaError]:
+            request = DescribeTransactionsRequest(transactional_ids=wanted)
+            response = await connection.call(request, DescribeTransactionsResponse)
+            return {
+                one.transactional_id: error_for(one.error_code, context=f"transactional id {one.transactional_id}")
+                if one.error_code
+                else TransactionDescription(
+                    one.transactional_id,
+                    one.transaction_state,
+                    one.producer_id,
+                    one.producer_epoch,
+                    one.transaction_timeout_ms,
+                    one.transaction_start_time_ms,
+                    tuple(
+                        sorted(TopicPartition(data.topic, number) for data in one.topics for number in data.partitions)
+                    ),
+                    node_id,
+                )
+                for one in response.transaction_states
+            }
+
+        return await self._ask_coordinators(CoordinatorType.TRANSACTION, transactional_ids, ask)
+
+    async def end_transactions(
+        self, prepared: Iterable[PreparedTransaction], *, commit: bool
+    ) -> dict[PreparedTransaction, KafkaError | None]:
+        """Commit or abort transactions that their producers have handed over; what hinders it, for each.
+
+        Doing it again changes nothing. ProducerFencedError: another producer of this transactional id has come, or the
+        transaction ran out of time, so that it is aborted; InvalidTxnStateError: it has ended the other way.
+        """
+        from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+        wanted = {one.transactional_id: one for one in prepared}
+
+        async def ask(node_id: int, connection: Connection, part: list[str]) -> dict[str, KafkaError | None]:
+            async def end(name: str) -> KafkaError | None:
+                one = wanted[name]
+                request = EndTxnRequest(
+                    transactional_id=name,
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    committed=commit,
+                )
+                code = (await connection.call(request, EndTxnResponse)).error_code
+                if code == ErrorCode.INVALID_PRODUCER_EPOCH:  # what older coordinators say
+                    code = ErrorCode.PRODUCER_FENCED
+                return error_for(code, context=f"transactional id {name}") if code else None
+
+            return dict(zip(part, await asyncio.gather(*map(end, part)), strict=True))
+
+        results = await self._ask_coordinators(CoordinatorType.TRANSACTION, wanted, ask)
+        return {wanted[name]: result for name, result in results.items()}
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        """The producers that the leaders of these partitions know, or this replica of them.
+
+        Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError for a broker that has none of it, …
+        """
+        from protocol.messages.describe_producers import (
+            DescribeProducersRequest,
+            DescribeProducersResponse,
+            TopicRequest,
+        )
+
+        wanted = list(dict.fromkeys(partitions))
+        found: dict[TopicPartition, list[ActiveProducer]] = {}
+
+        async def attempt() -> None:
+            rest = [partition for partition in wanted if partition not in found]
+            by_node = await self._by_leader(rest) if broker_id is None else {broker_id: rest}
+            for node_id, part in by_node.items():
+                topics: dict[str, TopicRequest] = {}
+                for topic, number in part:
+                    topics.setdefault(topic, TopicRequest(name=topic)).partition_indexes.append(number)
+                connection = await self._cluster.connection(node_id)
+                request = DescribeProducersRequest(topics=list(topics.values()))
+                response = await connection.call(request, DescribeProducersResponse)
+                for answer in response.topics:
+                    for one in answer.partitions:
+                        name = TopicPartition(answer.name, one.partition_index)
+                        if one.error_code:
+                            raise error_for(one.error_code, one.error_message, context=str(name))
+                        found[name] = [
+                            ActiveProducer(
+                                producer.producer_id,
+                                producer.producer_epoch,
+                                producer.last_sequence,
+                                producer.last_timestamp,
+                                producer.coordinator_epoch,
+                                producer.current_txn_start_offset,
+                            )
+                            for producer in one.active_producers
+                        ]
+
+        if broker_id is not None:
+            await self._cluster.refresh([])
+            if broker_id not in self._cluster.metadata.brokers:
+                raise refuse("broker_id", broker_id, "the cluster has no such broker now")
+            await attempt()  # that it has no replica of a partition does not change by asking again
+        elif wanted:
+            await self._cluster.retry(attempt, timeout_s=self._timeout_s)
+        return {partition: sorted(found[partition]) for partition in wanted}
+
+    async def abort_transaction(
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Have the leader of a partition append an abort marker for a producer, whether or not a transaction is open.
+
+        `coordinator_epoch` is the one of ActiveProducer, or 0 where that has none. Raises InvalidProducerEpochError
+        for a producer that has a newer epoch, TransactionCoordinatorFencedError for an older coordinator's epoch, …
+        """
+        from protocol.messages.write_txn_markers import (
+            WritableTxnMarker,
+            WritableTxnMarkerTopic,
+            WriteTxnMarkersRequest,
+            WriteTxnMarkersResponse,
+        )
+
+        topic = WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_result=False,
+            topics=[topic],
+            coordinator_epoch=coordinator_epoch,
+        )
+
+        async def attempt() -> None:
+            (leader,) = await self._by_leader([partition])
+            connection = await self._cluster.connection(leader)
+            response = await connection.call(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse)
+            for result in (one for made in response.markers for answer in made.topics for one in answer.partitions):
+                if result.error_code:
+                    raise error_for(result.error_code, context=f"abort of producer {producer_id} in {partition}")
+
+        await self._cluster.retry(attempt, timeout_s=self._timeout_s)

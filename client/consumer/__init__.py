@@ -1,0 +1,1 @@
+"""The consumer: reading partitions, and being a member of a group."""

@@ -1,0 +1,429 @@
+"""The consumer: records of topics, alone or in a group.
+
+    async with Consumer("orders", bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
+        async for record in consumer:
+            print(record.topic, record.partition, record.offset, record.value)
+
+In a group each partition is read by one member at a time. Partitions move between records only: never while one of
+theirs is being handled, and what has been handled is committed before. Delivery is at least once: what was handed out
+and not committed when a member dies is handed out again, to another.
+
+The commits of `enable_auto_commit` cover records that the application is done with, that is those before the one, or
+the batch, that it has in hand. When an exception ends the `async with` block, what was in hand counts as not handled.
+"""
+
+import asyncio
+import logging
+import random as random_module
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from client.consumer.assignors import make_assignors
+from client.consumer.fetched import ConsumerRecord, FetchedBatches
+from client.consumer.group import ConsumerGroup
+from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from client.consumer.group_partitions import BEGINNINGS, Reading
+from client.consumer.member import MemberOptions
+from client.consumer.reader import Reader
+from client.consumer.reader_state import Chunk, PartitionState, Position
+from client.consumer.rebalance_listener import RebalanceListener
+from client.consumer.topic_subscription import TopicSubscription
+from client.errors import IllegalStateError
+from client.options import check_choice, check_range, refuse, refuse_unknown
+from client.topic_partition import TopicPartition
+from client.wire.network import Network
+
+logger = logging.getLogger(__name__)
+
+Deserializer = Callable[[bytes], Any]
+GROUP_PROTOCOLS = ("classic", "consumer")
+
+
+class Consumer(Reader):
+    """An asyncio consumer; an asynchronous context manager and iterator. All methods belong to one event loop.
+
+    `topics` are subscribed to; without them call `subscribe` or `assign`. Beside the options of `Reader` (names as in
+    aiokafka and kafka-python; times in ms):
+
+    - `group_id`: the group; without one all partitions of the topics are read, from `auto_offset_reset` on.
+    - `group_instance_id`: makes a static member, whose restart within the session timeout moves no partition.
+    - `group_protocol`: "classic", or "consumer" for that of KIP-848, in which the broker divides;
+      `group_remote_assignor`: how ("uniform", "range").
+    - `partition_assignment_strategy`: classic groups' assignors, best first: "range", "roundrobin", "sticky",
+      "cooperative-sticky" or objects. Where all are cooperative a rebalance stops only what moves.
+    - `session_timeout_ms`, `heartbeat_interval_ms`: when a member is taken for dead, how often it says that it lives
+      (in groups of the new protocol the broker decides both).
+    - `max_poll_interval_ms`: the longest time that records may be in hand, and that a rebalance waits for that.
+    - `max_poll_records`: the most that `getmany` gives at once.
+    - `enable_auto_commit`, `auto_commit_interval_ms`: commit what has been handled.
+    - `auto_offset_reset`: also where a group begins that has committed nothing: "latest", "earliest", "none" (raise).
+    - `key_deserializer`, `value_deserializer`: functions of bytes.
+    - `exclude_internal_topics`: whether a pattern matches them.
+    - `api_timeout_ms`: how long commits and lookups are tried.
+
+    Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        group_id: str | None = None,
+        client_id: str = "ottla-consumer",
+        group_instance_id: str | None = None,
+        group_protocol: str = "classic",
+        group_remote_assignor: str | None = None,
+        partition_assignment_strategy: object = ("range", "cooperative-sticky"),
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        max_poll_records: int = 500,
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        auto_offset_reset: str = "latest",
+        isolation_level: str = "read_uncommitted",
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        exclude_internal_topics: bool = True,
+        api_timeout_ms: int = 60_000,
+        client_rack: str = "",
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 50 * 1024 * 1024,
+        max_partition_fetch_bytes: int = 1024 * 1024,
+        max_buffered_bytes: int = 4 * 1024 * 1024,
+        check_crcs: bool = True,
+        allow_auto_create_topics: bool = True,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+        **unknown: object,
+    ) -> None:
+        refuse_unknown(unknown, Consumer)
+        check_choice("group_protocol", group_protocol, GROUP_PROTOCOLS)
+        check_range("session_timeout_ms", session_timeout_ms, 1)
+        check_range("heartbeat_interval_ms", heartbeat_interval_ms, 1, session_timeout_ms - 1)
+        check_range("max_poll_interval_ms", max_poll_interval_ms, 1)
+        check_range("max_poll_records", max_poll_records, 1)
+        check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
+        check_range("api_timeout_ms", api_timeout_ms, 1)
+        if group_id == "":
+            raise refuse("group_id", group_id, "must not be empty; None is for no group")
+        assignors = make_assignors(partition_assignment_strategy)
+        super().__init__(
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            auto_offset_reset=auto_offset_reset,
+            isolation_level=isolation_level,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            fetch_max_bytes=fetch_max_bytes,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            max_buffered_bytes=max_buffered_bytes,
+            check_crcs=check_crcs,
+            client_rack=client_rack,
+            allow_auto_create_topics=allow_auto_create_topics,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            connections_max_idle_ms=connections_max_idle_ms,
+            network=network,
+            random=random,
+        )
+        self.max_poll_records: Final = max_poll_records
+        self.enable_auto_commit: Final = enable_auto_commit
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._started = self._began = False
+        self._lookup: asyncio.Task[None] | None = None
+        self._subscription = TopicSubscription(exclude_internal=exclude_internal_topics)
+        self._beginning = BEGINNINGS[auto_offset_reset]
+        self._group: ConsumerGroup | None = None
+        if group_id is not None:
+            self._group = ConsumerGroup(
+                self._cluster,
+                Reading(self._turn, self._states, self._add, self._drop, self._failed, self._progress),
+                MemberOptions(
+                    group_id,
+                    group_instance_id,
+                    client_rack,
+                    session_timeout_ms / 1000,
+                    heartbeat_interval_ms / 1000,
+                    max_poll_interval_ms / 1000,
+                    request_timeout_ms / 1000,
+                ),
+                protocol=group_protocol,
+                assignors=assignors,
+                remote_assignor=group_remote_assignor,
+                auto_commit_s=auto_commit_interval_ms / 1000 if enable_auto_commit else None,
+                auto_offset_reset=auto_offset_reset,
+                require_stable=isolation_level == "read_committed",
+                timeout_s=api_timeout_ms / 1000,
+            )
+        self._cluster.metadata_listeners.append(self._metadata_changed)
+        if topics:
+            self._subscription.set(topics, None)
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Reach the cluster, and join the group. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        await super().start()
+        self._started = True
+        if self._group is not None:
+            self._group.start()
+        if self._subscription.is_set:
+            await self._begin()
+
+    async def __aexit__(self, *exception: object) -> None:
+        if exception[0] is not None:
+            self._take_back()
+        await self.close()
+
+    async def close(self, timeout_s: float | None = 30.0) -> None:
+        """Commit what was handled (with `enable_auto_commit`), leave the group, close the connections.
+
+        What is in hand counts as handled. Everything that needs a broker is given up after `timeout_s` (None: never).
+        """
+        if self._closed:
+            return
+        self._let_go()
+        try:
+            if self._group is not None:
+                async with asyncio.timeout(timeout_s):
+                    await self._group.close()
+        except TimeoutError:
+            logger.warning("closed without having committed or left the group: no answer in %g s", timeout_s)
+        finally:
+            await super().close()
+
+    def _let_go(self) -> None:
+        """What is in hand is handled."""
+        self._chunk = None
+        self._in_hand = {}
+
+    def _take_back(self) -> None:
+        """What is in hand is not handled: commit what came before."""
+        chunk = self._chunk
+        if chunk is not None and chunk.state.position and chunk.state.partition not in self._in_hand:
+            chunk.state.position -= 1  # the one record that `async for` has handed out last
+        for partition, first_offset in self._in_hand.items():
+            if partition in self._states:
+                self._states[partition].position = first_offset
+
+    # ---- subscription
+
+    async def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or those whose whole name matches a regular expression, instead of the ones before.
+
+        The listener hears of partitions that come and go. Raises IllegalStateError while partitions are assigned by
+        hand, InvalidOptionError for no topics or a bad pattern.
+        """
+        if self._states and not self._subscription.is_set:
+            raise IllegalStateError("partitions are assigned by hand: call unsubscribe() first")
+        before = self._subscription.is_set
+        self._subscription.set(topics, pattern)
+        self._stop_lookup()
+        if self._group is not None and listener is not None:
+            self._group.partitions.listener = listener
+        if self._started:
+            if before:
+                self._track()
+                self._cluster.request_refresh()
+                self._metadata_changed()
+            else:
+                await self._begin()
+
+    async def unsubscribe(self) -> None:
+        """Leave the group and read nothing; what is in hand counts as handled."""
+        self._let_go()
+        if self._group is not None:
+            await self._group.quit()
+        self._subscription.clear()
+        self._stop_lookup()
+        self._drop(list(self._states))
+
+    @property
+    def rebalance_listener(self) -> RebalanceListener:
+        """Who hears of partitions that come and go. Raises IllegalStateError without a group."""
+        return self._joined().partitions.listener
+
+    @rebalance_listener.setter
+    def rebalance_listener(self, listener: RebalanceListener) -> None:
+        self._joined().partitions.listener = listener
+
+    def subscription(self) -> list[str]:
+        """The topics that are subscribed to; with a pattern those that match it now."""
+        return self._subscription.topics(self._cluster.metadata)
+
+    def assign(self, positions: Mapping[TopicPartition, Position] | Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others, without being a member of the group.
+
+        Each from its position, or where none is given from what the group has committed, else from
+        `auto_offset_reset`. Raises IllegalStateError while topics are subscribed to, InvalidOptionError.
+        """
+        if self._subscription.is_set:
+            raise IllegalStateError("topics are subscribed to: call unsubscribe() first")
+        self._stop_lookup()
+        if isinstance(positions, Mapping):
+            super().assign(positions)
+            return
+        partitions = list(positions)
+        super().assign({})
+        if self._group is None:
+            self._add_beginnings(partitions)
+        else:
+            asking = self._add_committed(self._group, partitions)
+            self._lookup = self._cluster.background.spawn(asking, "committed offsets")
+
+    async def _add_committed(self, group: ConsumerGroup, partitions: Sequence[TopicPartition]) -> None:
+        self._add(await group.partitions.states_for(partitions))
+
+    def _stop_lookup(self) -> None:
+        """Other partitions take the place of those whose committed offsets are being asked for."""
+        if self._lookup is not None:
+            self._lookup.cancel()
+            self._lookup = None
+
+    def _add_beginnings(self, partitions: Iterable[TopicPartition]) -> None:
+        if self._beginning is None:
+            raise refuse("auto_offset_reset", "none", "needs positions, or a group that has committed offsets")
+        self._add({name: PartitionState(name, self._beginning) for name in partitions})
+
+    async def _begin(self) -> None:
+        """Begin to read what is subscribed to."""
+        self._track()
+        await self._cluster.refresh(None if self._subscription.pattern else self._subscription.names)
+        if self._group is not None:
+            self._group.join(self.subscription)
+            return
+        for name in self._subscription.names:
+            await self._cluster.topic(name, timeout_s=self._timeout_s)
+        self._add_beginnings(self._new_partitions())
+        self._began = True
+
+    def _new_partitions(self) -> list[TopicPartition]:
+        """Those of the topics that are not read."""
+        known = self._cluster.metadata.topics
+        return [
+            partition
+            for name in self.subscription()
+            if name in known
+            for number in known[name].partitions
+            if (partition := TopicPartition(name, number)) not in self._states
+        ]
+
+    def _track(self) -> None:
+        self._cluster.tracks_all = self._subscription.pattern is not None
+        self._cluster.track(self._subscription.names)
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        super()._drop(partitions)
+        self._track()
+
+    def _metadata_changed(self) -> None:
+        if self._group is not None:
+            self._group.metadata_changed()
+        elif self._began and (new := self._new_partitions()):
+            self._add({name: PartitionState(name, "beginning") for name in new})
+
+    # ---- the group
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit these offsets, or behind the last record handed out of each partition.
+
+        An offset is that of the next record to handle. Raises CommitFailedError where the group has gone on without
+        this member, RebalanceInProgressError where it is about to, IllegalStateError without a group.
+        """
+        group = self._joined()
+        if offsets is None:
+            await group.committer.commit(group.partitions.positions())
+            return
+        await group.committer.commit(group.partitions.with_epochs(offsets))
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed for these; those without an offset are left out."""
+        return await self._joined().committer.committed(list(partitions))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who commits: for `Producer.send_offsets`. Raises IllegalStateError without a group, and as `commit`
+        CommitFailedError where the group has gone on without this member.
+        """
+        return self._joined().commits_as()
+
+    def _joined(self) -> ConsumerGroup:
+        if self._group is None:
+            raise IllegalStateError("there is no group: pass group_id")
+        return self._group
+
+    # ---- records
+
+    async def getmany(
+        self, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The next records, at most `max_records` (None: `max_poll_records`), by partition and in order.
+
+        Waits for the first of them, for at most `timeout_ms` (None: as long as it takes); then none. Asking for more
+        says that these are handled. Raises the broker's error, CorruptRecordError, ClosedError.
+        """
+        most = self.max_poll_records if max_records is None else max_records
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                while not found:
+                    self._hand_out(await self._next_chunk(), most, found)
+        except TimeoutError:
+            pass
+        return found
+
+    def _hand_out(self, chunk: Chunk | None, most: int, found: dict[TopicPartition, list[ConsumerRecord]]) -> None:
+        """Move at most so many records from what is fetched to `found`."""
+        while chunk is not None and most > 0:
+            state = chunk.state
+            assert state.position is not None
+            self._in_hand.setdefault(state.partition, state.position)
+            self._chunk = chunk
+            try:
+                records = list(islice(chunk.records, most))
+            except BaseException:
+                self._put_back(chunk)
+                if not found:
+                    raise
+                return  # it comes again when these are handled
+            if records:
+                found.setdefault(state.partition, []).extend(records)
+                state.position = records[-1].offset + 1
+                most -= len(records)
+            if most > 0:
+                state.position = chunk.end
+                self._chunk = None
+                chunk = self._pop()
+
+    def _records_of(self, batches: FetchedBatches) -> Iterator[ConsumerRecord]:
+        if self._key_deserializer is None and self._value_deserializer is None:
+            return batches.records()
+        return map(self._deserialized, batches.records())
+
+    def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
+        key, value = record.key, record.value
+        if self._key_deserializer is not None and key is not None:
+            key = self._key_deserializer(key)
+        if self._value_deserializer is not None and value is not None:
+            value = self._value_deserializer(value)
+        return record._replace(key=key, value=value)
+
+    def _progress(self) -> object:
+        chunk = self._chunk
+        return self._asked, chunk, None if chunk is None else chunk.state.position

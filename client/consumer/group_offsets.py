@@ -1,0 +1,112 @@
+"""The offsets that a group has committed: OffsetFetch and OffsetCommit, each one request to the group's coordinator."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from client.errors import UnsupportedApiError, error_for
+from client.topic_partition import TopicPartition
+from client.wire.connection import Connection
+
+_FIRST_FETCH_VERSION_WITH_ALL: Final = 2
+_FIRST_FETCH_VERSION_WITH_STABLE: Final = 7
+_FIRST_FETCH_VERSION_WITH_GROUPS: Final = 8
+_FIRST_COMMIT_VERSION_WITH_INSTANCE: Final = 7
+
+
+async def fetch_offsets(
+    connection: Connection,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    member: ConsumerGroupMetadata | None = None,
+    require_stable: bool = False,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What a group has committed for these partitions (None: for all); those without an offset are left out.
+
+    With `require_stable` an offset that a transaction is about to replace is waited for: UnstableOffsetCommitError is
+    retriable (KIP-447). A member of a group of the new protocol names itself. Raises the broker's error,
+    UnsupportedApiError where the broker is too old for what is asked.
+    """
+    from protocol.messages.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestGroup,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
+        OffsetFetchResponse,
+    )
+
+    version = connection.common_version(OffsetFetchRequest)
+    if partitions is None and version < _FIRST_FETCH_VERSION_WITH_ALL:
+        raise UnsupportedApiError("the broker is too old to tell all offsets of a group")
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions or ():
+        by_topic.setdefault(topic, []).append(number)
+    stable = require_stable and version >= _FIRST_FETCH_VERSION_WITH_STABLE
+    if version < _FIRST_FETCH_VERSION_WITH_GROUPS:
+        topics = [OffsetFetchRequestTopic(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+        request = OffsetFetchRequest(
+            group_id=group_id, topics=None if partitions is None else topics, require_stable=stable
+        )
+    else:
+        named = [OffsetFetchRequestTopics(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=None if partitions is None else named)
+        if member is not None and member.generation_id >= 0:
+            group.member_id, group.member_epoch = member.member_id, member.generation_id
+        request = OffsetFetchRequest(groups=[group], require_stable=stable)
+    response = await connection.call(request, OffsetFetchResponse, version)
+    return _offsets(group_id, response.groups if version >= _FIRST_FETCH_VERSION_WITH_GROUPS else [response])
+
+
+def _offsets(group_id: str, answers: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    found = {}
+    for answer in answers:
+        if answer.error_code:
+            raise error_for(answer.error_code, context=f"group {group_id}")
+        for topic in answer.topics:
+            for one in topic.partitions:
+                name = TopicPartition(topic.name, one.partition_index)
+                if one.error_code:
+                    raise error_for(one.error_code, context=f"group {group_id}, {name}")
+                if one.committed_offset >= 0:
+                    found[name] = OffsetAndMetadata(
+                        one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                    )
+    return found
+
+
+async def commit_offsets(
+    connection: Connection, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, int]:
+    """Commit offsets; the error code for each partition. Raises what the connection does."""
+    from protocol.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+        OffsetCommitResponse,
+    )
+
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (topic, number), offset in offsets.items():
+        entry = OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=offset.offset,
+            committed_leader_epoch=offset.leader_epoch,
+            committed_metadata=offset.metadata,
+        )
+        topics.setdefault(topic, OffsetCommitRequestTopic(name=topic)).partitions.append(entry)
+    request = OffsetCommitRequest(
+        group_id=group.group_id,
+        generation_id_or_member_epoch=group.generation_id,
+        member_id=group.member_id,
+        topics=list(topics.values()),
+    )
+    version = connection.common_version(OffsetCommitRequest)
+    if version >= _FIRST_COMMIT_VERSION_WITH_INSTANCE:
+        request.group_instance_id = group.group_instance_id
+    response = await connection.call(request, OffsetCommitResponse, version)
+    return {
+        TopicPartition(topic.name, one.partition_index): one.error_code
+        for topic in response.topics
+        for one in topic.partitions
+    }

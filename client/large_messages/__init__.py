@@ -1,0 +1,1 @@
+"""Messages larger than a record may be: chunks, and claim checks."""

@@ -1,0 +1,63 @@
+"""How a message that is cut into chunks looks on the wire: ordinary records with four headers more.
+
+    ottla-chunk-message   16 bytes that name the message, the same in all its chunks
+    ottla-chunk-index     from 0, in decimal digits
+    ottla-chunk-count     how many there are
+    ottla-chunk-size      bytes of the whole value
+    ottla-chunk-crc       CRC-32C of the whole value, in decimal digits
+
+All chunks have the key of the message and are in one partition, in order; chunks of others may stand between them. The
+first has the message's own headers, too. A record without these headers is a message of its own.
+"""
+
+from typing import Final, NamedTuple
+
+from client.consumer.fetched import ConsumerRecord
+from protocol.record import Header
+
+MESSAGE: Final = "ottla-chunk-message"
+INDEX: Final = "ottla-chunk-index"
+COUNT: Final = "ottla-chunk-count"
+SIZE: Final = "ottla-chunk-size"
+CRC: Final = "ottla-chunk-crc"
+PREFIX: Final = "ottla-chunk-"
+
+
+class ChunkHeaders(NamedTuple):
+    """The headers of one chunk."""
+
+    message: bytes
+    number: int
+    total: int
+    size: int
+    crc: int
+
+    def encode(self) -> list[tuple[str, bytes]]:
+        """As headers of a record."""
+        numbers = ((INDEX, self.number), (COUNT, self.total), (SIZE, self.size), (CRC, self.crc))
+        return [(MESSAGE, self.message), *((name, b"%d" % number) for name, number in numbers)]
+
+
+def chunk_headers(record: ConsumerRecord) -> ChunkHeaders | None:
+    """Those of a record; None where it is no chunk, or says what makes no sense."""
+    if not record.headers:
+        return None
+    found = {name: value for name, value in record.headers if name.startswith(PREFIX)}
+    message = found.get(MESSAGE)
+    if not message:
+        return None
+    numbers = []
+    for name in (INDEX, COUNT, SIZE, CRC):
+        digits = found.get(name) or b""
+        if not digits.isdigit() or len(digits) > 18:
+            return None
+        numbers.append(int(digits))
+    index, count, size, crc = numbers
+    if not 0 <= index < count:
+        return None
+    return ChunkHeaders(message, index, count, size, crc)
+
+
+def without_chunk_headers(headers: tuple[Header, ...]) -> tuple[Header, ...]:
+    """The message's own."""
+    return tuple(header for header in headers if not header[0].startswith(PREFIX))

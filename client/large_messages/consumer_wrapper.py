@@ -1,0 +1,87 @@
+"""The base of consumers that change what another consumer hands out, and pass on everything else.
+
+    async with Consumer("files", bootstrap_servers=..., group_id="g", enable_auto_commit=False) as consumer:
+        whole = ChunkingConsumer(consumer)
+        async for record in whole:
+            ...
+            await whole.commit()
+
+The inner consumer stays the caller's to start and close, and is asked for records only through the wrapper. A wrapper
+may be wrapped again, and a listener container takes it for a consumer.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from client.consumer.fetched import ConsumerRecord
+from client.consumer.group_metadata import OffsetAndMetadata
+from client.consumer.reader_state import Position
+from client.consumer.rebalance_listener import RebalanceListener
+from client.consumer.record_source import RecordSource
+from client.options import refuse
+from client.topic_partition import TopicPartition
+
+
+class ConsumerWrapper:
+    """What is not described here does what it does in `Consumer`. Raises InvalidOptionError for a consumer with
+    `enable_auto_commit`, which would commit what the wrapper holds back.
+    """
+
+    def __init__(self, consumer: RecordSource) -> None:
+        if consumer.enable_auto_commit:
+            raise refuse("enable_auto_commit", True, "must be False where a consumer is wrapped")
+        self._consumer = consumer
+
+    @property
+    def enable_auto_commit(self) -> bool:
+        """Always False."""
+        return False
+
+    @property
+    def max_poll_records(self) -> int:
+        """Of the inner consumer."""
+        return self._consumer.max_poll_records
+
+    @property
+    def rebalance_listener(self) -> RebalanceListener:
+        """Who hears of partitions that come and go."""
+        return self._consumer.rebalance_listener
+
+    @rebalance_listener.setter
+    def rebalance_listener(self, listener: RebalanceListener) -> None:
+        self._consumer.rebalance_listener = listener
+
+    async def getmany(
+        self, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The next records, by partition and in order."""
+        return await self._consumer.getmany(timeout_ms=timeout_ms, max_records=max_records)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record; waits as long as it takes. `getmany` costs less."""
+        while True:
+            for records in (await self.getmany(max_records=1)).values():
+                return records[0]
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit these offsets, or behind the last record handed out of each partition."""
+        await self._consumer.commit(offsets)
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return self._consumer.assignment()
+
+    def seek(self, partition: TopicPartition, position: Position) -> None:
+        """Go on from another place."""
+        self._consumer.seek(partition, position)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand nothing out of these."""
+        self._consumer.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with these."""
+        self._consumer.resume(partitions)

@@ -1,0 +1,374 @@
+"""The listener container: a consumer's records, handed to a function, and committed when it is done with them.
+
+    async def handler(record):
+        ...
+
+    consumer = Consumer("orders", bootstrap_servers=..., group_id="billing", enable_auto_commit=False)
+    async with consumer, ListenerContainer(consumer, handler, concurrency=16) as container:
+        await container.run()
+
+Delivery is at least once: no offset is committed as long as a record before it, of its partition, is not done with.
+
+One task polls, always: so however long handlers take, the member is never taken for stuck. What they have not got to
+waits in a queue for each partition; where that is full the partition is paused, until half of it is done with.
+
+A partition that is taken away: what waits is forgotten, what has begun is given `drain_timeout_s` to finish, then
+cancelled; what is done is committed, and the rest comes again to the next owner. One that is lost: all is cancelled,
+and nothing committed.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, Self
+
+from client.background import Background
+from client.consumer.fetched import ConsumerRecord
+from client.consumer.rebalance_listener import RebalanceListener, call
+from client.consumer.record_source import RecordSource
+from client.errors import ClosedError, IllegalStateError, KafkaError
+from client.listener.ack_mode import AckMode, Acknowledgment
+from client.listener.error_handlers import ErrorHandler, Retry
+from client.listener.partition_runner import PartitionRunner
+from client.listener.partition_work import PartitionWork, WorkItem
+from client.listener.rate_limit import RateLimit
+from client.listener.work_committer import WorkCommitter
+from client.options import check_range, refuse, refuse_unknown
+from client.topic_partition import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[..., Awaitable[object] | object]
+"""Of a record, or with `batch` of a list; in the manual modes also of an `Acknowledgment`."""
+
+PAUSE_AFTER_ERROR_S = 0.1
+
+
+class ListenerContainer:
+    """Runs `handler` on the records of a consumer; an asynchronous context manager.
+
+    `consumer`: a started `Consumer` with a group and `enable_auto_commit=False`, or one that wraps such a one. It stays
+    the caller's to close, but only the container may ask it for records, pause, seek and commit meanwhile. Its
+    `rebalance_listener` is kept and called, too.
+
+    `handler`: an async function, or a plain one, which runs in a thread. It gets a ConsumerRecord; with `batch` a list
+    of those of one poll and partition; in the manual modes also an `Acknowledgment` (async handlers only). What it
+    returns is ignored. A thread cannot be cancelled: the drain ends without it.
+
+    Options:
+
+    - `ack_mode`, `ack_count`, `ack_time_ms`: when to commit.
+    - `concurrency`: how many records of one partition are handled at once. With 1 each partition is in order; else
+      records with the same key are, and records without a key are in no order. `order_by`: a function of a record that
+      gives another key than its own (None: in no order); it must be hashable.
+    - `queue_size`: the most records of a partition that are fetched and not done with. In the manual modes those not
+      acknowledged count, too: a handler that forgets one stops its partition in the end.
+    - `error_handler`: what becomes of records whose handler raises; `Retry()` tries ten times in all, then stops.
+    - `rate_limit`: a `RateLimit`; records wait for it before their handler begins.
+    - `drain_timeout_s`: how long handlers may take to finish at a rebalance and at the end. It must be well below the
+      consumer's `max_poll_interval_ms`, which is what the group waits for.
+
+    Raises InvalidOptionError; IllegalStateError for a consumer without a group.
+    """
+
+    def __init__(
+        self,
+        consumer: RecordSource,
+        handler: Handler,
+        *,
+        ack_mode: AckMode = AckMode.BATCH,
+        ack_count: int = 100,
+        ack_time_ms: int = 5_000,
+        batch: bool = False,
+        concurrency: int = 1,
+        order_by: Callable[[ConsumerRecord], Hashable] | None = None,
+        queue_size: int = 1_000,
+        error_handler: ErrorHandler | None = None,
+        rate_limit: RateLimit | None = None,
+        drain_timeout_s: float = 30.0,
+        poll_timeout_ms: int = 100,
+        **unknown: object,
+    ) -> None:
+        refuse_unknown(unknown, ListenerContainer)
+        check_range("ack_count", ack_count, 1)
+        check_range("ack_time_ms", ack_time_ms, 1)
+        check_range("concurrency", concurrency, 1)
+        check_range("queue_size", queue_size, 1)
+        check_range("drain_timeout_s", drain_timeout_s, 0)
+        check_range("poll_timeout_ms", poll_timeout_ms, 1)
+        if consumer.enable_auto_commit:
+            raise refuse("enable_auto_commit", True, "must be False: the listener container commits")
+        if batch and ack_mode is AckMode.RECORD:
+            raise refuse("ack_mode", ack_mode, "with batch=True records are not handled one by one")
+        if batch and concurrency > 1:
+            raise refuse("concurrency", concurrency, "must be 1 with batch=True: batches of a partition have an order")
+        self._is_async = _is_async(handler)
+        if ack_mode.is_manual and not self._is_async:
+            raise refuse("ack_mode", ack_mode, "needs an async handler: acknowledging is async")
+        self._listener_before = consumer.rebalance_listener
+        self._consumer = consumer
+        self._handler = handler
+        self._mode = ack_mode
+        self._batch = batch
+        self._concurrency = concurrency
+        self._order_by = order_by or _key_of
+        self._queue_size = queue_size
+        self._error_handler: ErrorHandler = Retry() if error_handler is None else error_handler
+        self._rate_limit = rate_limit
+        self._drain_timeout_s = drain_timeout_s
+        self._poll_timeout_ms = poll_timeout_ms
+        self._runners: dict[TopicPartition, PartitionRunner] = {}
+        self._work: dict[TopicPartition, PartitionWork] = {}
+        self._committer = WorkCommitter(consumer, self._work, ack_mode, count=ack_count, interval_s=ack_time_ms / 1000)
+        self._main: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._failure: BaseException | None = None
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Begin. Not needed before `run`. Raises IllegalStateError the second time."""
+        if self._main is not None:
+            raise IllegalStateError("a listener container can be started only once")
+        self._listener_before = self._consumer.rebalance_listener
+        self._consumer.rebalance_listener = _Listener(self, self._listener_before)
+        self._main = asyncio.create_task(self._run(), name="listener container")
+
+    async def run(self) -> None:
+        """Handle records until `stop` or `request_stop`.
+
+        Raises HandlerFailedError or what else the error handler raised, the consumer's errors; all has been drained
+        then as by `stop`.
+        """
+        if self._main is None:
+            await self.start()
+        assert self._main is not None
+        try:
+            await asyncio.shield(self._main)
+        except asyncio.CancelledError:
+            self.request_stop()
+            await asyncio.wait([self._main])
+            if not self._main.cancelled():
+                self._main.exception()  # `stop` raises it to who asks
+            raise
+
+    def request_stop(self) -> None:
+        """As `stop`, without waiting: what a handler may call."""
+        self._stopping = True
+
+    async def stop(self) -> None:
+        """Begin no more handlers, let the running ones finish (for `drain_timeout_s`), commit what is done.
+
+        The consumer is set back to what is not done with, and goes on from there when it is asked. Raises as `run`.
+        """
+        self.request_stop()
+        if self._main is not None:
+            await asyncio.shield(self._main)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        try:
+            await self.stop()
+        except Exception:
+            if error_type is None:
+                raise
+
+    @property
+    def unfinished(self) -> dict[TopicPartition, int]:
+        """How many records are fetched and not done with, by partition."""
+        return {partition: work.unfinished for partition, work in self._work.items()}
+
+    # ---- polling
+
+    async def _run(self) -> None:
+        background = Background(self._fail)
+        background.spawn(self._committer.run(), "commits of a listener container")
+        try:
+            while not self._stopping:
+                await self._poll()
+            await self._end()
+        finally:
+            for runner in self._runners.values():
+                await runner.drain(0)
+            await background.close()
+            self._consumer.rebalance_listener = self._listener_before
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._stopping = True
+
+    async def _poll(self) -> None:
+        self._committer.polled()
+        try:
+            found = await self._consumer.getmany(timeout_ms=self._poll_timeout_ms, max_records=self._room())
+        except KafkaError as error:
+            if not error.retriable:
+                self._fail(error)
+                return
+            logger.warning("polling failed, again in %g s: %s", PAUSE_AFTER_ERROR_S, error)
+            await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+            return
+        except Exception as error:  # a deserializer's
+            self._fail(error)
+            return
+        for partition, records in found.items():
+            self._accept(partition, records)
+
+    def _room(self) -> int:
+        """How many records may come without that any queue overflows; one that rests comes back half full."""
+        half = self._queue_size - self._queue_size // 2
+        rooms = [
+            half if runner.is_paused else self._queue_size - runner.work.unfinished for runner in self._runners.values()
+        ]
+        return min(self._consumer.max_poll_records, self._queue_size, *rooms)
+
+    def _accept(self, partition: TopicPartition, records: Sequence[ConsumerRecord]) -> None:
+        runner = self._runners.get(partition)
+        if runner is None:
+            work = self._work[partition] = PartitionWork(self._lane_of if self._concurrency > 1 else None)
+            runner = self._runners[partition] = PartitionRunner(
+                partition,
+                work,
+                concurrency=self._concurrency,
+                before=self._wait_for_rate if self._rate_limit is not None else None,
+                handle=self._handle,
+                failed=self._fail,
+            )
+        runner.work.add(records, as_one=self._batch)
+        if runner.work.unfinished >= self._queue_size:
+            runner.is_paused = True
+            self._consumer.pause([partition])
+        runner.pump()
+
+    def _lane_of(self, record: ConsumerRecord) -> Hashable:
+        key = self._order_by(record)
+        return object() if key is None else key
+
+    async def _end(self) -> None:
+        """Drain everything, and stay a member meanwhile."""
+        self._consumer.pause(self._consumer.assignment())
+        ending = asyncio.create_task(self._drain_and_commit(), name="end of a listener container")
+        try:
+            while not ending.done():
+                await self._consumer.getmany(timeout_ms=self._poll_timeout_ms)
+        except Exception as error:
+            if not (isinstance(error, KafkaError) and (error.retriable or isinstance(error, ClosedError))):
+                self._fail(error)
+        finally:
+            await ending
+        read = set(self._consumer.assignment())
+        for partition in read & self._work.keys():
+            first = self._work[partition].first_unfinished
+            if first is not None:
+                self._consumer.seek(partition, first)
+        self._consumer.resume(read)
+
+    async def _drain_and_commit(self) -> None:
+        await self._drain(list(self._runners.values()))
+        await self._committer.commit_the_rest()
+
+    # ---- handling
+
+    async def _wait_for_rate(self, item: WorkItem) -> None:
+        assert self._rate_limit is not None
+        await self._rate_limit.wait(item.records)
+
+    async def _handle(self, runner: PartitionRunner, item: WorkItem) -> None:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                await self._call(runner, item)
+            except Exception as error:
+                if await self._error_handler.failed(item.records, error, attempt):
+                    continue
+                await self._finish(runner, item)  # also in the manual modes: nobody else will
+                return
+            if not self._mode.is_manual:
+                await self._finish(runner, item)
+            return
+
+    async def _call(self, runner: PartitionRunner, item: WorkItem) -> None:
+        arguments: list[Any] = [list(item.records) if self._batch else item.records[0]]
+        if self._mode.is_manual:
+            arguments.append(Acknowledgment(lambda: self._finish(runner, item, must=True)))
+        if self._is_async:
+            result = self._handler(*arguments)
+        else:
+            result = await asyncio.to_thread(self._handler, *arguments)
+        if inspect.isawaitable(result):
+            await result
+
+    async def _finish(self, runner: PartitionRunner, item: WorkItem, *, must: bool = False) -> None:
+        """This is done with. `must`: whoever waits is to hear where it is not committed."""
+        work = runner.work
+        work.finish(item)
+        if self._runners.get(runner.partition) is runner:
+            if runner.is_paused and not self._stopping and work.unfinished <= self._queue_size // 2:
+                runner.is_paused = False
+                self._consumer.resume([runner.partition])
+            self._committer.handled(work, len(item.records))
+        elif not must or self._mode is not AckMode.MANUAL_IMMEDIATE:
+            return
+        if self._mode in (AckMode.RECORD, AckMode.MANUAL_IMMEDIATE):
+            await self._committer.commit(runner.partition, work, must=must)
+
+    # ---- partitions that come and go
+
+    def _assigned(self, partitions: Collection[TopicPartition]) -> None:
+        if self._stopping:
+            self._consumer.pause(partitions)
+
+    async def _revoked(self, partitions: Collection[TopicPartition]) -> None:
+        await self._drain([self._runners[partition] for partition in partitions if partition in self._runners])
+        await self._committer.try_to_commit(partitions)
+        self._forget(partitions)
+
+    async def _lost(self, partitions: Collection[TopicPartition]) -> None:
+        runners = [self._runners[partition] for partition in partitions if partition in self._runners]
+        self._forget(partitions)
+        await asyncio.gather(*(runner.drain(0) for runner in runners))
+
+    async def _drain(self, runners: Iterable[PartitionRunner]) -> None:
+        await asyncio.gather(*(runner.drain(self._drain_timeout_s) for runner in runners))
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._runners.pop(partition, None)
+            self._work.pop(partition, None)
+            self._committer.forget(partition)
+
+
+class _Listener(RebalanceListener):
+    """The container's; then the consumer's own."""
+
+    def __init__(self, container: ListenerContainer, before: RebalanceListener) -> None:
+        self._container = container
+        self._before = before
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self._container._assigned(partitions)
+        await call(self._before.on_partitions_assigned, partitions)
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._container._revoked(partitions)
+        await call(self._before.on_partitions_revoked, partitions)
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._container._lost(partitions)
+        await call(self._before.on_partitions_lost, partitions)
+
+
+def _key_of(record: ConsumerRecord) -> Hashable:
+    key: Hashable = record.key
+    return key
+
+
+def _is_async(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004

@@ -1,0 +1,143 @@
+"""What a listener container does when a handler raises.
+
+    Retry(5, then=DeadLetter(producer))     # again five times, then to the topic orders.DLT, and on
+    Retry(2, then=Stop())                   # the default is Retry(): ten times in all, then stop
+    Skip()                                  # log it and go on
+
+An error handler is any object with a method `failed` as in `ErrorHandler`.
+"""
+
+import asyncio
+import logging
+import random as random_module
+import struct
+import traceback
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from client.consumer.fetched import ConsumerRecord
+from client.errors import HandlerFailedError
+from client.options import check_range
+from client.producer.producer import Producer
+from client.wire.backoff import Backoff
+
+logger = logging.getLogger(__name__)
+
+
+class ErrorHandler(Protocol):
+    """Decides what becomes of records whose handler has raised."""
+
+    async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
+        """True: handle them again. False: they are done with, go on. What it raises stops the container.
+
+        `attempt` counts from 1 how often they have been handled. Meanwhile other records of the same order wait, and
+        all that is below is committed.
+        """
+        ...
+
+
+class Stop:
+    """Stops the container: its `run` raises HandlerFailedError, and the records come again at the next start."""
+
+    async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
+        """Raises HandlerFailedError."""
+        what = f"the handler failed on {name_of(records)}: {type(error).__name__}: {error}"
+        raise HandlerFailedError(what, records) from error
+
+
+class Skip:
+    """Logs the error, with its traceback, and goes on: the records count as handled."""
+
+    async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
+        """Goes on."""
+        logger.error("skipped after %d attempts: %s", attempt, name_of(records), exc_info=error)
+        return False
+
+
+class Retry:
+    """Handles records again up to `retries` times, with growing pauses and jitter, then lets `then` decide.
+
+    The first pause is about `backoff_ms`, each further one twice the one before, none above `max_backoff_ms`.
+    `only`: exceptions of other types go to `then` at once. The partition waits meanwhile (with `concurrency` only
+    records of the same key); others do not, and the group membership is kept.
+    """
+
+    def __init__(
+        self,
+        retries: int = 9,
+        *,
+        backoff_ms: int = 100,
+        max_backoff_ms: int = 10_000,
+        only: type[Exception] | tuple[type[Exception], ...] = Exception,
+        then: ErrorHandler | None = None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        check_range("retries", retries, 0)
+        check_range("backoff_ms", backoff_ms, 0)
+        check_range("max_backoff_ms", max_backoff_ms, backoff_ms)
+        self._retries = retries
+        self._backoff = Backoff(backoff_ms, max_backoff_ms, random)
+        self._only = only
+        self._then: ErrorHandler = Stop() if then is None else then
+
+    async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
+        """Waits, and has them handled again; or what `then` says."""
+        if attempt > self._retries or not isinstance(error, self._only):
+            return await self._then.failed(records, error, attempt)
+        pause_s = self._backoff.delay_s(attempt - 1)
+        logger.warning("attempt %d of %s failed, again in %.3g s: %r", attempt, name_of(records), pause_s, error)
+        await asyncio.sleep(pause_s)
+        return True
+
+
+class DeadLetter:
+    """Sends the records to another topic, and goes on.
+
+    `topic` with `{topic}` for the original one. The record keeps key, value, timestamp, headers and partition (by its
+    key where the topic has fewer partitions) and gets Spring Kafka's headers `kafka_dlt-original-topic`, `-partition`
+    (4 bytes), `-offset`, `-timestamp` (8 bytes, big endian), `-timestamp-type`, `kafka_dlt-exception-fqcn`, `-message`
+    and `-stacktrace`. A failed send stops the container, so no record is lost. Keys and values that deserializers have
+    changed need the producer's serializers.
+    """
+
+    def __init__(self, producer: Producer, topic: str = "{topic}.DLT") -> None:
+        self._producer = producer
+        self._topic = topic
+
+    async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
+        """Returns when all are acknowledged. Raises the producer's errors."""
+        target = self._topic.format(topic=records[0].topic)
+        logger.error("to %s after %d attempts: %s", target, attempt, name_of(records), exc_info=error)
+        partitions = await self._producer.partitions_for(target)
+        for record in records:  # one by one: they keep their order even where one of them is too large to be sent
+            await self._producer.send(
+                target,
+                record.value,
+                key=record.key,
+                partition=record.partition if record.partition in partitions else None,
+                timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
+                headers=(*record.headers, *_headers(record, error)),
+            )
+        return False
+
+
+def _headers(record: ConsumerRecord, error: Exception) -> list[tuple[str, bytes]]:
+    kind = type(error)
+    values: list[tuple[str, Any]] = [
+        ("original-topic", record.topic),
+        ("original-partition", struct.pack(">i", record.partition)),
+        ("original-offset", struct.pack(">q", record.offset)),
+        ("original-timestamp", struct.pack(">q", record.timestamp)),
+        ("original-timestamp-type", "LogAppendTime" if record.timestamp_type else "CreateTime"),
+        ("exception-fqcn", f"{kind.__module__}.{kind.__qualname__}"),
+        ("exception-message", str(error)),
+        ("exception-stacktrace", "".join(traceback.format_exception(error))),
+    ]
+    return [(f"kafka_dlt-{name}", value if isinstance(value, bytes) else value.encode()) for name, value in values]
+
+
+def name_of(records: Sequence[ConsumerRecord]) -> str:
+    """Topic, partition and offsets, for messages."""
+    first, last = records[0], records[-1]
+    offsets = f"offset {first.offset}" if len(records) == 1 else f"offsets {first.offset} to {last.offset}"
+    return f"{first.topic}-{first.partition} {offsets}"

@@ -1,0 +1,1 @@
+"""The producer: records to batches, batches to leaders, transactions."""

@@ -1,0 +1,429 @@
+"""The producer: records in, their offsets back.
+
+    async with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
+        written = await producer.send("orders", b"a value", key=b"a key")
+        print(written.offset)
+
+Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order,
+whatever is sent again after a lost connection or a leader change. With `acks=1` or 0 it may be lost, and
+written twice after a retry; order within a partition holds in all cases. With a `transactional_id` records of
+several partitions and a group's offsets are committed together or not at all:
+
+    async with producer.transaction():
+        producer.send_nowait("orders", b"one")
+        await producer.send_offsets({TopicPartition("requests", 0): 7}, "group")
+"""
+
+import asyncio
+import contextlib
+import random as random_module
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from client.errors import ClosedError, KafkaError
+from client.options import check_choice, check_range, refuse, refuse_unknown
+from client.producer.accumulator import (
+    RECORD_OVERHEAD,
+    Batch,
+    PendingRecord,
+    RecordMetadata,
+    size_of_headers,
+    too_large,
+)
+from client.producer.buffer_memory import BufferMemory
+from client.producer.column_batch import split_columns
+from client.producer.partitioner import Partitioner, PartitionFunction, make_partitioner
+from client.producer.placement import Placement
+from client.producer.sender import Sender
+from client.producer.transaction_manager import TransactionManager
+from client.producer.transactional_producer import TransactionalProducer
+from client.wire.cluster import Cluster
+from client.wire.network import Network
+from protocol.compression import CompressionType
+from protocol.record import INT64_MAX, Header
+
+Serializer = Callable[[Any], bytes]
+Headers = Iterable[tuple[str, bytes | None]]
+
+COMPRESSION_TYPES: dict[str | None, CompressionType] = {
+    None: CompressionType.NONE,
+    "none": CompressionType.NONE,
+    "gzip": CompressionType.GZIP,
+    "snappy": CompressionType.SNAPPY,
+    "lz4": CompressionType.LZ4,
+    "zstd": CompressionType.ZSTD,
+}
+ACKS: dict[object, int] = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Producer(TransactionalProducer):
+    """An asyncio producer; an asynchronous context manager. All methods belong to one event loop.
+
+    Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
+
+    - `acks`: "all", 1 or 0. `enable_idempotence`: on by default with acks="all", which it needs.
+    - `compression_type`: gzip, snappy, lz4, zstd or None; `compression_level` as the codec takes it.
+    - `batch_size`: a batch is sent when it holds this many bytes, or `linger_ms` after its first record.
+    - `buffer_memory`: records waiting for a broker; above it `send` waits, at most `max_block_ms`, and
+      `send_nowait` raises BufferFullError.
+    - `max_request_size`: bytes in one request, and so the largest record.
+    - `max_in_flight_requests_per_connection`: requests a broker may leave unanswered.
+    - `request_timeout_ms`: one request; `delivery_timeout_ms`: a record with all its retries.
+    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "sticky" (whatever the key),
+      "round_robin", a `Partitioner`, or a function of (key, partitions, available partitions).
+    - `key_serializer`, `value_serializer`: functions to bytes.
+    - `transactional_id`: every record belongs to a transaction, which is aborted after `transaction_timeout_ms`;
+      an older producer of the same id is fenced.
+    - `allow_auto_create_topics`: let the broker create topics that are not there, where that is switched on.
+    - `connections_max_idle_ms`: a connection without requests is closed after that, and opened when needed.
+
+    Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        client_id: str = "ottla-producer",
+        acks: int | str = "all",
+        enable_idempotence: bool | None = None,
+        compression_type: str | None = None,
+        compression_level: int | None = None,
+        batch_size: int = 64 * 1024,
+        linger_ms: float = 0,
+        buffer_memory: int = 32 * 1024 * 1024,
+        max_request_size: int = 1024 * 1024,
+        max_block_ms: int = 60_000,
+        max_in_flight_requests_per_connection: int = 5,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
+        allow_auto_create_topics: bool = True,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        partitioner: str | Partitioner | PartitionFunction | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+        now_ms: Callable[[], int] = _now_ms,
+        **unknown: object,
+    ) -> None:
+        refuse_unknown(unknown, Producer)
+        required, idempotent = _acks(acks, enable_idempotence, transactional_id)
+        check_choice("compression_type", compression_type, tuple(COMPRESSION_TYPES))
+        check_range("batch_size", batch_size, 0)
+        check_range("linger_ms", linger_ms, 0)
+        check_range("buffer_memory", buffer_memory, 1)
+        check_range("max_request_size", max_request_size, 1)
+        check_range("max_block_ms", max_block_ms, 0)
+        check_range("max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, 1)
+        check_range("delivery_timeout_ms", delivery_timeout_ms, linger_ms)
+        check_range("transaction_timeout_ms", transaction_timeout_ms, 1)
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            connections_max_idle_ms=connections_max_idle_ms,
+            allow_auto_create_topics=allow_auto_create_topics,
+            network=network,
+            random=random,
+            on_error=self._on_background_error,
+        )
+        self._transactions = (
+            None
+            if transactional_id is None
+            else TransactionManager(
+                self._cluster,
+                transactional_id=transactional_id,
+                timeout_ms=transaction_timeout_ms,
+                max_block_ms=max_block_ms,
+                on_progress=self._wake,
+                on_failure=self._abandon,
+            )
+        )
+        self._sender = Sender(
+            self._cluster,
+            acks=required,
+            compression=COMPRESSION_TYPES[compression_type],
+            level=compression_level,
+            linger_ms=linger_ms,
+            max_request_size=max_request_size,
+            max_in_flight=max_in_flight_requests_per_connection,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            idempotent=idempotent,
+            transactions=self._transactions,
+            on_done=self._batch_done,
+        )
+        self._placement = Placement(
+            self._cluster,
+            self._sender,
+            make_partitioner(partitioner, self._cluster.random),
+            batch_size=batch_size,
+            max_block_s=max_block_ms / 1000,
+            on_failed=self._fail_record,
+        )
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._now_ms = now_ms
+        self._memory = BufferMemory(buffer_memory, max_block_ms / 1000)
+        self._max_request_size = max_request_size
+        self._batch_size = batch_size
+        self._max_block_s = max_block_ms / 1000
+        self._closing = False
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Reach the cluster, and with a `transactional_id` fence older producers. Not needed inside `async with`.
+
+        Raises NoBrokersAvailableError, or what the transaction coordinator says.
+        """
+        await self._cluster.start()
+        if self._transactions is not None:
+            await self._transactions.initialise()
+
+    async def __aenter__(self) -> "Producer":
+        try:
+            await self.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        return self
+
+    async def __aexit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        await self.close(timeout_s=0 if error_type is not None else None)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Send what waits, for at most `timeout_s` (None: as long as it takes), then close; an open transaction is
+        aborted. Records not acknowledged by then fail with ClosedError.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._transactions is not None and self._transactions.is_open:
+                    with contextlib.suppress(KafkaError):
+                        await self._abort(self._transactions)
+                await self.flush()
+        except TimeoutError:
+            pass
+        finally:
+            error = ClosedError("the producer was closed before this record was acknowledged")
+            self._sender.close(error)
+            self._placement.abandon(error)
+            await self._cluster.close()
+
+    async def flush(self) -> None:
+        """Return when every record sent so far is acknowledged or has failed."""
+        sender = self._sender
+        sender.hurrying += 1
+        try:
+            while True:
+                unplaced = [record[4] for record in self._placement.waiting()]
+                loop = asyncio.get_running_loop()
+                waiting: list[asyncio.Future[Any]] = list(unplaced)
+                for batch in sender.pending_batches():
+                    if batch.completion is None:
+                        batch.completion = loop.create_future()
+                    waiting.append(batch.completion)
+                if not waiting:
+                    return
+                sender.wake_all()
+                await asyncio.wait(waiting)
+                if not unplaced:
+                    return
+        finally:
+            sender.hurrying -= 1
+
+    # ---- sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """Send a record and wait until it is acknowledged; where it was written.
+
+        Raises the broker's error, DeliveryTimeoutError, ClosedError, or RecordTooLargeError for a record
+        above `max_request_size`, IllegalStateError outside a transaction. To have many records under way, use
+        `send_nowait`, or gather several `send`. Cancelled, it may still be written, in its place.
+        """
+        record = self._record(topic, value, key, timestamp_ms, headers)
+        await self._memory.take(record[5])
+        try:
+            self._check_open()
+        except KafkaError:
+            self._memory.release(record[5])
+            raise
+        self._placement.add(topic, partition, record)
+        return await record[4]
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Queue a record; the future of where it was written.
+
+        Raises BufferFullError where `buffer_memory` is taken (then await `buffer_has_room`), ClosedError,
+        RecordTooLargeError.
+        """
+        record = self._record(topic, value, key, timestamp_ms, headers)
+        self._memory.take_nowait(record[5])
+        self._placement.add(topic, partition, record)
+        return record[4]
+
+    async def send_columns(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        partition: int | None = None,
+    ) -> "list[asyncio.Future[None]]":
+        """Queue many records of one partition, in several times less time than `send_nowait` takes for each; waits for
+        room in `buffer_memory`. A future for each batch that comes of them, done when it is acknowledged.
+
+        The columns are of equal length. Without `partition`, which `keys` need, each batch goes where records without
+        key go. Serializers are not used. Raises ClosedError, RecordTooLargeError, BufferFullError after `max_block_ms`,
+        UnknownTopicOrPartitionError; some of the records may be queued then.
+        """
+        if keys is not None and partition is None:
+            raise refuse("partition", partition, "must be set where records have keys")
+        futures = []
+        for columns in split_columns(self._now_ms(), keys, values, headers, self._batch_size, self._max_request_size):
+            await self._memory.take(columns.size)
+            try:
+                self._check_open()
+                batch = await self._placement.add_columns(topic, partition, columns)
+            except BaseException:
+                self._memory.release(columns.size)
+                raise
+            futures.append(batch.written)
+        return futures
+
+    async def buffer_has_room(self) -> None:
+        """Wait until a quarter of `buffer_memory` is free, and at least one turn of the loop.
+
+        A record that does not fit even then is let in when the buffer is empty: call this again until
+        `send_nowait` takes it. Raises BufferFullError after `max_block_ms`.
+        """
+        await self._memory.has_room()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic, created by the broker where that is switched on. Raises the
+        broker's error.
+        """
+        found = await self._cluster.topic(topic, timeout_s=self._max_block_s)
+        return list(found.partitions)
+
+    def _record(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        timestamp_ms: int | None,
+        headers: Headers,
+    ) -> PendingRecord:
+        if self._closing or self._transactions is not None:
+            self._check_open()
+        size = RECORD_OVERHEAD
+        if key is not None:
+            if self._key_serializer is not None:
+                key = self._key_serializer(key)
+            if type(key) is not bytes:
+                key = _as_bytes("key", key)
+            size += len(key)
+        if value is not None:
+            if self._value_serializer is not None:
+                value = self._value_serializer(value)
+            if type(value) is not bytes:
+                value = _as_bytes("value", value)
+            size += len(value)
+        checked: tuple[Header, ...] = ()
+        if headers:
+            checked = tuple(headers)
+            size += size_of_headers(checked)
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        elif not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= INT64_MAX:
+            raise refuse("timestamp_ms", timestamp_ms, "must be a number of 64 bits that is not negative")
+        if size > self._max_request_size:
+            raise too_large(size, self._max_request_size, topic)
+        return timestamp_ms, key, value, checked, asyncio.get_running_loop().create_future(), size
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClosedError("the producer has been closed")
+        if self._transactions is not None:
+            self._transactions.status.check_open("send")
+
+    # ---- what the parts tell
+
+    def _wake(self) -> None:
+        self._sender.wake_all()
+
+    def _abandon(self, error: KafkaError) -> None:
+        self._placement.abandon(error)
+        self._sender.abandon(error)
+
+    def _batch_done(self, batch: Batch) -> None:
+        self._memory.release(batch.size)
+
+    def _fail_record(self, record: PendingRecord, error: KafkaError) -> None:
+        self._memory.release(record[5])
+        if not record[4].done():
+            record[4].set_exception(error)
+        if self._transactions is not None:
+            self._transactions.record_failed(error)
+
+    def _on_background_error(self, error: BaseException) -> None:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": "a background task of the producer failed", "exception": error}
+        )
+
+
+def _acks(acks: object, enable_idempotence: bool | None, transactional_id: str | None) -> tuple[int, bool]:
+    """Who has to have a record, in Kafka's number, and whether the producer is idempotent."""
+    check_choice("acks", acks, tuple(ACKS))
+    required = ACKS[acks]
+    idempotent = required == -1 if enable_idempotence is None else enable_idempotence
+    if idempotent and required != -1:
+        raise refuse("acks", acks, 'must be "all" with enable_idempotence=True')
+    if transactional_id is not None and not idempotent:
+        raise refuse("transactional_id", transactional_id, 'needs acks="all" and enable_idempotence')
+    if transactional_id == "":
+        raise refuse("transactional_id", transactional_id, "must not be empty")
+    return required, idempotent
+
+
+def _as_bytes(name: str, part: Any) -> bytes:
+    """A key or value that is not bytes; what may change meanwhile is copied."""
+    if not isinstance(part, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
+    return bytes(part)

@@ -1,0 +1,366 @@
+"""A client's view of a cluster: one connection a broker, and metadata that follows leader changes.
+
+`Cluster` is shared ground of producer, reader, consumer and admin. It knows the bootstrap servers, opens a
+connection to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`: asked for
+anew when it is old. Refreshes asked for by several callers at once are one request; failed ones are tried again with
+backoff and jitter.
+"""
+
+import asyncio
+import random as random_module
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+from client.background import Background
+from client.errors import (
+    ClosedError,
+    ConnectionLostError,
+    KafkaError,
+    NoBrokersAvailableError,
+    error_for,
+)
+from client.options import check_range, parse_bootstrap_servers
+from client.wire.backoff import Backoff
+from client.wire.connection import Connection
+from client.wire.metadata import Metadata, TopicMetadata
+from client.wire.network import AsyncioNetwork, Network
+from protocol.error_codes import ErrorCode
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+T = TypeVar("T")
+
+BOOTSTRAP_ROUNDS = 3
+_UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
+
+
+class Cluster:
+    """Connections and metadata of one client. All methods belong to one event loop.
+
+    `on_error` hears of errors in background tasks that nobody waits for (a bug, not a lost connection).
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str = "ottla",
+        request_timeout_ms: int = 30_000,
+        connect_timeout_ms: int = 10_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
+        allow_auto_create_topics: bool = False,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+        on_error: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.bootstrap_servers = parse_bootstrap_servers(bootstrap_servers)
+        check_range("request_timeout_ms", request_timeout_ms, 1)
+        check_range("connect_timeout_ms", connect_timeout_ms, 1)
+        check_range("retry_backoff_ms", retry_backoff_ms, 0)
+        check_range("retry_backoff_max_ms", retry_backoff_max_ms, 0)
+        check_range("metadata_max_age_ms", metadata_max_age_ms, 1)
+        check_range("connections_max_idle_ms", connections_max_idle_ms, 1)
+        self.client_id = client_id
+        self.request_timeout_ms = request_timeout_ms
+        self.random = random if random is not None else random_module.Random()
+        self.backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms, self.random)
+        self.metadata = Metadata()
+        # Called after every new snapshot.
+        self.metadata_listeners: list[Callable[[], None]] = []
+        self.background = Background(on_error if on_error is not None else _ignore)
+        self._connect_timeout_ms = connect_timeout_ms
+        self._metadata_max_age_s = metadata_max_age_ms / 1000
+        self._max_idle_s = connections_max_idle_ms / 1000
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._allow_auto_create_topics = allow_auto_create_topics
+        self._network = network if network is not None else AsyncioNetwork()
+        # Connections by node id; the bootstrap one stands under its node id once metadata tells it.
+        self._connections: dict[int, Connection] = {}
+        self._bootstrap: Connection | None = None
+        self._locks: dict[int | None, asyncio.Lock] = {}
+        self._topics: set[str] = set()
+        # Refresh all topics that there are, not only those.
+        self.tracks_all = False
+        # When the newest snapshot is old.
+        self._timer: asyncio.TimerHandle | None = None
+        self._refresh_wanted = False
+        self._refreshing = False
+        self._closed = False
+
+    # ---- connections
+
+    async def start(self) -> None:
+        """Reach a broker and read the cluster's brokers. Raises NoBrokersAvailableError."""
+        await self.refresh([])
+
+    async def close(self) -> None:
+        """Close every connection and end the background tasks."""
+        self._closed = True
+        for timer in (self._timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        await self.background.close()
+        connections = list(self._connections.values())
+        if self._bootstrap is not None:
+            connections.append(self._bootstrap)
+        self._connections.clear()
+        self._bootstrap = None
+        for connection in connections:
+            await connection.close()
+
+    def open_connection(self, node_id: int) -> Connection | None:
+        """The connection to a broker if it is open now."""
+        connection = self._connections.get(node_id)
+        return None if connection is None or connection.is_closed else connection
+
+    def has_lost(self, node_id: int) -> bool:
+        """Whether there was a connection to a broker that has been closed since the last metadata."""
+        connection = self._connections.get(node_id)
+        return connection is not None and connection.is_closed
+
+    async def connection(self, node_id: int) -> Connection:
+        """The connection to a broker, opened where it is not. Raises ConnectionLostError,
+        UnsupportedApiError.
+        """
+        found = self.open_connection(node_id)
+        if found is not None:
+            return found
+        async with self._locks.setdefault(node_id, asyncio.Lock()):
+            found = self.open_connection(node_id)
+            if found is not None:
+                return found
+            connection = await self.open_own(node_id)
+            found = self.open_connection(node_id)  # metadata may have made the bootstrap connection this one
+            if found is not None:
+                connection.abort("another connection to this broker is open")
+                return found
+            self._connections[node_id] = connection
+            return connection
+
+    async def open_own(self, node_id: int) -> Connection:
+        """A connection to a broker that is the caller's own: no other request gets in its way, the caller closes it.
+
+        Raises ConnectionLostError, UnsupportedApiError.
+        """
+        broker = self.metadata.brokers.get(node_id)
+        if broker is None:
+            raise ConnectionLostError("node", node_id, "the cluster has no such broker now")
+        return await self._open(broker.host, broker.port)
+
+    async def any_connection(self) -> Connection:
+        """A connection to whichever broker answers: an open one, a known one, a bootstrap server.
+
+        Raises NoBrokersAvailableError.
+        """
+        for connection in (*self._connections.values(), self._bootstrap):
+            if connection is not None and not connection.is_closed:
+                return connection
+        async with self._locks.setdefault(None, asyncio.Lock()):
+            if self._bootstrap is not None and not self._bootstrap.is_closed:
+                return self._bootstrap
+            addresses = [(broker.host, broker.port) for broker in self.metadata.brokers.values()]
+            self.random.shuffle(addresses)
+            bootstrap = [server for server in self.bootstrap_servers if server not in addresses]
+            self.random.shuffle(bootstrap)
+            reasons = []
+            for host, port in (*addresses, *bootstrap):
+                try:
+                    self._bootstrap = await self._open(host, port)
+                except KafkaError as error:
+                    reason = error.reason if isinstance(error, ConnectionLostError) else str(error)
+                    reasons.append(f"{host}:{port} ({reason})")
+                else:
+                    return self._bootstrap
+        raise NoBrokersAvailableError("no broker answers at " + ", ".join(reasons))
+
+    async def controller(self) -> Connection:
+        """A connection to the controller. Raises KafkaError while there is none."""
+        if self.metadata.controller_id not in self.metadata.brokers:
+            await self.refresh([])
+        if self.metadata.controller_id not in self.metadata.brokers:
+            raise error_for(_NOT_CONTROLLER, "the cluster has no controller now")
+        return await self.connection(self.metadata.controller_id)
+
+    async def _open(self, host: str, port: int) -> Connection:
+        if self._closed:
+            raise ClosedError("this client has been closed")
+        connection = await Connection.open(
+            host,
+            port,
+            network=self._network,
+            client_id=self.client_id,
+            request_timeout_s=self.request_timeout_ms / 1000,
+            connect_timeout_s=self._connect_timeout_ms / 1000,
+        )
+        try:
+            await connection.negotiate()
+            if self._closed:
+                raise ClosedError("this client has been closed")
+        except BaseException:
+            connection.abort()
+            raise
+        if self._idle_timer is None:
+            self._idle_timer = asyncio.get_running_loop().call_later(self._max_idle_s, self._close_idle)
+        return connection
+
+    def _close_idle(self) -> None:
+        """Close what has had no request for `connections_max_idle_ms`, and look again when the next one may have."""
+        self._idle_timer = None
+        loop = asyncio.get_running_loop()
+        next_at = float("inf")
+        for connection in (*self._connections.values(), self._bootstrap):
+            if connection is None or connection.is_closed:
+                continue
+            idle_at = (loop.time() if connection.in_flight else connection.used_at) + self._max_idle_s
+            if idle_at <= loop.time():
+                connection.abort("closed by this side: idle")
+            else:
+                next_at = min(next_at, idle_at)
+        if next_at != float("inf"):
+            self._idle_timer = loop.call_at(next_at, self._close_idle)
+
+    # ---- metadata
+
+    async def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool | None = None) -> MetadataResponse:
+        """Ask for metadata of these topics (None: all) and take it over; the answer as it came.
+
+        An error of a single topic stands in the answer. Raises NoBrokersAvailableError after some rounds.
+        """
+        wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        auto_create = self._allow_auto_create_topics if allow_auto_create is None else allow_auto_create
+        attempt = 0
+        while True:
+            try:
+                connection = await self.any_connection()
+                response = await connection.call(
+                    MetadataRequest(topics=wanted, allow_auto_topic_creation=auto_create), MetadataResponse
+                )
+                break
+            except ConnectionLostError:
+                attempt += 1
+                if attempt >= BOOTSTRAP_ROUNDS:
+                    raise
+                await asyncio.sleep(self.backoff.delay_s(attempt))
+        self._take(response, is_everything=wanted is None)
+        return response
+
+    def _take(self, response: MetadataResponse, *, is_everything: bool) -> None:
+        before = self.metadata.brokers
+        self.metadata = metadata = self.metadata.updated(response, is_everything=is_everything)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._metadata_max_age_s, self.request_refresh)
+        for node_id, connection in list(self._connections.items()):
+            if connection.is_closed:
+                del self._connections[node_id]
+            elif node_id in before and before[node_id][:3] != metadata.brokers.get(node_id, ())[:3]:
+                # The broker moved or is gone; requests in flight would wait for a timeout.
+                connection.abort("the broker has another address now")
+                del self._connections[node_id]
+        bootstrap = self._bootstrap
+        if bootstrap is not None:
+            for broker in metadata.brokers.values():
+                if (broker.host, broker.port) == (bootstrap.host, bootstrap.port):
+                    if self.open_connection(broker.node_id) is None:
+                        self._connections[broker.node_id] = bootstrap
+                        self._bootstrap = None
+                    break
+        for listener in self.metadata_listeners:
+            listener()
+
+    def track(self, topics: Iterable[str]) -> None:
+        """Refresh these topics from now on whenever metadata is refreshed."""
+        self._topics.update(topics)
+
+    def untrack(self, topics: Iterable[str]) -> None:
+        """Stop refreshing these topics."""
+        self._topics.difference_update(topics)
+
+    def request_refresh(self) -> None:
+        """Refresh the tracked topics soon, in the background; calls meanwhile are one refresh."""
+        self._refresh_wanted = True
+        if not self._refreshing and not self._closed:
+            self._refreshing = True
+            self.background.spawn(self._refresh_in_background(), "metadata refresh")
+
+    async def _refresh_in_background(self) -> None:
+        attempt = 0
+        try:
+            while self._refresh_wanted:
+                self._refresh_wanted = False
+                try:
+                    await self.refresh(None if self.tracks_all else self._topics)
+                except KafkaError:
+                    self._refresh_wanted = True
+                # Also after a success: a leader change takes a moment to reach every broker, and an answer
+                # with the old leader must not make us ask as fast as we can.
+                await asyncio.sleep(self.backoff.delay_s(attempt))
+                attempt += 1
+        finally:
+            self._refreshing = False
+
+    async def topic(self, name: str, *, timeout_s: float, tolerate_unknown_s: float | None = None) -> TopicMetadata:
+        """A topic's metadata, asked for where it is not known yet.
+
+        A topic that the broker does not know is asked for again for `tolerate_unknown_s` (None:
+        `timeout_s`), as it may be under creation. Raises UnknownTopicOrPartitionError and other errors of
+        the broker.
+        """
+        self.track([name])
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        attempt = 0
+        while True:
+            known = self.metadata.topics.get(name)
+            if known is not None and known.partitions:
+                return known
+            response = await self.refresh([name])
+            code = next((topic.error_code for topic in response.topics if topic.name == name), _UNKNOWN_TOPIC)
+            if code:
+                error = error_for(code, context=f"topic {name}")
+                patience = timeout_s if tolerate_unknown_s is None or code != _UNKNOWN_TOPIC else tolerate_unknown_s
+                if not error.retriable or loop.time() - start >= patience:
+                    self.untrack([name])
+                    raise error
+                await asyncio.sleep(self.backoff.delay_s(attempt))
+                attempt += 1
+
+    # ---- requests
+
+    async def retry(
+        self,
+        action: Callable[[], Awaitable[T]],
+        *,
+        timeout_s: float,
+        tolerate_unknown_s: float = 0,
+        also_retriable: Collection[ErrorCode] = (),
+    ) -> T:
+        """Run `action` until it does not fail with a retriable error or time is up; then its last error.
+
+        An unknown topic counts as retriable for `tolerate_unknown_s` only: right after a creation not every
+        broker knows it, but who asks for one that does not exist should hear so.
+        """
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        attempt = 0
+        while True:
+            try:
+                return await action()
+            except KafkaError as error:
+                delay_s = self.backoff.delay_s(attempt)
+                patience_s = tolerate_unknown_s if error.code == _UNKNOWN_TOPIC else timeout_s
+                unreachable = isinstance(error, NoBrokersAvailableError)
+                retriable = error.retriable or error.code in also_retriable
+                if not retriable or unreachable or loop.time() + delay_s > start + patience_s:
+                    raise
+                attempt += 1
+                await asyncio.sleep(delay_s)
+                if error.code is None or error.code.invalid_metadata or error.code == _NOT_CONTROLLER:
+                    await self.refresh(self._topics)
+
+
+def _ignore(_: BaseException) -> None:
+    pass

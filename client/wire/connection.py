@@ -1,0 +1,403 @@
+"""One TCP connection to a broker, with pipelined requests.
+
+Rules. Every request gets the next correlation id; a broker answers one connection's requests in the order
+they were sent, so answers are matched against the oldest request in flight and a correlation id that
+differs means the stream is broken: the connection is closed. Whatever ends a connection fails every request
+in flight with an error that names host and port; whether the broker carried them out is then unknown. A
+request that is not answered in time also ends the connection, as in Kafka's own client: later requests
+would wait behind it. Cancelling a request only drops its answer.
+
+A request is one write and one future, no task. Between brokers versions are fixed by configuration and
+passed to `request`; a client calls `negotiate` first and lets the connection pick the highest common
+version.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from client.errors import (
+    BrokerUnreachableError,
+    ConnectionLostError,
+    KafkaError,
+    MalformedResponseError,
+    RequestTimeoutError,
+    UnsupportedApiError,
+    error_for,
+)
+from client.wire.frame_buffer import FrameBuffer, FrameError
+from client.wire.frames import correlation_id_of, decode_response, encode_request
+from client.wire.network import AsyncioNetwork, Network
+from protocol.api_keys import ApiKey, response_class
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.message import Message
+
+R = TypeVar("R", bound=Message)
+
+DEFAULT_REQUEST_TIMEOUT_S = 30.0
+DEFAULT_CONNECT_TIMEOUT_S = 10.0
+DEFAULT_MAX_RESPONSE_SIZE = 256 * 1024 * 1024
+SOFTWARE_NAME = "ottla"
+SOFTWARE_VERSION = "0.1.0"
+
+# Up to this many bytes a request is joined into one buffer; above, the copy costs more than a vectored write.
+_JOIN_LIMIT = 64 * 1024
+
+
+class _InFlight:
+    """A request that waits for its answer."""
+
+    __slots__ = ("api_key", "api_version", "correlation_id", "deadline", "future", "response")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        api_key: int,
+        api_version: int,
+        response: type[Message],
+        future: "asyncio.Future[Message]",
+        deadline: float,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.api_key = api_key
+        self.api_version = api_version
+        self.response = response
+        self.future = future
+        self.deadline = deadline
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connection to one broker. Use `await Connection.open(...)`; also an asynchronous context manager.
+
+    All methods must be called on the event loop that opened it.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = "ottla",
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        max_response_size: int = DEFAULT_MAX_RESPONSE_SIZE,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        # Versions that the broker serves by API key, once negotiated.
+        self.api_versions: dict[int, tuple[int, int]] = {}
+        # Called once, with the reason, when the connection ends for whatever cause.
+        self.on_close: Callable[[KafkaError], None] | None = None
+        self._client_id_bytes = None if client_id is None else client_id.encode()
+        self._request_timeout_s = request_timeout_s
+        self._loop = asyncio.get_running_loop()
+        # When the last request was written.
+        self.used_at = self._loop.time()
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameBuffer(max_response_size)
+        # Invariant: in the order they were written, so the leftmost is the next to be answered.
+        self._in_flight: deque[_InFlight] = deque()
+        self._correlation_id = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._error: KafkaError | None = None
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._writable: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        network: Network | None = None,
+        client_id: str | None = "ottla",
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        max_response_size: int = DEFAULT_MAX_RESPONSE_SIZE,
+    ) -> "Connection":
+        """Connect to `host:port`. Raises BrokerUnreachableError where nobody answers in time."""
+
+        def factory() -> Connection:
+            return cls(
+                host,
+                port,
+                client_id=client_id,
+                request_timeout_s=request_timeout_s,
+                max_response_size=max_response_size,
+            )
+
+        try:
+            async with asyncio.timeout(connect_timeout_s):
+                _, connection = await (network or AsyncioNetwork()).connect(factory, host, port)
+        except TimeoutError:
+            raise BrokerUnreachableError(host, port, f"no answer within {connect_timeout_s:g} s") from None
+        except OSError as error:
+            raise BrokerUnreachableError(host, port, _reason_of(error)) from error
+        return connection
+
+    async def __aenter__(self) -> "Connection":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended; every further request fails at once."""
+        return self._error is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for an answer."""
+        return len(self._in_flight)
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the transport buffers more than it should: `drain` before writing more."""
+        return self._writable is not None
+
+    # ---- requests
+
+    async def negotiate(self) -> None:
+        """Ask which API versions the broker serves and keep them.
+
+        Asks in our newest version; a broker that does not know it says so in version 0 and names what it
+        knows (KIP-511), then we ask again in the newest common one. Raises UnsupportedApiError without a
+        common version.
+        """
+        from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+        version = ApiVersionsRequest.MAX_VERSION
+        for _ in range(2):
+            request = ApiVersionsRequest()
+            if version >= 3:
+                request.client_software_name = SOFTWARE_NAME
+                request.client_software_version = SOFTWARE_VERSION
+            response = await self.call(request, ApiVersionsResponse, version)
+            offered = {int(api.api_key): (int(api.min_version), int(api.max_version)) for api in response.api_keys}
+            if response.error_code == ErrorCode.NONE:
+                self.api_versions = offered
+                return
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
+                raise error_for(response.error_code, context=f"ApiVersions to {self.host}:{self.port}")
+            version = min(version - 1, offered.get(int(ApiKey.API_VERSIONS), (0, 0))[1])
+        raise UnsupportedApiError(f"{self.host}:{self.port} and this client have no common version of ApiVersions")
+
+    def common_version(self, message: type[Message], max_version: int | None = None) -> int:
+        """The highest version of a request that both sides know, at most `max_version`.
+
+        Raises UnsupportedApiError without one, or before `negotiate`.
+        """
+        name = ApiKey(message.API_KEY).name
+        offered = self.api_versions.get(message.API_KEY)
+        if offered is None:
+            if not self.api_versions:
+                raise UnsupportedApiError(f"versions of {self.host}:{self.port} are unknown: call negotiate() first")
+            raise UnsupportedApiError(f"{self.host}:{self.port} does not serve {name}")
+        highest = min(offered[1], message.MAX_VERSION)
+        if max_version is not None:
+            highest = min(highest, max_version)
+        if highest < max(offered[0], message.MIN_VERSION):
+            raise UnsupportedApiError(
+                f"{self.host}:{self.port} serves {name} in versions {offered[0]} to {offered[1]}, "
+                f"this client needs {message.MIN_VERSION} to {min(message.MAX_VERSION, highest)}"
+            )
+        return highest
+
+    async def request(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        timeout_s: float | None = None,
+        max_version: int | None = None,
+    ) -> Message:
+        """Send a request and wait for its answer, in `version` or the highest common one.
+
+        `timeout_s` replaces the connection's request timeout. Raises ConnectionLostError,
+        RequestTimeoutError, MalformedResponseError, UnsupportedApiError; EncodeError for a field that the
+        version cannot carry.
+        """
+        if version is None:
+            version = self.common_version(type(message), max_version)
+        return await self.submit(message, response_class(message.API_KEY), version, timeout_s=timeout_s)
+
+    async def call(
+        self,
+        message: Message,
+        response: type[R],
+        version: int | None = None,
+        *,
+        timeout_s: float | None = None,
+        max_version: int | None = None,
+    ) -> R:
+        """`request` with the type of the answer named, for callers that want it typed."""
+        if version is None:
+            version = self.common_version(type(message), max_version)
+        return await self.submit(message, response, version, timeout_s=timeout_s)
+
+    def submit(
+        self, message: Message, response: type[R], version: int, *, timeout_s: float | None = None
+    ) -> "asyncio.Future[R]":
+        """Write a request now and return the future of its answer (pipelining without a task)."""
+        future: asyncio.Future[Message] = self._loop.create_future()
+        if self._error is not None:
+            future.set_exception(self._error)
+            return cast("asyncio.Future[R]", future)
+        correlation_id = self._write(message, version)
+        self.used_at = self._loop.time()
+        deadline = self.used_at + (self._request_timeout_s if timeout_s is None else timeout_s)
+        self._in_flight.append(_InFlight(correlation_id, message.API_KEY, version, response, future, deadline))
+        timer = self._timer
+        if timer is None or deadline < timer.when():
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._check_deadlines)
+        return cast("asyncio.Future[R]", future)
+
+    def send_no_reply(self, message: Message, version: int | None = None) -> None:
+        """Send a request that is never answered (Produce with acks=0). Raises ConnectionLostError when
+        closed.
+        """
+        if self._error is not None:
+            raise self._error
+        self._write(message, self.common_version(type(message)) if version is None else version)
+        self.used_at = self._loop.time()
+
+    async def drain(self) -> None:
+        """Return when the transport takes more bytes without buffering them. Raises ConnectionLostError."""
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+        if self._error is not None:
+            raise self._error
+
+    def _write(self, message: Message, version: int) -> int:
+        assert self._transport is not None
+        correlation_id = self._correlation_id
+        pieces = encode_request(message, version, correlation_id, self._client_id_bytes)
+        self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if sum(map(len, pieces)) <= _JOIN_LIMIT:
+            self._transport.write(b"".join(pieces))
+        else:
+            self._transport.writelines(pieces)
+        return correlation_id
+
+    # ---- closing
+
+    async def close(self) -> None:
+        """Close; requests in flight fail with ConnectionLostError. Safe to call twice."""
+        self._fail(ConnectionLostError(self.host, self.port, "closed by this side"))
+        await self.wait_closed()
+
+    async def wait_closed(self) -> None:
+        """Return when the transport is gone."""
+        await asyncio.shield(self._closed)
+
+    def abort(self, reason: str = "aborted by this side") -> None:
+        """Close at once, dropping what is not yet written."""
+        self._fail(ConnectionLostError(self.host, self.port, reason), abort=True)
+
+    def _fail(self, error: KafkaError, *, abort: bool = False) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._in_flight = self._in_flight, deque()
+        for entry in waiting:
+            if not entry.future.done():
+                entry.future.set_exception(error)
+        self._resume()
+        if self._transport is None:
+            self._finish()
+        elif abort:
+            self._transport.abort()
+        else:
+            self._transport.close()
+        if self.on_close is not None:
+            self.on_close(error)
+
+    def _finish(self) -> None:
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        waiting = [entry for entry in self._in_flight if not entry.future.done()]
+        for entry in waiting:
+            if entry.deadline <= now:
+                name = ApiKey(entry.api_key).name
+                entry.future.set_exception(
+                    RequestTimeoutError(f"{self.host}:{self.port} did not answer {name} in time")
+                )
+                self._fail(ConnectionLostError(self.host, self.port, f"{name} was not answered in time"), abort=True)
+                return
+        if waiting:
+            self._timer = self._loop.call_at(min(entry.deadline for entry in waiting), self._check_deadlines)
+
+    # ---- asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is there."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The transport is gone."""
+        reason = "closed by the broker" if exc is None else _reason_of(exc)
+        self._fail(ConnectionLostError(self.host, self.port, reason))
+        self._finish()
+
+    def eof_received(self) -> None:
+        """The broker closed its side: let the transport close."""
+
+    def pause_writing(self) -> None:
+        """The transport's buffer is full."""
+        if self._writable is None:
+            self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """The transport's buffer has room again."""
+        self._resume()
+
+    def _resume(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the transport receives to."""
+        return self._frames.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` have arrived."""
+        if self._error is not None:
+            return
+        try:
+            for frame in self._frames.received(nbytes):
+                self._answer(frame)
+        except (FrameError, ProtocolError) as error:
+            self._fail(MalformedResponseError(self.host, self.port, str(error)), abort=True)
+
+    def _answer(self, frame: bytes | memoryview) -> None:
+        correlation_id = correlation_id_of(frame)
+        if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
+            expected = self._in_flight[0].correlation_id if self._in_flight else "no answer"
+            raise FrameError(f"correlation id {correlation_id} where {expected} was expected")
+        entry = self._in_flight[0]
+        if not entry.future.done():  # else cancelled: nobody wants the answer
+            message = decode_response(frame, entry.api_key, entry.api_version, entry.response)
+            entry.future.set_result(message)
+        self._in_flight.popleft()
+
+
+def _reason_of(error: BaseException) -> str:
+    """A system error in one short clause."""
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        # What asyncio puts into strerror names the address again, and differs from uvloop's words.
+        return os.strerror(error.errno)
+    return str(error) or type(error).__name__

@@ -1,0 +1,101 @@
+"""Who coordinates: the broker that answers for a group or a transactional id.
+
+FindCoordinator names it, for many keys at once from version 4 on (KIP-699). A coordinator moves with the leadership of
+a partition, so what was found is forgotten as soon as an answer, or a lost connection, says that it is another one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+
+from client.errors import KafkaError, error_for
+from client.wire.cluster import Cluster
+from client.wire.connection import Connection
+from protocol.error_codes import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+_FIRST_VERSION_WITH_KEYS: Final = 4
+_MOVED: Final = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+
+class CoordinatorType(IntEnum):
+    """What a coordinator coordinates, as FindCoordinator counts."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+async def find_coordinators(
+    cluster: Cluster, kind: CoordinatorType, keys: Sequence[str]
+) -> dict[str, int | KafkaError]:
+    """The node id of each key's coordinator, or the error for it. Raises where nobody can be asked."""
+    connection = await cluster.any_connection()
+    version = connection.common_version(FindCoordinatorRequest)
+    label = "group" if kind is CoordinatorType.GROUP else "transactional id"
+    found: dict[str, int | KafkaError] = {}
+    if version >= _FIRST_VERSION_WITH_KEYS:
+        request = FindCoordinatorRequest(key_type=int(kind), coordinator_keys=list(keys))
+        response = await connection.call(request, FindCoordinatorResponse, version)
+        for one in response.coordinators:
+            error = error_for(one.error_code, one.error_message, context=f"{label} {one.key}")
+            found[one.key] = error if one.error_code else one.node_id
+        return found
+    for key in keys:
+        request = FindCoordinatorRequest(key=key, key_type=int(kind))
+        response = await connection.call(request, FindCoordinatorResponse, version)
+        error = error_for(response.error_code, response.error_message, context=f"{label} {key}")
+        found[key] = error if response.error_code else response.node_id
+    return found
+
+
+async def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> int:
+    """The node id of one key's coordinator, a broker that the metadata names. Raises the broker's error."""
+    found = (await find_coordinators(cluster, kind, [key]))[key]
+    if isinstance(found, KafkaError):
+        raise found
+    if found not in cluster.metadata.brokers:
+        await cluster.refresh([])
+    return found
+
+
+class Coordinator:
+    """The coordinator of one key, on a connection of its own.
+
+    Of its own, because a broker answers a connection's requests in turn: a heartbeat must not wait behind a Fetch that
+    is a long poll, nor a Fetch behind a JoinGroup that waits for others.
+    """
+
+    def __init__(self, cluster: Cluster, kind: CoordinatorType, key: str) -> None:
+        self._cluster = cluster
+        self._kind = kind
+        self._key = key
+        self._connection: Connection | None = None
+        self._lock = asyncio.Lock()
+
+    async def connection(self) -> Connection:
+        """The connection to the coordinator, looked for where it is not known or lost.
+
+        Raises CoordinatorNotAvailableError and other errors of the lookup, ConnectionLostError.
+        """
+        async with self._lock:
+            if self._connection is None or self._connection.is_closed:
+                node_id = await find_coordinator(self._cluster, self._kind, self._key)
+                self._connection = await self._cluster.open_own(node_id)
+            return self._connection
+
+    def heed(self, error: KafkaError) -> None:
+        """Look for the coordinator again where an error says that it is another broker now."""
+        if error.code in _MOVED:
+            self.forget()
+
+    def forget(self) -> None:
+        """Look for the coordinator again."""
+        if self._connection is not None:
+            self._connection.abort("the coordinator is another broker now")
+            self._connection = None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()

@@ -1,0 +1,97 @@
+"""Splits a TCP stream into Kafka frames: four bytes of size (big endian, signed), then that many bytes.
+
+`FrameBuffer` is pure: it hands out where to receive to and says which frames are complete, so it is tested
+without a socket. Small frames are received together into one scratch buffer that is used again, and each
+complete one is copied out once. A frame that would not fit half of it gets a buffer of its own and is handed
+on as a view of that: the records of a Fetch answer are views into it and live as long as someone looks at
+them. The buffer is one of an earlier frame that nobody looks at any more, or a new one, grown by what was
+received and not by the size that the frame announces (an announced 2 GiB costs nothing).
+"""
+
+from client.wire.buffer_pool import BufferPool
+
+SCRATCH_SIZE = 64 * 1024
+FIRST_GROWTH = 1024 * 1024
+GROWTH = 4
+SIZE_PREFIX = 4
+
+
+class FrameError(ValueError):
+    """What was received is no frame, or not the one expected: the stream cannot be read any further."""
+
+
+class FrameBuffer:
+    """Receive buffer of one connection. `max_frame_size` bounds the announced size, in bytes."""
+
+    __slots__ = ("_frame", "_frame_filled", "_frame_size", "_max_frame_size", "_pool", "_scratch", "_scratch_filled")
+
+    def __init__(self, max_frame_size: int) -> None:
+        self._max_frame_size = max_frame_size
+        self._scratch = memoryview(bytearray(SCRATCH_SIZE))
+        self._scratch_filled = 0
+        self._pool = BufferPool()
+        # The frame with a buffer of its own. Invariant: filled <= len(frame) and filled <= size.
+        self._frame: bytearray | None = None
+        self._frame_filled = 0
+        self._frame_size = 0
+
+    def writable(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        frame = self._frame
+        if frame is None:
+            return self._scratch[self._scratch_filled :]
+        if self._frame_filled == len(frame):
+            # A new object: the transport may still hold a view into the old one, which forbids resizing it.
+            grown = bytearray(min(_capacity(self._frame_size), GROWTH * len(frame)))
+            grown[: self._frame_filled] = frame
+            self._frame = frame = grown
+        return memoryview(frame)[self._frame_filled : self._frame_size]
+
+    def received(self, count: int) -> list[bytes | memoryview]:
+        """Take `count` bytes just written into `writable()`; the frames (without prefix) that they complete.
+
+        Raises FrameError at a size that is negative or over the limit.
+        """
+        if self._frame is not None:
+            self._frame_filled += count
+            if self._frame_filled < self._frame_size:
+                return []
+            whole = self._frame
+            self._frame = None
+            self._pool.give(whole)
+            return [memoryview(whole)[: self._frame_size]]
+        self._scratch_filled += count
+        return self._split_scratch()
+
+    def _split_scratch(self) -> list[bytes | memoryview]:
+        scratch, filled = self._scratch, self._scratch_filled
+        frames: list[bytes | memoryview] = []
+        position = 0
+        while filled - position >= SIZE_PREFIX:
+            size = int.from_bytes(scratch[position : position + SIZE_PREFIX], "big", signed=True)
+            if size < 0 or size > self._max_frame_size:
+                raise FrameError(f"frame size {size} is not between 0 and {self._max_frame_size}")
+            start = position + SIZE_PREFIX
+            if size <= filled - start:
+                frames.append(bytes(scratch[start : start + size]))
+                position = start + size
+                if self._pool:
+                    self._pool.forget_one()  # answers have become small
+                continue
+            if size > SCRATCH_SIZE // 2:
+                self._frame = self._pool.take(size) or bytearray(min(_capacity(size), FIRST_GROWTH))
+                self._frame[: filled - start] = scratch[start:filled]
+                self._frame_filled = filled - start
+                self._frame_size = size
+                position = filled
+            break
+        if position:
+            remaining = filled - position
+            scratch[:remaining] = bytes(scratch[position:filled])
+            self._scratch_filled = remaining
+        return frames
+
+
+def _capacity(size: int) -> int:
+    """Of a buffer for a frame: it is to serve for others that are about as large, too."""
+    return size + size // 8

@@ -1,0 +1,403 @@
+"""The consumer whose group lives in ZooKeeper: Kafka 0.8's high-level consumer.
+
+    async with ZooKeeperConsumer({"orders": 2}, zookeeper_connect="127.0.0.1:2181", group_id="billing") as consumer:
+        async for record in consumer:
+            print(record.topic, record.partition, record.offset, record.value)
+
+It finds the brokers in ZooKeeper, shares the partitions with the group's other consumers there (zookeeper_rebalance),
+and keeps the group's offsets there, in Kafka, or in both. Groups of this kind and those of today's protocol know
+nothing of each other. What is promised, and what the coordinator does better: docs/zookeeper-consumer.md.
+"""
+
+import asyncio
+import logging
+import random as random_module
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from client.background import Background
+from client.consumer.fetch_options import FetchOptions
+from client.consumer.fetched import ConsumerRecord
+from client.consumer.fetcher import Fetcher
+from client.consumer.reader_state import PartitionState, Position
+from client.errors import ClosedError, KafkaError, ZooKeeperSessionError
+from client.options import check_choice, check_range, refuse, refuse_unknown
+from client.topic_partition import TopicPartition
+from client.wire.cluster import Cluster
+from client.wire.network import Network
+from client.zookeeper.assignment import GroupView
+from client.zookeeper.committer import ZooKeeperCommitter
+from client.zookeeper.group import ZooKeeperGroup
+from client.zookeeper.layout import Layout, Legacy07Layout, Member, TodaysLayout
+from client.zookeeper.offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
+from client.zookeeper.offsets import KAFKA, STORAGES, GroupOffsets
+from client.zookeeper.partitions import OwnedPartitions
+from client.zookeeper.rebalance import Rebalancer, ZooKeeperRebalanceListener
+from client.zookeeper.session_lease import RENEWALS_PER_TIMEOUT, SessionLease
+from client.zookeeper.stream import ConsumerStream, StreamGate
+from client.zookeeper.streams import ConsumerStreams
+from client.zookeeper.subscription import Subscription, consumer_id_string
+from client.zookeeper.topic_filter import TopicFilter
+from registry.errors import BadArgumentsError, ConnectionLossError, RegistryError, SessionExpiredError
+from registry.interface import ConnectionState, Registry
+from registry.znodes.tree import LEGACY_07, TODAY
+from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.registry import ZooKeeperRegistry
+
+logger = logging.getLogger(__name__)
+
+RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earliest", "latest": "latest"}
+_PLACES: Final[dict[str, Position]] = {"earliest": "beginning", "latest": "end"}
+_LAYOUTS: Final[dict[str, tuple[Callable[[], Layout], Callable[[Registry, str], OffsetNodes]]]] = {
+    TODAY: (TodaysLayout, TodaysOffsetNodes),
+    LEGACY_07: (Legacy07Layout, Legacy07OffsetNodes),
+}
+_LEASE_RETRY_S: Final = 0.1
+# After a lost connection: time enough to connect again.
+_HOLD_S: Final = 1.0
+
+
+class ZooKeeperConsumer:
+    """An asyncio consumer whose group is in ZooKeeper; an asynchronous context manager and iterator.
+
+    `topics` are names with their numbers of threads, or names alone; or `topic_filter` names them by a pattern. Where
+    no number is given, it is `threads`. A thread is a stream (`streams`); whoever iterates over the consumer itself
+    gets the records of all of them.
+
+    Options (0.8's names with _ for dots; times in ms, sizes in bytes):
+
+    - `zookeeper_connect`: host:port[,host:port][/chroot]; `zookeeper_connection_timeout_ms`.
+    - `zookeeper_session_timeout_ms`: a consumer that dies is missed by its group after so long.
+    - `layout`: "today", or "0.7" for a group in the tree of Kafka 0.7, which brokers publish
+      (`ottla.zookeeper.legacy07.chroot`); `zookeeper_connect` ends with its chroot then.
+    - `group_id`, `consumer_id`: its id is both with `_` between; without one, host, time and chance take its place.
+    - `auto_commit_enable`, `auto_commit_interval_ms`.
+    - `offsets_storage`: "zookeeper" or "kafka"; `dual_commit_enabled`: both, which is the default of "kafka".
+    - `auto_offset_reset`: "smallest" or "largest" (also "earliest", "latest"): where a partition starts that has no
+      offset, or one that is not in the log.
+    - `rebalance_max_retries`, `rebalance_backoff_ms`, `rebalance_listener`.
+    - `exclude_internal_topics`: patterns do not match them.
+    - `fetch_message_max_bytes`, `fetch_wait_max_ms`, `fetch_min_bytes`: of one fetch and partition; how long a broker
+      waits for how much. `socket_timeout_ms`: of one request; `refresh_leader_backoff_ms`: between attempts.
+    - `isolation_level`, `fetch_max_bytes`, `max_buffered_bytes`: as a Reader's.
+
+    Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        *,
+        group_id: str,
+        zookeeper_connect: str = "127.0.0.1:2181",
+        layout: str = "today",
+        topic_filter: TopicFilter | None = None,
+        threads: int = 1,
+        consumer_id: str | None = None,
+        client_id: str | None = None,
+        auto_commit_enable: bool = True,
+        auto_commit_interval_ms: int = 60_000,
+        auto_offset_reset: str = "largest",
+        offsets_storage: str = "zookeeper",
+        dual_commit_enabled: bool | None = None,
+        rebalance_max_retries: int = 4,
+        rebalance_backoff_ms: int = 2_000,
+        rebalance_listener: ZooKeeperRebalanceListener | None = None,
+        exclude_internal_topics: bool = True,
+        zookeeper_session_timeout_ms: int = 6_000,
+        zookeeper_connection_timeout_ms: int = 6_000,
+        isolation_level: str = "read_uncommitted",
+        fetch_min_bytes: int = 1,
+        fetch_wait_max_ms: int = 100,
+        fetch_max_bytes: int = 50 * 1024 * 1024,
+        fetch_message_max_bytes: int = 1024 * 1024,
+        max_buffered_bytes: int = 2 * 1024 * 1024,
+        socket_timeout_ms: int = 30_000,
+        refresh_leader_backoff_ms: int = 200,
+        network: Network | None = None,
+        random: random_module.Random | None = None,
+        **unknown: object,
+    ) -> None:
+        refuse_unknown(unknown, ZooKeeperConsumer)
+        subscription = Subscription(topics, topic_filter, threads)
+        random = random if random is not None else random_module.Random()
+        self.consumer_id = consumer_id_string(group_id, consumer_id, random)
+        check_choice("layout", layout, tuple(_LAYOUTS))
+        check_choice("auto_offset_reset", auto_offset_reset, tuple(RESETS))
+        check_choice("offsets_storage", offsets_storage, STORAGES)
+        if dual_commit_enabled and offsets_storage != KAFKA:
+            raise refuse("dual_commit_enabled", dual_commit_enabled, 'needs offsets_storage="kafka"')
+        check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
+        check_range("rebalance_max_retries", rebalance_max_retries, 0)
+        check_range("rebalance_backoff_ms", rebalance_backoff_ms, 1)
+        # Under their own names, before the checks that know them by a Reader's.
+        check_range("socket_timeout_ms", socket_timeout_ms, 1)
+        check_range("refresh_leader_backoff_ms", refresh_leader_backoff_ms, 0)
+        check_range("fetch_wait_max_ms", fetch_wait_max_ms, 0, socket_timeout_ms - 1)
+        check_range("fetch_message_max_bytes", fetch_message_max_bytes, 1)
+        options = FetchOptions(
+            RESETS[auto_offset_reset],
+            isolation_level,
+            fetch_min_bytes,
+            fetch_wait_max_ms,
+            fetch_max_bytes,
+            fetch_message_max_bytes,
+            max_buffered_bytes,
+        )
+        options.check(socket_timeout_ms)
+        self._auto_commit_interval_s = auto_commit_interval_ms / 1000 if auto_commit_enable else None
+        self._timeout_s = socket_timeout_ms / 1000
+        self._zookeeper_connect = zookeeper_connect
+        self._registry = _registry(zookeeper_connect, zookeeper_session_timeout_ms, zookeeper_connection_timeout_ms)
+        self._lease = SessionLease()
+        self._gate = StreamGate(self._lease)
+        self._background = Background(self._gate.fail)
+        self._cluster = Cluster(
+            ["localhost"],
+            client_id=client_id or group_id,
+            request_timeout_ms=socket_timeout_ms,
+            retry_backoff_ms=refresh_leader_backoff_ms,
+            network=network,
+            random=random,
+            on_error=self._failed,
+        )
+        self._cluster.bootstrap_servers = []  # the brokers that ZooKeeper tells of take their place
+        states: dict[TopicPartition, PartitionState] = {}
+        self._partitions = OwnedPartitions(self._cluster, self._gate, states, _PLACES[options.auto_offset_reset])
+        self._partitions.fetcher = self._fetcher = Fetcher(
+            self._cluster,
+            states,
+            options,
+            read_replica_max_age_s=0,
+            lookup_timeout_s=self._timeout_s,
+            on_fetched=self._partitions.fetched,
+            on_error=self._failed,
+        )
+        tree, offset_nodes = _LAYOUTS[layout]
+        self._offsets = GroupOffsets(
+            offset_nodes(self._registry, group_id),
+            self._cluster,
+            group_id,
+            timeout_s=self._timeout_s,
+            storage=offsets_storage,
+            dual_commit=offsets_storage == KAFKA if dual_commit_enabled is None else dual_commit_enabled,
+        )
+        self._committer = ZooKeeperCommitter(self.consumer_id, self._partitions, self._offsets, self._lease)
+        self._join_group(
+            group_id,
+            subscription,
+            tree(),
+            rebalance_listener or ZooKeeperRebalanceListener(),
+            max_retries=rebalance_max_retries,
+            backoff_s=rebalance_backoff_ms / 1000,
+            exclude_internal_topics=exclude_internal_topics,
+        )
+
+    def _join_group(
+        self,
+        group_id: str,
+        subscription: Subscription,
+        layout: Layout,
+        listener: ZooKeeperRebalanceListener,
+        *,
+        max_retries: int,
+        backoff_s: float,
+        exclude_internal_topics: bool,
+    ) -> None:
+        """The parts that the group needs; nothing is done yet."""
+        self._listener = listener
+        self._records = ConsumerStreams(subscription, self._gate, self._fetcher.wake)
+        self.streams: Mapping[str, tuple[ConsumerStream, ...]] = self._records.by_topic
+        """The streams of each topic, one for each thread; of a pattern under its text, shared by all topics."""
+        self._started: asyncio.Future[None] | None = None
+        self._closing = False
+        self._closed = False
+        self._group = ZooKeeperGroup(
+            self._registry,
+            group_id,
+            self.consumer_id,
+            Member(subscription.threads, subscription.pattern),
+            layout,
+            exclude_internal_topics=exclude_internal_topics,
+            on_change=self._group_changed,
+        )
+        self._rebalancer = Rebalancer(
+            self._registry,
+            self._group,
+            self._partitions,
+            self._offsets,
+            max_retries=max_retries,
+            backoff_s=backoff_s,
+            listener=listener,
+            stream_of=self._records.of,
+            commit=self._commit_before_release,
+            on_brokers=self._brokers_known,
+            on_session=self._renew_lease,
+            on_error=self._gate.fail,
+        )
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Register in the group and get partitions: as many as there are, perhaps none. Not needed inside `async with`.
+
+        Raises ZooKeeperSessionError where ZooKeeper cannot be reached, RebalanceFailedError, ConsumerIdInUseError; the
+        consumer has been closed then.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._close(commit=False)
+            raise
+
+    async def _start(self) -> None:
+        try:
+            await self._registry.start()
+            if await self._registry.exists("/") is None:
+                raise ZooKeeperSessionError(f"ZooKeeper has no node for the chroot of {self._zookeeper_connect}")
+            self._registry.listen(self._session_changed)
+            await self._group.register()
+            await self._renew_lease()
+        except RegistryError as error:
+            if self._closing:
+                raise ClosedError("the consumer has been closed") from None
+            raise ZooKeeperSessionError(str(error)) from error
+        self._group.watch()
+        self._started = asyncio.get_running_loop().create_future()
+        self._background.spawn(self._keep_lease(), "lease of the session")
+        self._background.spawn(self._rebalancer.run(self._started), "rebalances")
+        if self._closing:
+            raise ClosedError("the consumer has been closed")
+        await self._started
+        if self._auto_commit_interval_s is not None:
+            self._background.spawn(self._committer.now_and_then(self._auto_commit_interval_s), "commits")
+
+    async def __aenter__(self) -> "ZooKeeperConsumer":
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # A record that was in hand when the program failed has not been dealt with.
+        await self._close(commit=True, with_in_hand=kind is None)
+
+    async def close(self) -> None:
+        """Stop, commit what was handed out (if that is automatic), and leave the group; streams end."""
+        await self._close(commit=True)
+
+    async def _close(self, *, commit: bool, with_in_hand: bool = True) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        await self._background.close()
+        if self._started is not None and not self._started.done():
+            self._started.set_exception(ClosedError("the consumer has been closed"))
+        self._partitions.stop()
+        self._gate.close()
+        self._group.close()
+        names = self._partitions.names()
+        try:
+            if commit and names and self._lease.is_valid:
+                # ZooKeeper may be away, and its calls then wait; after this long the session is gone anyway.
+                async with asyncio.timeout(max(self._registry.session_timeout_ms / 1000, self._timeout_s)):
+                    await self._listener.before_releasing_partitions(names)
+                    if self._auto_commit_interval_s is not None:
+                        await self._committer.commit(with_in_hand=with_in_hand)
+        except (KafkaError, RegistryError, TimeoutError) as error:
+            logger.warning("consumer %s has not committed at its end: %s", self.consumer_id, error)
+        finally:
+            self._closed = True
+            self._partitions.drop()
+            self._fetcher.close()
+            await self._offsets.close()
+            await self._cluster.close()
+            await self._registry.close()  # which ends the session, and what was owned and registered with it
+
+    # ---- what it has
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read now, sorted."""
+        return self._partitions.names()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether records may be handed out now: not in a rebalance, and the session is alive for certain."""
+        return self._gate.is_open
+
+    # ---- records
+
+    def __aiter__(self) -> "ZooKeeperConsumer":
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record of any stream; waits as long as it takes, and ends when the consumer is closed."""
+        return await self._gate.next_of(self._records.take)
+
+    # ---- offsets
+
+    async def commit(self) -> None:
+        """Commit everything that was handed out, records in hand included.
+
+        Raises ZooKeeperSessionError where the partitions may not be ours any more; the broker's error.
+        """
+        if self._closed:
+            raise ClosedError("the consumer has been closed")
+        try:
+            await self._committer.commit(with_in_hand=True)
+        except (SessionExpiredError, ConnectionLossError) as error:
+            raise ZooKeeperSessionError(str(error)) from error
+
+    async def _commit_before_release(self) -> None:
+        if self._auto_commit_interval_s is not None:
+            await self._committer.before_release()
+
+    # ---- what happens around it
+
+    def _group_changed(self) -> None:
+        self._rebalancer.request()
+
+    def _brokers_known(self, view: GroupView) -> None:
+        self._cluster.bootstrap_servers = [(host, port) for _, host, port in view.brokers]
+
+    def _session_changed(self, state: ConnectionState) -> None:
+        if state is ConnectionState.SUSPENDED:
+            # Servers hang up on a session that somebody has ended. If they can be reached we know in a moment; if not,
+            # the lease counts.
+            self._gate.hold(_HOLD_S)
+            return
+        if state is ConnectionState.EXPIRED:
+            self._lease.end()
+            self._rebalancer.session_lost()
+        self._gate.unhold()
+
+    def _failed(self, error: BaseException) -> None:
+        self._partitions.failed(error)
+
+    async def _keep_lease(self) -> None:
+        """Renew the lease while the servers answer."""
+        while True:
+            with suppress(ConnectionLossError, SessionExpiredError):
+                await self._renew_lease()
+            pause_s = self._registry.session_timeout_ms / 1000 / RENEWALS_PER_TIMEOUT
+            await asyncio.sleep(pause_s if self._lease.is_valid else min(pause_s, _LEASE_RETRY_S))
+
+    async def _renew_lease(self) -> None:
+        sent_at_s = self._lease.now_s()
+        if not await self._group.prove_alive():
+            self._rebalancer.request()  # somebody has deleted our node: the session lives all the same
+        was_valid = self._lease.is_valid
+        self._lease.renew(sent_at_s, self._registry.session_timeout_ms / 1000)
+        if not was_valid:
+            self._gate.ring()
+
+
+def _registry(connect: str, session_timeout_ms: int, connection_timeout_ms: int) -> ZooKeeperRegistry:
+    check_range("zookeeper_session_timeout_ms", session_timeout_ms, 1)
+    check_range("zookeeper_connection_timeout_ms", connection_timeout_ms, 1)
+    try:
+        address = ZooKeeperAddress.parse(connect)
+    except BadArgumentsError as error:
+        raise refuse("zookeeper_connect", connect, str(error)) from None
+    return ZooKeeperRegistry(
+        address, session_timeout_ms, connection_timeout_ms=connection_timeout_ms, make_chroot=False
+    )

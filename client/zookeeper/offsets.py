@@ -1,0 +1,95 @@
+"""Where a ZooKeeper consumer's group keeps its offsets: in ZooKeeper, in Kafka, or in both (`dual.commit.enabled`).
+
+In ZooKeeper an offset is a persistent node (zookeeper_offset_nodes). To Kafka it goes by OffsetCommit to the group's
+coordinator, as from outside of the group (generation -1, no member), which takes it while the group has no members of
+the newer kind. With both, Kafka comes first and ZooKeeper follows, and the greater one counts when they are read:
+that is how a group moves from one to the other while its consumers run.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from client.consumer.group_offsets import commit_offsets, fetch_offsets
+from client.errors import KafkaError, error_for
+from client.topic_partition import TopicPartition
+from client.wire.cluster import Cluster
+from client.wire.connection import Connection
+from client.wire.coordinator import Coordinator, CoordinatorType
+from client.zookeeper.offset_nodes import OffsetNodes
+
+T = TypeVar("T")
+
+ZOOKEEPER = "zookeeper"
+KAFKA = "kafka"
+STORAGES = (ZOOKEEPER, KAFKA)
+
+
+class GroupOffsets:
+    """The offsets of one group. May raise SessionExpiredError, RegistryClosedError."""
+
+    def __init__(
+        self,
+        nodes: OffsetNodes,
+        cluster: Cluster,
+        group_id: str,
+        *,
+        timeout_s: float,
+        storage: str,
+        dual_commit: bool,
+    ) -> None:
+        """`timeout_s`: how long the coordinator is looked for and asked again."""
+        self._nodes = nodes
+        self._cluster = cluster
+        self._coordinator = Coordinator(cluster, CoordinatorType.GROUP, group_id)
+        self._group_id = group_id
+        self._timeout_s = timeout_s
+        self._in_kafka = storage == KAFKA
+        self._in_zookeeper = storage == ZOOKEEPER or dual_commit
+
+    async def fetch(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
+        """What is committed for these partitions, which have these names in ZooKeeper; nothing for one without.
+
+        Raises the broker's error, ZnodeFormatError.
+        """
+        wanted = list(names)
+        found: dict[TopicPartition, int] = {}
+        if not wanted:
+            return found
+        if self._in_kafka:
+            committed = await self._ask(lambda connection: fetch_offsets(connection, self._group_id, wanted))
+            found = {partition: one.offset for partition, one in committed.items()}
+        if self._in_zookeeper:
+            for partition, offset in (await self._nodes.fetch(names)).items():
+                found[partition] = max(offset, found.get(partition, 0))
+        return found
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep these offsets. Raises the first error of the broker; others may have been kept all the same."""
+        if self._in_kafka:
+            await self._ask(lambda connection: self._commit(connection, offsets))
+        if self._in_zookeeper:
+            await self._nodes.commit(offsets)
+
+    async def close(self) -> None:
+        """Close the connection to the coordinator."""
+        await self._coordinator.close()
+
+    async def _ask(self, action: Callable[[Connection], Awaitable[T]]) -> T:
+        """What the coordinator answers, once it is the right one and can be reached."""
+
+        async def attempt() -> T:
+            try:
+                return await action(await self._coordinator.connection())
+            except KafkaError as error:
+                self._coordinator.heed(error)
+                raise
+
+        return await self._cluster.retry(attempt, timeout_s=self._timeout_s)
+
+    async def _commit(self, connection: Connection, offsets: Mapping[TopicPartition, int]) -> None:
+        wanted = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
+        codes = await commit_offsets(connection, ConsumerGroupMetadata(self._group_id), wanted)
+        for partition, code in codes.items():
+            if code:
+                raise error_for(code, context=f"group {self._group_id}, {partition}")

@@ -1,0 +1,237 @@
+"""How a ZooKeeper consumer gets at its partitions, and lets them go: Kafka 0.8's rebalance.
+
+    stop → listener, commit → release → assign → claim → offsets → fetch
+
+Each consumer of the group does it for itself whenever it sees another picture (`GroupView`) than the last time. There
+is nobody who decides, so consumers may see different pictures at a moment (split views), and one may want what another
+has not let go yet. Whoever meets an owner in its way holds nothing, waits until that one is gone or
+`rebalance_backoff_ms` is over, looks again and tries again. All pictures become the same in the end, because each
+change calls a watch of everybody.
+
+Stop comes before commit, commit before release, and reading the offsets after the claim: so the next owner starts where
+the one before has stopped handing out. What is read in ZooKeeper after a claim is not older than the release that let
+it succeed: a server answers a write when it has applied all before it. (0.8 reads the offsets before it claims, when
+the owner before may have yet to commit.)
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from client.errors import KafkaError, RebalanceFailedError
+from client.topic_partition import TopicPartition
+from client.zookeeper.assignment import ConsumerThread, GroupView, assignment_of
+from client.zookeeper.group import ZooKeeperGroup
+from client.zookeeper.offsets import GroupOffsets
+from client.zookeeper.partitions import OwnedPartitions
+from client.zookeeper.stream import ConsumerStream
+from registry.errors import (
+    ConnectionLossError,
+    RegistryClosedError,
+    RegistryError,
+    SessionExpiredError,
+)
+from registry.interface import ConnectionState
+from registry.zookeeper.registry import ZooKeeperRegistry
+
+logger = logging.getLogger(__name__)
+
+SESSION_RETRY_S: Final = 0.2
+
+
+class ZooKeeperRebalanceListener:
+    """Hears of a consumer's partitions; override what is wanted. Records are not handed out meanwhile.
+
+    An exception makes the attempt fail; it is raised where records are asked for.
+    """
+
+    async def before_releasing_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """These will be let go when this returns, and read by others: finish what is in hand, commit if that is not
+        automatic. Everything handed out is committed after this, if it is.
+        """
+
+    async def before_starting_fetchers(self, partitions: Mapping[TopicPartition, str]) -> None:
+        """These are ours now: for each partition the id of our thread that reads it."""
+
+    async def partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """The session has expired: these are not ours any more, others may read them already, and nothing can be
+        committed.
+        """
+
+
+class Rebalancer:
+    """The rebalances of one consumer, one after the other."""
+
+    def __init__(
+        self,
+        registry: ZooKeeperRegistry,
+        group: ZooKeeperGroup,
+        partitions: OwnedPartitions,
+        offsets: GroupOffsets,
+        *,
+        max_retries: int,
+        backoff_s: float,
+        listener: ZooKeeperRebalanceListener,
+        stream_of: Callable[[str, ConsumerThread], ConsumerStream],
+        commit: Callable[[], Awaitable[None]],
+        on_brokers: Callable[[GroupView], None],
+        on_session: Callable[[], Awaitable[None]],
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        """`commit` is called before partitions are let go, and must not raise; `on_session` proves a new session."""
+        self._registry = registry
+        self._group = group
+        self._partitions = partitions
+        self._offsets = offsets
+        self._max_retries = max_retries
+        self._backoff_s = backoff_s
+        self._listener = listener
+        self._stream_of = stream_of
+        self._commit = commit
+        self._on_brokers = on_brokers
+        self._on_session = on_session
+        self._on_error = on_error
+        self._changed = asyncio.Event()
+        # What the partitions that we own were worked out from; None while we own none.
+        self._settled: GroupView | None = None
+        self._lost: list[TopicPartition] = []
+        self.count = 0
+
+    def request(self) -> None:
+        """Look at the group again: something may have changed."""
+        self._changed.set()
+
+    def session_lost(self) -> None:
+        """The session has expired: at once nothing is ours."""
+        self._lost += self._partitions.drop()
+        self._group.forget()
+        self._settled = None
+        self._changed.set()
+
+    async def run(self, started: "asyncio.Future[None]") -> None:
+        """Rebalance whenever it is asked for, until cancelled. `started` hears how the first time ended."""
+        self._changed.set()
+        while True:
+            await self._changed.wait()
+            try:
+                if self._registry.state is ConnectionState.EXPIRED:
+                    await self._begin_session()
+                await self._rebalance()
+            except SessionExpiredError:
+                self._changed.set()
+                await asyncio.sleep(0)
+                continue
+            except RegistryClosedError:
+                return
+            except Exception as error:
+                if not started.done():
+                    started.set_exception(error)
+                    return
+                logger.warning("consumer %s reads nothing: %s", self._group.consumer_id, error)
+                self._on_error(error)
+                await asyncio.sleep(self._backoff_s)
+                self._changed.set()
+            else:
+                if not started.done():
+                    started.set_result(None)
+
+    async def _begin_session(self) -> None:
+        """Open a new session in place of the expired one, and be there again."""
+        lost, self._lost = self._lost, []
+        logger.warning("the session of consumer %s has expired: it starts anew", self._group.consumer_id)
+        if lost:
+            await self._listener.partitions_lost(lost)
+        while self._registry.state is ConnectionState.EXPIRED:
+            try:
+                await self._registry.start()
+            except (ConnectionLossError, SessionExpiredError) as error:
+                logger.warning("%s; trying again", error)
+                await asyncio.sleep(SESSION_RETRY_S)
+        await self._group.register()
+        await self._on_session()
+
+    async def _rebalance(self) -> None:
+        """Come to own what the group's picture gives us. Raises RebalanceFailedError, what a listener raises."""
+        attempt = 0
+        tried: GroupView | None = None
+        while True:
+            self._changed.clear()
+            reason, taken = "", []
+            try:
+                view = await self._group.view()
+                if view == self._settled:
+                    return
+                if view != tried:  # somebody has come or gone: that is another rebalance
+                    attempt, tried = 0, view
+                taken = await self._attempt(view)
+                if not taken:
+                    return
+                reason = f"{len(taken)} partitions still have other owners, {taken[0]} among them"
+            except (SessionExpiredError, RegistryClosedError):
+                raise
+            except (RegistryError, KafkaError) as error:
+                reason = str(error)
+                await self._group.release()
+            attempt += 1
+            logger.info("consumer %s, attempt %d to rebalance: %s", self._group.consumer_id, attempt, reason)
+            if attempt > self._max_retries:
+                raise RebalanceFailedError(
+                    f"consumer {self._group.consumer_id} has not got its partitions in {attempt} attempts: {reason}"
+                )
+            await self._wait_until_released(taken, tried)
+
+    async def _attempt(self, view: GroupView) -> list[str]:
+        """One attempt. Empty if it has succeeded; else the owners in the way, and we hold nothing."""
+        session_id = self._registry.session_id
+        self.count += 1
+        await self.let_go()
+        if self._group.consumer_id not in view.threads:  # somebody has deleted our node
+            await self._group.register()
+            self._changed.set()
+            return []
+        self._on_brokers(view)
+        wanted = assignment_of(self._group.consumer_id, view) if view.brokers else {}
+        names = view.names(wanted)
+        taken = await self._group.claim(wanted, names) if wanted else []
+        if taken:
+            return taken
+        offsets = await self._offsets.fetch(names)
+        await self._listener.before_starting_fetchers({name: str(thread) for name, thread in wanted.items()})
+        # Nothing is awaited between this and the start: the session that made the claim is the one that reads.
+        if self._registry.session_id != session_id or self._registry.state is ConnectionState.EXPIRED:
+            raise SessionExpiredError("the session has expired")
+        streams = {name: self._stream_of(name.topic, thread) for name, thread in wanted.items()}
+        self._partitions.start(streams, offsets)
+        self._settled = view
+        logger.info(
+            "consumer %s reads %s", self._group.consumer_id, ", ".join(map(str, wanted)) if wanted else "no partition"
+        )
+        return []
+
+    async def let_go(self) -> None:
+        """Stop handing out and fetching, commit, and own nothing any more."""
+        self._settled = None
+        self._partitions.stop()
+        names = self._partitions.names()
+        if names:
+            await self._listener.before_releasing_partitions(names)
+            await self._commit()
+        self._partitions.drop()
+        await self._group.release()
+
+    async def _wait_until_released(self, owners: Sequence[str], view: GroupView | None) -> None:
+        """Wait for the backoff; shorter where all these owners are gone, or the group has changed."""
+        watches = self._group.watch_owners(owners, self._changed.set)
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(self._backoff_s):
+                    while not owners or await self._group.still_owned(owners):
+                        await self._changed.wait()
+                        self._changed.clear()
+                        if await self._group.view() != view:
+                            break
+            finally:
+                for watch in watches:
+                    watch.cancel()

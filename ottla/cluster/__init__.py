@@ -1,0 +1,1 @@
+"""A whole cluster on this machine: brokers as child processes, their ports and what they print."""

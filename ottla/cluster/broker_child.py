@@ -1,0 +1,151 @@
+"""A broker as a child process: `ottla broker FILE`, its words for us, its end.
+
+It runs in a session of its own, so that Ctrl-C at the terminal is for us alone and we stop it in order. Its log lines
+(standard error) are handed on as they come; what it says when it is ready (standard output) is kept in `facts`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from broker.first_commands import READY, TRY
+
+_PACKAGES = str(Path(__file__).resolve().parents[2])
+_FACT = re.compile(r" +(?P<name>\S+) +(?P<value>.*)")
+_CHUNK = 1 << 16
+
+
+class BrokerChild:
+    """One broker process, from `start` until it has ended."""
+
+    def __init__(self, name: str, properties: Path, on_line: Callable[[str], None]) -> None:
+        self.name = name
+        self.properties = properties
+        self.facts: dict[str, str] = {}  # listening, data, console: once it is ready
+        self.last_line = ""
+        self._on_line = on_line
+        self._process: Process | None = None
+        self._ready = asyncio.Event()
+        self._readers: list[asyncio.Task[None]] = []
+
+    @property
+    def pid(self) -> int | None:
+        """The process, once it is started."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives (it may be paused)."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def end(self) -> str:
+        """How it has ended, for people: "with 1", "by SIGKILL"."""
+        code = None if self._process is None else self._process.returncode
+        return f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with {code}"
+
+    async def start(self) -> None:
+        """Start the process, and go on. Raises OSError where the system refuses."""
+        paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        # -P: what lies in the working directory must not be taken for a package of ours.
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "ottla", "broker", str(self.properties)),
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                start_new_session=True,
+            )
+        )
+        try:
+            await asyncio.shield(starting)
+        finally:
+            # A start that is cancelled half-way would leave a process behind that nobody ends.
+            self._process = process = await starting
+            assert process.stdout is not None
+            assert process.stderr is not None
+            self._readers = [
+                asyncio.create_task(self._read_facts(process.stdout)),
+                asyncio.create_task(self._read_log(process.stderr)),
+            ]
+
+    async def wait_ready(self) -> bool:
+        """Wait until clients are served. False when it has ended instead."""
+        assert self._process is not None
+        ready = asyncio.create_task(self._ready.wait())
+        ended = asyncio.create_task(self.wait())
+        try:
+            await asyncio.wait([ready, ended], return_when=asyncio.FIRST_COMPLETED)
+            return self._ready.is_set() and self.is_running
+        finally:
+            ready.cancel()
+            ended.cancel()
+
+    async def wait(self) -> None:
+        """Wait until it has ended, and until all that it said is handed on."""
+        assert self._process is not None
+        await self._process.wait()
+        await asyncio.wait(self._readers)
+
+    async def stop(self, timeout_s: float) -> bool:
+        """SIGTERM, and wait. False where it takes longer than that and is killed."""
+        if self._process is None:
+            return True
+        if self.is_running:
+            self._send_signal(signal.SIGTERM)
+            self._send_signal(signal.SIGCONT)  # it may be paused
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.wait()
+        except TimeoutError:
+            self.kill()
+            await self.wait()
+            return False
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        self._send_signal(signal.SIGKILL)
+
+    def _send_signal(self, number: signal.Signals) -> None:
+        # Not Process.send_signal: that polls first, and where the process has ended already, it takes the exit code
+        # away from asyncio's child watcher, which then reports 255.
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
+
+    async def _read_facts(self, stream: asyncio.StreamReader) -> None:
+        """Between READY and TRY stand names and values."""
+        is_ready_line_seen = False
+        async for line in _lines(stream):
+            if line == READY:
+                is_ready_line_seen = True
+            elif line == TRY:
+                self._ready.set()
+            elif is_ready_line_seen and not self._ready.is_set() and (match := _FACT.fullmatch(line)):
+                self.facts.setdefault(match["name"], match["value"])
+
+    async def _read_log(self, stream: asyncio.StreamReader) -> None:
+        async for line in _lines(stream):
+            self.last_line = line
+            self._on_line(line)
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Lines of any length; the last one may lack its end."""
+    pending = b""
+    while chunk := await stream.read(_CHUNK):
+        *whole, pending = (pending + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+    if pending:
+        yield pending.decode(errors="replace")

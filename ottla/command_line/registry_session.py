@@ -1,0 +1,84 @@
+"""A session with a cluster's registry for one command: a ZooKeeper, or the file of a broker that is stopped."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.command_line.failure import CommandError
+
+if TYPE_CHECKING:
+    from registry.interface import Registry
+
+DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
+_CONNECTION_TIMEOUT_MS = 5_000
+_SESSION_TIMEOUT_MS = 10_000
+
+Address = Annotated[
+    str,
+    typer.Option(
+        "--zookeeper",
+        "-z",
+        envvar="OTTLA_ZOOKEEPER",
+        metavar="HOST:PORT[/CHROOT]",
+        help="As zookeeper.connect has it; several hosts with commas.",
+    ),
+]
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    zookeeper: str, log_dir: Path | None = None, *, make_chroot: bool = False
+) -> "AsyncIterator[Registry]":
+    """The registry to look into, started: the ZooKeeper, or the embedded one in a log directory.
+
+    Raises CommandError for a znode that is not there, naming what is near.
+    """
+    from registry.errors import NoNodeError
+
+    registry: Registry
+    async with contextlib.AsyncExitStack() as stack:
+        if log_dir is not None:
+            from broker.cluster.registry_access import REGISTRY_FILE
+            from registry.embedded.store import EmbeddedStore
+
+            file = log_dir / REGISTRY_FILE
+            if not file.is_file():
+                raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker has its registry elsewhere")
+            store = await EmbeddedStore.open(file)
+            stack.push_async_callback(store.close)
+            registry = store.session()
+        else:
+            from registry.zookeeper.address import ZooKeeperAddress
+            from registry.zookeeper.registry import ZooKeeperRegistry
+
+            registry = ZooKeeperRegistry(
+                ZooKeeperAddress.parse(zookeeper),
+                _SESSION_TIMEOUT_MS,
+                connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
+                make_chroot=make_chroot,
+            )
+        stack.push_async_callback(registry.close)
+        await registry.start()
+        try:
+            yield registry
+        except NoNodeError as error:
+            raise CommandError(await _missing(registry, error.path or "")) from None
+
+
+async def _missing(registry: "Registry", path: str) -> str:
+    """What to say of a path that is not there: how far the tree goes, and what is near."""
+    from ottla.command_line.failure import suggest
+    from registry.errors import NoNodeError
+    from registry.paths import name_of, parent_of
+
+    if path == "/":
+        return "the chroot is not there"
+    parent = parent_of(path)
+    try:
+        near = suggest(name_of(path), await registry.children(parent))
+    except NoNodeError:
+        return await _missing(registry, parent)
+    return f"there is no znode {path}{near}"

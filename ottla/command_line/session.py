@@ -1,0 +1,100 @@
+"""Runs the asynchronous part of a command, and what the commands ask a cluster for."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.command_line.failure import CommandError, suggest
+
+if TYPE_CHECKING:
+    from client.admin.admin import Admin
+    from client.consumer.reader import Reader
+    from client.errors import KafkaError
+    from client.topic_partition import TopicPartition
+    from client.wire.metadata import TopicMetadata
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, on uvloop where it is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+def on_stop_signals(stop: Callable[[], object]) -> None:
+    """Call `stop` when the running loop's process is to end: SIGTERM, Ctrl-C, a terminal that is closed.
+
+    For commands whose children run in sessions of their own, and would go on.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(number, stop)
+
+
+async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[str, TopicMetadata]":
+    """Metadata of these topics, or of all. Raises CommandError naming an unknown one and what is near."""
+    topics = await admin.describe_topics()
+    if names is None:
+        return topics
+    for name in names:
+        if name not in topics:
+            raise CommandError(f"unknown topic {name}{suggest(name, list(topics))}")
+    return {name: topics[name] for name in names}
+
+
+def has_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition") -> bool:
+    """Whether the cluster has a partition."""
+    return partition.topic in known and partition.partition in known[partition.topic].partitions
+
+
+def check_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition", where: str = "") -> None:
+    """Raise CommandError, with `where` in front, for a partition that does not exist."""
+    if partition.topic not in known:
+        raise CommandError(f"{where}unknown topic {partition.topic}{suggest(partition.topic, list(known))}")
+    if not has_partition(known, partition):
+        last = max(known[partition.topic].partitions)
+        raise CommandError(f"{where}topic {partition.topic} has partitions 0 to {last}, not {partition.partition}")
+
+
+async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Exception:
+    """What to raise for a group that was named and met an error: what is near, where it is not there."""
+    from client.errors import GroupIdNotFoundError
+
+    if not isinstance(error, GroupIdNotFoundError):
+        return error
+    near = suggest(name, [listing.group_id for listing in await admin.list_groups()])
+    return CommandError(f"unknown group {name}{near}")
+
+
+async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:
+    """The partitions of a topic to read: those wanted, or all. Raises CommandError naming what does not
+    exist.
+    """
+    from client.admin.admin import Admin
+    from client.errors import KafkaError
+
+    try:
+        known = await reader.partitions_for(topic)
+    except KafkaError as error:
+        if error.code is None or error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            near = suggest(topic, await admin.list_topics())
+        raise CommandError(f"unknown topic {topic}{near}") from None
+    for number in wanted or ():
+        if number not in known:
+            raise CommandError(f"topic {topic} has partitions 0 to {max(known)}, not {number}")
+    return sorted(set(wanted)) if wanted else known
+
+
+def say(text: str) -> None:
+    """Tell the person something: on standard error, so that piped output stays clean."""
+    print(text, file=sys.stderr)

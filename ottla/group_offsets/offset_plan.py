@@ -1,0 +1,206 @@
+"""A plan of new offsets for a group: computed first, shown, and carried out only then.
+
+An offset that a person has named, or that follows from a shift, is brought into the log: to its start or its end. A
+time after the last record stands for the end. Such corrections are told (`notes`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from client.consumer.offsets import EARLIEST, LATEST
+from client.topic_partition import TopicPartition
+from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.session import check_partition, has_partition
+from ottla.group_offsets.offset_file import OffsetRow
+
+if TYPE_CHECKING:
+    from client.admin.admin import Admin
+    from client.consumer.group_metadata import OffsetAndMetadata
+    from client.errors import KafkaError
+    from client.wire.metadata import TopicMetadata
+
+EMPTY = "Empty"
+
+
+class Goal(Enum):
+    """Where a reset leads to."""
+
+    EARLIEST = "--to-earliest"
+    LATEST = "--to-latest"
+    CURRENT = "--to-current"
+    OFFSET = "--to-offset"
+    TIME = "--to-timestamp"
+    SHIFT = "--shift-by"
+
+
+class PlannedOffset(NamedTuple):
+    """The committed offset of a group for a partition (None: nothing), and the planned one."""
+
+    group: str
+    partition: TopicPartition
+    current: int | None
+    new: int
+
+
+class OffsetPlan:
+    """The plan for some groups."""
+
+    def __init__(self) -> None:
+        self.entries: list[PlannedOffset] = []
+        self.notes: list[str] = []
+
+    async def require_inactive(self, admin: "Admin", groups: Sequence[str]) -> None:
+        """Raise CommandError for a group that has members: they alone may commit. Notes those that are not there."""
+        from client.errors import GroupIdNotFoundError, KafkaError
+
+        for group, found in (await admin.describe_groups(groups)).items():
+            if isinstance(found, GroupIdNotFoundError):
+                self.notes.append(f"group {group} did not exist")
+            elif isinstance(found, KafkaError):
+                raise found
+            elif found.state != EMPTY:
+                count = len(found.members)
+                raise CommandError(
+                    f"group {group} is {found.state} with {count} member{'s' * (count != 1)}:"
+                    " its offsets can be changed only while it has none"
+                )
+
+    def add(
+        self,
+        group: str,
+        committed: "Mapping[TopicPartition, OffsetAndMetadata | int]",
+        new: Mapping[TopicPartition, int],
+    ) -> None:
+        """Plan offsets for a group."""
+        for partition in sorted(new):
+            current = committed.get(partition)
+            offset = current if current is None or isinstance(current, int) else current.offset
+            self.entries.append(PlannedOffset(group, partition, offset, new[partition]))
+
+    async def carry_out(self, admin: "Admin") -> None:
+        """Commit the offsets, group after group. Raises CommandError for the first that is refused."""
+        from client.consumer.group_metadata import OffsetAndMetadata
+
+        for group in dict.fromkeys(entry.group for entry in self.entries):
+            offsets = {entry.partition: OffsetAndMetadata(entry.new) for entry in self.entries if entry.group == group}
+            for error in (await admin.alter_group_offsets(group, offsets)).values():
+                if error is not None:
+                    raise _refusal(group, error)
+
+    async def within_log(self, admin: "Admin", wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Offsets, those before the log's start or after its end brought into it."""
+        starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST))
+        ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
+        new = {}
+        for partition, offset in wanted.items():
+            new[partition] = min(max(offset, starts[partition].offset), ends[partition].offset)
+            if new[partition] != offset:
+                edge = "before the start of the log" if offset < new[partition] else "after the end of the log"
+                self.notes.append(f"{partition}: {offset} is {edge}, which is {new[partition]}")
+        return new
+
+    def only_in_cluster(
+        self,
+        group: str,
+        wanted: Mapping[TopicPartition, int],
+        known: "Mapping[str, TopicMetadata]",
+        keep: "Mapping[TopicPartition, OffsetAndMetadata]",
+    ) -> dict[TopicPartition, int]:
+        """Offsets of partitions that there are, but for those where what the group has committed is to be kept."""
+        new = {}
+        for partition, offset in wanted.items():
+            if not has_partition(known, partition):
+                self.notes.append(f"{group}: {partition} is not in the cluster, left out")
+            elif partition in keep:
+                current = keep[partition].offset
+                self.notes.append(f"{group}: {partition} has {current} committed already, left as it is")
+            else:
+                new[partition] = offset
+        return new
+
+    async def only_in_log(
+        self, admin: "Admin", group: str, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Those of the offsets that are in the log, or its end: others cannot be of this log, and are left out."""
+        starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST)) if wanted else {}
+        ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST)) if wanted else {}
+        new = {}
+        for partition, offset in wanted.items():
+            start, end = starts[partition].offset, ends[partition].offset
+            if start <= offset <= end:
+                new[partition] = offset
+            else:
+                self.notes.append(f"{group}: {partition} has offsets from {start} to {end}, not {offset}, left out")
+        return new
+
+    async def at_time(
+        self, admin: "Admin", partitions: Iterable[TopicPartition], timestamp: int
+    ) -> dict[TopicPartition, int]:
+        """The first offsets at or after a time; the end where no record is as late."""
+        found = await admin.list_offsets(dict.fromkeys(partitions, timestamp))
+        too_early = [partition for partition, one in found.items() if one.offset < 0]
+        ends = await admin.list_offsets(dict.fromkeys(too_early, LATEST)) if too_early else {}
+        self.notes += [f"{partition}: no record is as late, the end of the log is taken" for partition in too_early]
+        return {partition: (ends.get(partition) or one).offset for partition, one in found.items()}
+
+
+async def plan_reset(
+    admin: "Admin", plan: OffsetPlan, group: str, scope: Mapping[str, list[int] | None] | None, goal: Goal, value: int
+) -> None:
+    """Plan the reset of a group in some partitions; None: in all for which it has committed."""
+    committed = await admin.list_group_offsets(group)
+    known = await admin.describe_topics()
+    if scope is None:
+        partitions = [partition for partition in committed if has_partition(known, partition)]
+        gone = sorted({partition.topic for partition in committed.keys() - set(partitions)})
+        plan.notes += [f"{topic}: not there any more, left out" for topic in gone]
+    else:
+        partitions = [
+            TopicPartition(topic, number)
+            for topic, numbers in scope.items()
+            for number in (known[topic].partitions if numbers is None and topic in known else numbers or [0])
+        ]
+    for partition in partitions:
+        check_partition(known, partition)
+    if goal is Goal.OFFSET:
+        new = await plan.within_log(admin, dict.fromkeys(partitions, value))
+    elif goal is Goal.SHIFT:
+        for partition in partitions:
+            if partition not in committed:
+                raise CommandError(f"group {group} has committed nothing for {partition} that could be shifted")
+        new = await plan.within_log(admin, {partition: committed[partition].offset + value for partition in partitions})
+    elif goal is Goal.CURRENT:
+        without = [partition for partition in partitions if partition not in committed]
+        new = {partition: committed[partition].offset for partition in partitions if partition in committed}
+        new |= await plan.at_time(admin, without, LATEST)
+    else:
+        times = {Goal.EARLIEST: EARLIEST, Goal.LATEST: LATEST, Goal.TIME: value}
+        new = await plan.at_time(admin, partitions, times[goal])
+    plan.add(group, committed, new)
+
+
+async def plan_rows(
+    admin: "Admin", plan: OffsetPlan, groups: Sequence[str], rows: Sequence[OffsetRow], path: Path
+) -> None:
+    """Plan what the lines of a file say of these groups; other groups' lines are left alone."""
+    if len(groups) > 1 and rows[0].group is None:
+        raise CommandError(f"{path} names no groups in its lines (group,topic,partition,offset): give one group")
+    known = await admin.describe_topics()
+    for group in groups:
+        wanted = {}
+        for row in rows:
+            if row.group in (None, group):
+                check_partition(known, row.partition, f"{path}, line {row.line}: ")
+                wanted[row.partition] = row.offset
+        if not wanted:
+            others = sorted({row.group for row in rows if row.group is not None})
+            raise CommandError(f"{path} has nothing of group {group}{suggest(group, others)}")
+        plan.add(group, await admin.list_group_offsets(group), await plan.within_log(admin, wanted))
+
+
+def _refusal(group: str, error: "KafkaError") -> Exception:
+    if error.code is not None and error.code.name == "UNKNOWN_MEMBER_ID":
+        return CommandError(f"group {group} has got members: its offsets can be changed only while it has none")
+    return error

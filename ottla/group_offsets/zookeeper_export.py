@@ -1,0 +1,59 @@
+"""`ottla groups export-zookeeper`: what a group has committed to the cluster, for its consumers in ZooKeeper."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from client.topic_partition import TopicPartition
+from client.zookeeper.layout import Layout, Legacy07Layout, TodaysLayout, partition_names
+from client.zookeeper.offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
+from ottla.command_line.failure import CommandError
+from ottla.group_offsets.zookeeper_offsets import children
+from registry.znodes.tree import LEGACY_07
+
+if TYPE_CHECKING:
+    from client.admin.admin import Admin
+    from ottla.group_offsets.offset_plan import OffsetPlan
+    from registry.interface import Registry
+
+
+async def plan_export(
+    registry: "Registry", admin: "Admin", plan: "OffsetPlan", groups: Sequence[str], *, layout: str, overwrite: bool
+) -> Callable[[], Awaitable[None]]:
+    """Plan the offsets of these groups, `current` being what ZooKeeper has; what carries the plan out.
+
+    Raises CommandError for a group that has consumers in ZooKeeper.
+    """
+    tree: Layout = Legacy07Layout() if layout == LEGACY_07 else TodaysLayout()
+    make_nodes: Callable[[Registry, str], OffsetNodes] = (
+        Legacy07OffsetNodes if layout == LEGACY_07 else TodaysOffsetNodes
+    )
+    for group in groups:
+        if running := await children(registry, f"/consumers/{group}/ids"):
+            raise CommandError(f"group {group} has consumers in ZooKeeper ({min(running)}): stop them first")
+    planned: list[tuple[OffsetNodes, dict[TopicPartition, str], dict[TopicPartition, int]]] = []
+    for group in groups:
+        committed = await admin.list_group_offsets(group)
+        if not committed:
+            plan.notes.append(f"{group}: it has committed nothing")
+        known = await partition_names(registry, tree, sorted({partition.topic for partition in committed}))
+        nodes = make_nodes(registry, group)
+        kept = await nodes.look({partition: known[partition] for partition in committed if partition in known})
+        new = {}
+        for partition, one in committed.items():
+            if partition not in known:
+                plan.notes.append(f"{group}: {partition} is not in ZooKeeper, left out")
+            elif partition in kept and not overwrite:
+                plan.notes.append(f"{group}: {partition} has {kept[partition]} in ZooKeeper already, left as it is")
+            else:
+                new[partition] = one.offset
+                if layout == LEGACY_07:
+                    plan.notes.append(f"{group}: {partition} is broker partition {known[partition]} now")
+        plan.add(group, kept, new)
+        planned.append((nodes, {partition: known[partition] for partition in new}, new))
+
+    async def carry_out() -> None:
+        for nodes, names, new in planned:
+            await nodes.fetch(names)
+            await nodes.commit(new)
+
+    return carry_out

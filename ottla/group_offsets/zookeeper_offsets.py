@@ -1,0 +1,80 @@
+"""Offsets that consumers have kept in ZooKeeper, under `/consumers/<group>/offsets/<topic>/<partition>`.
+
+Kafka's consumers of before 0.9 did, and others with `offsets.storage=zookeeper`. Those that run are at
+`/consumers/<group>/ids`.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from client.topic_partition import TopicPartition
+from ottla.command_line.failure import CommandError, suggest
+
+if TYPE_CHECKING:
+    from registry.interface import Registry
+
+K = TypeVar("K")
+ZooKeeperOffsets = dict[TopicPartition, int]
+
+
+async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) -> dict[str, ZooKeeperOffsets]:
+    """The offsets of these groups, or of all that have any; sorted.
+
+    Raises CommandError for a group that is not there or still has consumers, and naming the path for a znode that
+    holds no offset; NoNodeError without `/consumers`, which every Kafka makes.
+    """
+    return await read_groups(registry, groups, _read_group)
+
+
+async def read_groups(
+    registry: "Registry", groups: Sequence[str], read: "Callable[[Registry, str], Awaitable[dict[K, int]]]"
+) -> dict[str, dict[K, int]]:
+    """What `read` finds of these groups, or of all for which it finds something; errors as above."""
+    known = sorted(await registry.children("/consumers"))
+    for group in groups:
+        if group not in known:
+            raise CommandError(f"ZooKeeper has no group {group}{suggest(group, known)}")
+    found = {}
+    for group in sorted(set(groups)) or known:
+        offsets = await read(registry, group)
+        if offsets and (running := await children(registry, f"/consumers/{group}/ids")):
+            raise CommandError(f"group {group} still has consumers in ZooKeeper ({min(running)}): stop them first")
+        if offsets or groups:
+            found[group] = offsets
+    return found
+
+
+async def _read_group(registry: "Registry", group: str) -> ZooKeeperOffsets:
+    top = f"/consumers/{group}/offsets"
+    topics = sorted(await children(registry, top))
+    numbers = await asyncio.gather(*(children(registry, f"{top}/{topic}") for topic in topics))
+    names = []
+    for topic, part in zip(topics, numbers, strict=True):
+        for number in part:
+            if re.fullmatch(r"[0-9]{1,10}", number) is None:
+                raise CommandError(f"{top}/{topic}/{number}: {number!r} is no number of a partition")
+            names.append(TopicPartition(topic, int(number)))
+    names.sort()
+    return dict(zip(names, await asyncio.gather(*(_read(registry, group, name) for name in names)), strict=True))
+
+
+async def _read(registry: "Registry", group: str, partition: TopicPartition) -> int:
+    from registry.znodes.consumers import ConsumerOffsetZnode
+
+    path = ConsumerOffsetZnode.path(group, *partition)
+    offset = ConsumerOffsetZnode.decode((await registry.get(path))[0], path).offset
+    if offset < 0:
+        raise CommandError(f"{path}: {offset} is no offset")
+    return offset
+
+
+async def children(registry: "Registry", path: str) -> list[str]:
+    """The children of a znode; none of one that is not there."""
+    from registry.errors import NoNodeError
+
+    try:
+        return await registry.children(path)
+    except NoNodeError:
+        return []

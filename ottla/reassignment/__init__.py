@@ -1,0 +1,1 @@
+"""Moves of replicas: assignments in files, log directories, and the throttle."""

@@ -1,0 +1,68 @@
+"""One server of a ZooKeeper ensemble whose others run elsewhere: on other machines, in other containers.
+
+data_dir holds the lock and the files of the server, see `zookeeper_files`. What the server says goes to our own output.
+It serves once a majority of the ensemble is there, so there is no limit to how long the start may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from ottla.cluster.ports import HOST
+from ottla.command_line.failure import CommandError
+from ottla.zookeeper.files import EVERY_INTERFACE, Peer, write_configuration
+from ottla.zookeeper.server import STOP_TIMEOUT_S, ZooKeeperServer, take_directory, wait_until_serving
+
+
+class ZooKeeperMember:
+    """Server `number` (from 1) of the ensemble of `peers`, from its start until `close`."""
+
+    def __init__(self, data_dir: Path, number: int, peers: Sequence[Peer], *, listen: str, port: int) -> None:
+        """`listen` and `port` are for clients. Raises CommandError for a number that is none of the peers'."""
+        if not 1 <= number <= len(peers):
+            raise CommandError(f"--id {number} is none of the {len(peers)} servers: 1 is the first")
+        self.data_dir = data_dir.resolve()
+        self._number = number
+        self._peers = peers
+        self._listen = listen
+        self._server = ZooKeeperServer(self.data_dir, port, host=HOST if listen in EVERY_INTERFACE else listen)
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def servers(self) -> list[ZooKeeperServer]:
+        """The one that runs here."""
+        return [self._server]
+
+    @property
+    def connect(self) -> str:
+        """Where clients on this machine reach it."""
+        return self._server.address
+
+    async def start(self) -> None:
+        """Start the server and wait until it serves. Raises CommandError when it ends instead."""
+        try:
+            self._lock = take_directory(self.data_dir)
+            self._check_number()
+            peers = self._peers
+            write_configuration(self.data_dir, self._number, peers, listen=self._listen, port=self._server.port)
+            self._server.start(self._lock, to_file=False)
+            await wait_until_serving(self._server)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop the server. Idempotent."""
+        self._server.terminate()
+        self._server.wait(STOP_TIMEOUT_S)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _check_number(self) -> None:
+        """What another server has voted for must not become this one's."""
+        number = self.data_dir / "data" / "myid"
+        if number.exists() and number.read_text().strip() != str(self._number):
+            raise CommandError(f"{self.data_dir} is that of server {number.read_text().strip()}, not of {self._number}")

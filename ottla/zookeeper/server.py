@@ -1,0 +1,270 @@
+"""Real ZooKeepers: a server process, and for development and tests one or an ensemble of three on this machine.
+
+A server is ready when it opens a session: `ruok` is answered even where sessions hang.
+
+    data_dir/.lock         held while the servers run: two ensembles on the same data would destroy it
+    data_dir/node-<n>/     the files of one server, see `zookeeper_files`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO, Self
+
+from ottla.cluster.ports import HOST, free_ports
+from ottla.command_line.failure import CommandError
+from ottla.zookeeper.files import Peer, server_command, write_configuration
+from registry.errors import ConnectionLossError
+from registry.zookeeper.address import ZooKeeperAddress
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 10.0
+_ATTEMPTS = 3  # at finding ports that nobody takes meanwhile
+
+
+class ZooKeeperServer:
+    """One server process on the files of its folder."""
+
+    def __init__(self, folder: Path, port: int, *, host: str = HOST) -> None:
+        """`host` and `port` are where clients on this machine reach it."""
+        self.folder = folder
+        self.host = host
+        self.port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self._to_file = True
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while it runs."""
+        return self._process.pid if self.is_running and self._process is not None else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives (it may be paused)."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def address(self) -> str:
+        """host:port for clients."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
+
+    def start(self, lock: IO[bytes] | None = None, *, to_file: bool = True) -> None:
+        """Start the process; `wait_until_serving` waits for more. What it says goes to server.log, or to our output.
+
+        It holds `lock` too: should we be killed, nobody else takes the directory while it runs.
+        """
+        command = server_command(self.folder)
+        self._to_file = to_file
+        with self._log.open("wb") as log:
+            output = log if to_file else None
+            # In a session of its own: Ctrl-C at the terminal is for us, and we stop it in order.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=() if lock is None else (lock.fileno(),),
+            )
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        if self._process is not None:
+            self.resume()
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """Have the process stand still: its connections stay open and say nothing."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Ask the process to end; `kill` afterwards makes sure."""
+        if self._process is not None:
+            self.resume()
+            self._process.terminate()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the end of the process, and end it when it takes too long."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def mode(self) -> str:
+        """Its part in the ensemble, by its own word: standalone, leader, follower; "" where it does not serve."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=5) as connection:
+                connection.sendall(b"srvr")
+                answer = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+        except OSError:
+            return ""
+        return next((line.removeprefix("Mode: ") for line in answer.splitlines() if line.startswith("Mode: ")), "")
+
+    def last_words(self) -> str:
+        """How it was ended, or what it said last, for an error message."""
+        if self._process is not None and (code := self._process.poll()) is not None and code < 0:
+            return f"by {signal.Signals(-code).name}"
+        if not self._to_file:
+            return "what it said stands above"
+        lines = self._log.read_text(errors="replace").splitlines()
+        for sign in ("Exception: ", " ERROR "):
+            for line in reversed(lines):
+                if sign in line:
+                    return line.strip()
+        return lines[-1].strip() if lines else "it said nothing"
+
+
+class ZooKeeperEnsemble:
+    """One ZooKeeper or three, from their first start until `close`."""
+
+    def __init__(self, data_dir: Path | None = None, *, nodes: int = 1, port: int = 0, sync: bool = True) -> None:
+        """Without a directory the data is temporary. `port` is the first server's, 0 for one that is free.
+
+        Without `sync` a write does not wait for the disk: for tests, where no power cut is part of the plot.
+        """
+        if nodes < 1:
+            raise CommandError(f"{nodes} ZooKeeper nodes are too few")
+        self._is_temporary = data_dir is None
+        self._count = nodes
+        self._first_port = port
+        self._sync = sync
+        self.data_dir = Path(tempfile.mkdtemp(prefix="ottla-zookeeper-")) if data_dir is None else data_dir.resolve()
+        self.servers: list[ZooKeeperServer] = []
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def connect(self) -> str:
+        """What goes into `zookeeper.connect`."""
+        return ",".join(server.address for server in self.servers)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def start(self) -> None:
+        """Start all servers and wait until each opens a session. Raises CommandError with what a server said last."""
+        try:
+            self._lock = take_directory(self.data_dir)
+            self._check_count()
+            for attempt in range(1, _ATTEMPTS + 1):
+                self._configure()
+                for server in self.servers:
+                    server.start(self._lock)
+                try:
+                    await self.wait()
+                except CommandError as error:
+                    self._stop()
+                    if attempt == _ATTEMPTS or "in use" not in str(error):
+                        raise
+                else:
+                    return
+        except BaseException:
+            self.close()
+            raise
+
+    async def wait(self) -> None:
+        """Wait until every server that runs opens a session. Raises CommandError."""
+        running = [server for server in self.servers if server.is_running]
+        await asyncio.gather(*(wait_until_serving(server, START_TIMEOUT_S) for server in running))
+
+    def close(self) -> None:
+        """Stop all servers, and remove the data if it was temporary. Idempotent."""
+        self._stop()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if self._is_temporary:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def _stop(self) -> None:
+        for server in self.servers:
+            server.terminate()
+        for server in self.servers:
+            server.wait(STOP_TIMEOUT_S)
+
+    def _check_count(self) -> None:
+        there = len(list(self.data_dir.glob("node-*")))
+        if there not in (0, self._count):
+            raise CommandError(f"{self.data_dir} is that of {there} ZooKeeper nodes, not of {self._count}")
+
+    def _configure(self) -> None:
+        count = self._count
+        ports = free_ports(3 * count)
+        client_ports, quorum_ports, election_ports = ports[:count], ports[count : 2 * count], ports[2 * count :]
+        if self._first_port:
+            client_ports = list(range(self._first_port, self._first_port + count))
+            for port in client_ports:
+                require_free(port)
+        peers = [Peer(HOST, *pair) for pair in zip(quorum_ports, election_ports, strict=True)]
+        self.servers = [
+            ZooKeeperServer(self.data_dir / f"node-{number}", port) for number, port in enumerate(client_ports, 1)
+        ]
+        for number, server in enumerate(self.servers, 1):
+            write_configuration(server.folder, number, peers, listen=HOST, port=server.port, sync=self._sync)
+
+
+def take_directory(folder: Path) -> IO[bytes]:
+    """Hold a data directory until the file is closed. Raises CommandError while somebody else does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / ".lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise CommandError(f"{folder} is in the hands of another ZooKeeper") from None
+    return lock
+
+
+async def wait_until_serving(server: ZooKeeperServer, timeout_s: float = math.inf) -> None:
+    """Wait until a server opens a session. Raises CommandError when it ends, or takes longer."""
+    from registry.zookeeper.session import ZooKeeperSession
+
+    address = ZooKeeperAddress.parse(server.address)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while True:
+        if not server.is_running:
+            raise CommandError(f"ZooKeeper on {server.address} ended: {server.last_words()}")
+        session = ZooKeeperSession(address, 10_000, lambda _session, _state: None)
+        try:
+            await session.open(500)
+        except ConnectionLossError as error:
+            if loop.time() > deadline:
+                raise CommandError(f"ZooKeeper is not ready after {timeout_s:.0f} s: {error}") from None
+        else:
+            await session.close()
+            return
+
+
+def require_free(port: int) -> None:
+    """Raise CommandError where somebody listens on the port: it might be a ZooKeeper, and answer in ours' place."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except (OSError, OverflowError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        raise CommandError(f"cannot listen on {HOST}:{port}: {reason}") from None

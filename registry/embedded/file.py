@@ -1,0 +1,191 @@
+"""The embedded registry's file: one SQLite database with a row a node.
+
+Journal: WAL with `synchronous=FULL`, because a write is acknowledged after its commit and must survive a
+power cut. In WAL mode NORMAL syncs only at checkpoints, so the last commits could be lost; FULL syncs the WAL
+once a commit, which is still half of what the rollback journal needs. EXTRA would add nothing in WAL mode.
+
+Lock: `locking_mode=EXCLUSIVE`. The first transaction takes SQLite's file lock and keeps it until the file is
+closed or the process dies, so a second process is refused. WAL then needs no shared memory file either.
+
+Tables: `znode` holds the fields of TreeNode but the number of children, which is counted; `acl` is null for
+the open ACL, else lines of `permissions:scheme:id`. `meta` has the last zxid, which must never go back: Kafka
+uses it as broker epoch. `user_version` is the layout's version, `application_id` marks the file as ours.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from registry.embedded.tree import Draft, Tree, TreeNode, new_root
+from registry.errors import RegistryCorruptError, RegistryFullError, RegistryInUseError, RegistryStorageError
+from registry.interface import OPEN_ACL, Acl
+from registry.paths import parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_APPLICATION_ID = 0x4F74746C  # "Ottl"
+_LAYOUT = 1
+
+_CREATE_ZNODE = (
+    "CREATE TABLE znode (path TEXT PRIMARY KEY NOT NULL, data BLOB, czxid INTEGER NOT NULL,"
+    " mzxid INTEGER NOT NULL, ctime INTEGER NOT NULL, mtime INTEGER NOT NULL, version INTEGER NOT NULL,"
+    " creates INTEGER NOT NULL, aversion INTEGER NOT NULL, ephemeral_owner INTEGER NOT NULL,"
+    " pzxid INTEGER NOT NULL, acl TEXT)"
+)
+_CREATE_META = "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL)"
+_SELECT = (
+    "SELECT path, data, czxid, mzxid, ctime, mtime, version, creates, aversion, ephemeral_owner, pzxid, acl FROM znode"
+)
+_UPSERT = "INSERT OR REPLACE INTO znode VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+
+
+class RegistryFile:
+    """The open file. Not thread safe: calls must follow one another, on whatever threads."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path, now_ms: int) -> tuple[RegistryFile, Tree]:
+        """Open or create the file, and read the tree without the ephemerals of former processes.
+
+        Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
+        """
+        try:
+            connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise RegistryStorageError(f"{path}: cannot be opened: {error}") from error
+        file = cls(path, connection)
+        try:
+            tree = file._load()
+            file._drop_ephemerals(tree, now_ms)
+        except BaseException as error:
+            connection.close()
+            raise file._explained(error) from error
+        return file, tree
+
+    def write(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
+        """Make changes durable, all or none.
+
+        Raises RegistryFullError where there was no room: nothing has changed then. Raises RegistryStorageError for
+        everything else: then nobody knows.
+        """
+        execute = self._connection.execute
+        try:
+            execute("BEGIN")
+            for path, node in changes.items():
+                if node is None:
+                    execute("DELETE FROM znode WHERE path = ?", (path,))
+                else:
+                    execute(_UPSERT, _row(path, node))
+            execute("UPDATE meta SET value = ? WHERE name = 'zxid'", (zxid,))
+            execute("COMMIT")
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL and self._rolled_back():
+                raise RegistryFullError(f"{self.path}: the disk is full") from error
+            raise RegistryStorageError(f"{self.path}: a write failed: {error}") from error
+
+    def _rolled_back(self) -> bool:
+        """Undo the transaction, unless SQLite has done so itself. Pages that it wrote to the WAL are not part of it."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the file; what was not committed is rolled back."""
+        self._connection.close()
+
+    def _load(self) -> Tree:
+        execute = self._connection.execute
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")
+        execute("BEGIN EXCLUSIVE")  # takes the lock for as long as the file is open
+        if execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            execute(f"PRAGMA user_version = {_LAYOUT}")
+            execute(_CREATE_ZNODE)
+            execute(_CREATE_META)
+            execute("INSERT INTO meta VALUES ('zxid', 0)")
+            execute(_UPSERT, _row("/", new_root()))
+        execute("COMMIT")
+        application_id = execute("PRAGMA application_id").fetchone()[0]
+        layout = execute("PRAGMA user_version").fetchone()[0]
+        if application_id != _APPLICATION_ID:
+            raise RegistryCorruptError(f"{self.path}: a database of another program")
+        if layout != _LAYOUT:
+            raise RegistryCorruptError(f"{self.path}: layout {layout} is not known, {_LAYOUT} is")
+        zxid = execute("SELECT value FROM meta WHERE name = 'zxid'").fetchone()
+        if zxid is None:
+            raise RegistryCorruptError(f"{self.path}: the last zxid is missing")
+        nodes = {row[0]: _node(row) for row in execute(_SELECT)}
+        return Tree(self._with_children_counted(nodes), zxid[0])
+
+    def _with_children_counted(self, nodes: dict[str, TreeNode]) -> dict[str, TreeNode]:
+        if "/" not in nodes:
+            raise RegistryCorruptError(f"{self.path}: there is no root")
+        counts = dict.fromkeys(nodes, 0)
+        for path in nodes:
+            if path == "/":
+                continue
+            parent = parent_of(path)
+            if parent not in counts:
+                raise RegistryCorruptError(f"{self.path}: {path} has no parent")
+            counts[parent] += 1
+        return {path: node._replace(num_children=counts[path]) for path, node in nodes.items()}
+
+    def _drop_ephemerals(self, tree: Tree, now_ms: int) -> None:
+        """End the sessions of the process that had the file before: none of them can have survived it."""
+        ephemerals = [path for path, node in tree.nodes.items() if node.ephemeral_owner]
+        if not ephemerals:
+            return
+        draft = Draft(tree.get, tree.zxid + 1, now_ms)
+        for path in ephemerals:
+            draft.remove(path)
+        self.write(draft.changes, draft.zxid)
+        tree.merge(draft)
+
+    def _explained(self, error: BaseException) -> BaseException:
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            return RegistryInUseError(f"{self.path}: another process has the registry open")
+        if isinstance(error, sqlite3.OperationalError):
+            return RegistryStorageError(f"{self.path}: cannot be opened: {error}")
+        if isinstance(error, RegistryFullError):
+            return RegistryStorageError(f"{error}: the registry cannot be opened")
+        if isinstance(error, (sqlite3.DatabaseError, ValueError, TypeError)):
+            return RegistryCorruptError(f"{self.path}: not a registry: {error}")
+        return error
+
+
+def _row(path: str, node: TreeNode) -> tuple[object, ...]:
+    acl = None if node.acl is OPEN_ACL else "\n".join(f"{a.permissions}:{a.scheme}:{a.id}" for a in node.acl)
+    return (
+        path,
+        node.data,
+        node.czxid,
+        node.mzxid,
+        node.ctime,
+        node.mtime,
+        node.version,
+        node.creates,
+        node.aversion,
+        node.ephemeral_owner,
+        node.pzxid,
+        acl,
+    )
+
+
+def _node(row: tuple[str, bytes | None, int, int, int, int, int, int, int, int, int, str | None]) -> TreeNode:
+    _path, data, czxid, mzxid, ctime, mtime, version, creates, aversion, owner, pzxid, text = row
+    acl = OPEN_ACL
+    if text is not None:
+        entries = (line.split(":", 2) for line in text.split("\n"))
+        acl = tuple(Acl(int(permissions), scheme, name) for permissions, scheme, name in entries)
+    return TreeNode(data, czxid, mzxid, ctime, mtime, version, creates, aversion, owner, 0, pzxid, acl)

@@ -1,0 +1,50 @@
+"""The root of our tree on a ZooKeeper that others use, too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from registry.errors import ConnectionLossError, NodeExistsError
+from registry.zookeeper.errors import translated
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+logger = logging.getLogger(__name__)
+
+
+async def make_chroot(client: KazooClient, chroot: str) -> None:
+    """Create our root and its parents, as Kafka does. Raises the registry's error."""
+    if not chroot:
+        return
+    names = chroot[1:].split("/")
+    for depth in range(1, len(names) + 1):
+        path = "/" + "/".join(names[:depth])
+        while True:
+            try:
+                if await _answer(client.exists_async(path), path) is None:
+                    await _answer(client.create_async(path, None), path)
+                    logger.info("created %s on ZooKeeper", path)
+            except ConnectionLossError:
+                continue
+            except NodeExistsError:  # somebody else was faster
+                pass
+            break
+
+
+async def _answer(result: Any, path: str) -> Any:
+    """Wait for one of kazoo's results. Raises the registry's error."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def answered(result: Any) -> None:
+        if future.done():
+            return
+        try:
+            future.set_result(result.get_nowait())
+        except Exception as problem:
+            future.set_exception(translated(problem, path))
+
+    result.rawlink(answered)
+    return await future

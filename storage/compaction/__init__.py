@@ -1,0 +1,1 @@
+"""Log compaction: which log is next, the process that compacts, and what it keeps."""

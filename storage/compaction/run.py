@@ -1,0 +1,199 @@
+"""One compaction of a `Log`, as its thread sees it: the job, the swap of each finished group, and giving up.
+
+The swap goes in Kafka's order, and at each step a start finds out what to do: `.cleaned` files become `.swap` files
+(until all of them are, a start removes them; from then on it finishes the swap), the old segments' files become
+`.deleted`, the `.swap` files lose their suffix. The directory is synced before old files are touched and at the end.
+Readers that are in the old segments finish undisturbed.
+
+A log that is truncated, closed, renamed or deleted meanwhile calls `abort` first. Nothing of the run happens to it from
+then on: what was about to be swapped in is removed at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from storage.compaction.cleaned_segment import CLEANED_SUFFIX
+from storage.compaction.compaction import CleanedGroup, Compaction, CompactionJob, CompactionResult
+from storage.errors import CompactionAbortedError
+from storage.log.change import remove_files
+from storage.log.loader import SWAP_SUFFIX
+from storage.log.segment import SEGMENT_SUFFIXES, LogSegment, file_name
+
+if TYPE_CHECKING:
+    from storage.log.log import Log
+
+DEFAULT_DEDUPE_BUFFER_BYTES = 128 * 1024 * 1024
+DEFAULT_LOAD_FACTOR = 0.9
+DEFAULT_IO_BUFFER_BYTES = 256 * 1024
+
+
+class CompactionRun:
+    """A compaction of `log` that has begun: at most one at a time is the log's `compaction`."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._staged: CleanedGroup | None = None
+        self._staged_files: list[str] = []  # final paths
+        self.aborted: str | None = None
+        """Why it was given up; None: it was not."""
+        self.is_unfinished = True
+        """Whether `.cleaned` files of it may be left."""
+        self.on_abort: Callable[[], None] | None = None
+        assert log.compaction is None
+        log.compaction = self
+
+    def job(
+        self,
+        first_dirty_offset: int,
+        end_offset: int,
+        *,
+        dedupe_buffer_bytes: int = DEFAULT_DEDUPE_BUFFER_BYTES,
+        dedupe_load_factor: float = DEFAULT_LOAD_FACTOR,
+        io_buffer_bytes: int = DEFAULT_IO_BUFFER_BYTES,
+    ) -> CompactionJob:
+        """What is to be done: offsets as `storage.compaction.cleanable` finds them, buffers in bytes."""
+        log = self._log
+        config = log.config
+        return CompactionJob(
+            directory=str(log.directory),
+            segments=[(segment.base_offset, segment.size) for segment in log.segments[:-1]],
+            first_dirty_offset=first_dirty_offset,
+            end_offset=end_offset,
+            active_aborted=list(log.segments[-1].txn_index.entries),
+            last_records=[
+                (producer.producer_id, producer.last_data_offset, producer.producer_epoch)
+                for producer in log.producers.producers.values()
+            ],
+            now_ms=log.now_ms(),
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            dedupe_buffer_bytes=dedupe_buffer_bytes,
+            dedupe_load_factor=dedupe_load_factor,
+            io_buffer_bytes=io_buffer_bytes,
+        )
+
+    def done(self) -> None:
+        """Every group has been swapped in: nothing of the run is left to be removed."""
+        self.check()
+        self.is_unfinished = False
+
+    def check(self) -> None:
+        """Raise CompactionAbortedError if the run was given up."""
+        if self.aborted is not None:
+            raise CompactionAbortedError(f"{self._log.topic}-{self._log.partition}: {self.aborted}")
+
+    def stage(self, group: CleanedGroup) -> None:
+        """First step: the finished files become `.swap` files; sync the directory before the next one.
+
+        Raises CompactionAbortedError, also where the segments are no longer those of the job, and LogDirIOError.
+        """
+        self.check()
+        log = self._log
+        present = {segment.base_offset for segment in log.segments[:-1]}
+        if not present.issuperset(group.sources):
+            self.abort("its segments have changed")
+            self.check()
+        directory = log.directory
+        paths = [f"{directory}/{file_name(group.base_offset, suffix)}" for suffix in SEGMENT_SUFFIXES]
+        self._staged = group
+        try:
+            self._staged_files = [path for path in paths if log.fs.exists(path + CLEANED_SUFFIX)]
+            for path in self._staged_files:
+                log.fs.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+        except OSError as error:
+            raise log.fs.failed(directory, error) from error
+
+    def swap(self) -> None:
+        """Second step: put the staged segment in the place of those that it replaces; sync the directory afterwards.
+
+        Raises CompactionAbortedError, LogDirIOError.
+        """
+        self.check()
+        log, group = self._log, self._staged
+        assert group is not None
+        sources = set(group.sources)
+        old = [segment for segment in log.segments if segment.base_offset in sources]
+        first = log.segments.index(old[0])
+        removed: list[str] = []
+        try:
+            for segment in old:
+                removed += segment.rename_deleted()
+                if segment.base_offset != group.base_offset:
+                    snapshot = log.producers.remove_snapshot_of(segment.base_offset)
+                    if snapshot is not None:
+                        removed.append(snapshot)
+            for path in self._staged_files:
+                log.fs.rename(path + SWAP_SUFFIX, path)
+            new = LogSegment(
+                log.fs,
+                str(log.directory),
+                group.base_offset,
+                index_interval_bytes=log.config.index_interval_bytes,
+                max_index_bytes=log.config.segment_index_bytes,
+                now_ms=log.now_ms(),
+            )
+        except OSError as error:
+            raise log.fs.failed(log.directory, error) from error
+        self._staged, self._staged_files = None, []
+        log.set_segments((*log.segments[:first], new, *log.segments[first + len(old) :]))
+        remove_files(log, removed)
+
+    def abort(self, reason: str) -> None:
+        """Give up: called before the log changes in any other way. May be called again."""
+        if self.aborted is not None:
+            return
+        self.aborted = reason
+        if self.on_abort is not None:
+            self.on_abort()
+        for path in self._staged_files:
+            with contextlib.suppress(OSError):
+                self._log.fs.remove(path + SWAP_SUFFIX)
+        self._staged, self._staged_files = None, []
+
+    def end(self) -> None:
+        """The run is over, whatever came of it."""
+        if self._staged is not None:
+            self.abort("the swap has failed")
+        if self._log.compaction is self:
+            self._log.compaction = None
+
+
+def compact_log(
+    log: Log,
+    first_dirty_offset: int,
+    end_offset: int,
+    *,
+    dedupe_buffer_bytes: int = DEFAULT_DEDUPE_BUFFER_BYTES,
+    dedupe_load_factor: float = DEFAULT_LOAD_FACTOR,
+    io_buffer_bytes: int = DEFAULT_IO_BUFFER_BYTES,
+) -> CompactionResult:
+    """Compact `log` here and now, blocking, up to the segment that begins at `end_offset`.
+
+    The offsets are those of `cleanable_range`. The caller notes the result's `end_offset`: it is the next first dirty
+    offset. Raises CompactionAbortedError, LogDirIOError, and what `Compaction.run` raises but OSError.
+    """
+    run = CompactionRun(log)
+    try:
+        job = run.job(
+            first_dirty_offset,
+            end_offset,
+            dedupe_buffer_bytes=dedupe_buffer_bytes,
+            dedupe_load_factor=dedupe_load_factor,
+            io_buffer_bytes=io_buffer_bytes,
+        )
+        compaction = Compaction(job, log.fs)
+        for group in compaction.run():
+            run.stage(group)
+            log.fs.sync_directory(str(log.directory))
+            run.swap()
+            log.fs.sync_directory(str(log.directory))
+        return compaction.result
+    except OSError as error:
+        raise log.fs.failed(log.directory, error) from error
+    finally:
+        run.end()

@@ -1,0 +1,131 @@
+"""The process that compacts: `python -m storage.compaction.worker`, started and ended by a broker.
+
+Lines of JSON on standard input: `{"job": …}` does a compaction, `{"rate": bytes per second}` limits its reads and
+writes from then on, null for no limit. Lines on standard output: `{"group": …}` for every `.cleaned` segment that is
+on disk, then `{"done": …}` or `{"error": …}`. It touches no other files than `.cleaned` ones.
+
+The input is looked at before every read and write of the log, and its end is the broker's: however that died, the
+process leaves at the next one, and takes what it has not finished with it. A process of its own because a thread
+would share the interpreter lock with the broker's event loop; it runs at low priority.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from storage.compaction.compaction import Compaction, CompactionJob
+from storage.errors import LogDirIOError
+from storage.file_system import FileSystem
+
+NICENESS = 10
+_READ_BYTES = 1 << 16
+_SHORTEST_WAIT_S = 0.001
+
+
+class Commands:
+    """The lines of JSON that arrive at a descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._buffer = bytearray()
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLIN)
+
+    def next(self, timeout_s: float | None = 0) -> dict[str, Any] | None:
+        """The next command; None if there is none within `timeout_s` (None: wait). Raises EOFError at the end."""
+        while b"\n" not in self._buffer:
+            if not self._poll.poll(None if timeout_s is None else math.ceil(timeout_s * 1000)):
+                return None
+            data = os.read(self._fd, _READ_BYTES)
+            if not data:
+                raise EOFError
+            self._buffer += data
+        line, _, rest = self._buffer.partition(b"\n")
+        self._buffer = rest
+        command: dict[str, Any] = json.loads(line)
+        return command
+
+
+class Pace:
+    """Keeps reads and writes below a rate: each waits until those before it would be over at that rate."""
+
+    def __init__(self, commands: Commands, now_s: Callable[[], float]) -> None:
+        self._commands = commands
+        self._now_s = now_s
+        self._rate = math.inf
+        self._due_s = now_s()
+
+    def set_rate(self, bytes_per_second: float | None) -> None:
+        """Change the rate, also of what is being waited for; None: no limit."""
+        rate = math.inf if bytes_per_second is None else bytes_per_second
+        now = self._now_s()
+        owed = max(self._due_s - now, 0) * self._rate if self._rate < math.inf else 0
+        self._due_s = now + owed / rate
+        self._rate = rate
+
+    def __call__(self, size: int) -> None:
+        """`size` bytes are read or written now. Raises EOFError when the broker has gone."""
+        self._due_s = max(self._due_s, self._now_s()) + size / self._rate
+        while True:
+            wait = self._due_s - self._now_s()
+            command = self._commands.next(wait if wait > _SHORTEST_WAIT_S else 0)
+            if command is not None:
+                self.set_rate(command["rate"])
+            elif wait <= _SHORTEST_WAIT_S:
+                return
+
+
+def work(job: CompactionJob, fs: FileSystem, pace: Pace, answer: Callable[[dict[str, Any]], None]) -> None:
+    """Do a job, telling of it. Raises EOFError when the broker has gone."""
+    try:
+        compaction = Compaction(job, fs, pace)
+        for group in compaction.run():
+            answer({"group": asdict(group)})
+        answer({"done": asdict(compaction.result)})
+    except EOFError:
+        raise
+    except (OSError, LogDirIOError) as error:
+        cause = error.cause if isinstance(error, LogDirIOError) else error
+        answer({"error": {"errno": cause.errno, "message": str(error)}})
+    except MemoryError:
+        raise
+    except Exception as error:
+        answer({"error": {"message": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}})
+
+
+def main() -> None:
+    """Serve one broker until its end of the pipe is closed."""
+    # What is meant for the broker's process group is not for us: the broker says when to end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    commands = Commands(0)
+    pace = Pace(commands, time.monotonic)
+    fs = FileSystem()
+
+    def answer(message: dict[str, Any]) -> None:
+        os.write(1, json.dumps(message).encode() + b"\n")
+
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            command = commands.next(None)
+            assert command is not None
+            if "job" in command:
+                work(CompactionJob.from_json(command["job"]), fs, pace, answer)
+            else:
+                pace.set_rate(command["rate"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Logs that leave a log directory: deleted, or moved to another one.
+
+The directory of such a log is renamed at once, to `<topic>-<partition>.<id>-delete`, and its files go later: readers
+may still be in them. A partition of the same name may come, so the checkpoints are written without it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from storage.directories.checkpoints import TopicPartition
+from storage.directories.loader import LogInDirectory
+from storage.log.loader import DELETE_DIRECTORY_SUFFIX
+from storage.log.log import Log
+
+if TYPE_CHECKING:
+    from storage.log_manager import LogManager
+
+MAX_NAME = 255
+"""Characters in the name of a directory."""
+
+
+class Departures:
+    """Has logs leave. All methods belong to the event loop's thread."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+
+    def put_aside(self, log: Log) -> None:
+        """Close a log and rename its directory. Raises LogDirIOError."""
+        self._manager.forget_rolled(log)
+        log.move_to(log.directory.parent / self.unique_name((log.topic, log.partition), DELETE_DIRECTORY_SUFFIX))
+        log.release()
+        self._manager.removals.add([str(log.directory)], log.config.file_delete_delay_ms)
+
+    def put_aside_found(self, found: LogInDirectory) -> LogInDirectory:
+        """`put_aside` of a log that was not opened; its files are not about to go yet. Raises OSError."""
+        path = found.path.parent / self.unique_name(found.key, DELETE_DIRECTORY_SUFFIX)
+        self._manager.fs.rename(str(found.path), str(path))
+        return found._replace(path=path)
+
+    async def finish(self, path: Path, key: TopicPartition) -> None:
+        """A log has left the log directory `path`: durably on return, and nothing there tells of it any more.
+
+        Raises LogDirIOError.
+        """
+        directory = self._manager.dirs.of(str(path))
+        if directory is not None and directory.is_online:
+            await self.sync(path)
+            await self._manager.checkpoints.write_all_of(directory)
+            if self._manager.cleaner is not None:
+                await self._manager.cleaner.gone_from(directory, key)
+
+    async def sync(self, path: Path) -> None:
+        """Make the names in a directory durable, off the event loop. Raises LogDirIOError."""
+        fs = self._manager.fs
+
+        def sync() -> None:
+            try:
+                fs.sync_directory(str(path))
+            except OSError as error:
+                raise fs.failed(path, error, lost_writes=True) from error
+
+        await fs.run_blocking(sync)
+
+    def unique_name(self, key: TopicPartition, suffix: str) -> str:
+        """A name for the directory of what is no log of a partition, or not yet."""
+        topic, partition = key
+        end = f"-{partition}.{self._manager.rng.getrandbits(128):032x}{suffix}"
+        return f"{topic[: MAX_NAME - len(end)]}{end}"

@@ -1,0 +1,194 @@
+"""Future logs: copies of logs, being made in other log directories (KIP-113), and how one takes the other's place.
+
+    a/t-0/                  the log
+    b/t-0.<id>-future/      its copy, which is not served
+
+Whoever copies appends to the future log; nothing else happens to it. It is loaded and recovered at the start like
+every other log, and has its checkpoints in its directory. When it holds what the log holds:
+
+1. `prepare`: all of it is synced, with `.ottla-moved-from` in it (see `moved_from`), and the checkpoints are written.
+2. `swap`: it gets the log's name, b/t-0, and is the log from that turn of the event loop on. After a stop here the
+   start finds a/t-0, too, and removes it.
+3. `retire`: when b/t-0 is sure to be there after a power cut, a/t-0 is renamed to a/t-0.<id>-delete, and the
+   checkpoints of both directories are written; `.ottla-moved-from` goes.
+
+Who reads the old log finishes undisturbed: files that are open stay.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from storage.directories.checkpoints import TopicPartition
+from storage.directories.log_directory import LogDirectory
+from storage.directories.moved_from import remove_moved_from, write_moved_from
+from storage.errors import CorruptFileError, LogClosedError, LogDirIOError
+from storage.log import change as log_change
+from storage.log.loader import FUTURE_DIRECTORY_SUFFIX
+from storage.log.log import Log
+
+if TYPE_CHECKING:
+    from storage.log_manager import LogManager
+
+
+class FutureLogs:
+    """The future logs of one broker, `logs`, by (topic, partition). All methods belong to the event loop's thread."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
+        self._manager = manager
+
+    def adopt(self, log: Log) -> None:
+        """A future log was loaded, or begun."""
+        log.schedule_removal = self._manager.removals.add
+        log.on_roll = self._manager.log_rolled
+        self.logs[log.topic, log.partition] = log
+
+    async def loaded(self) -> None:
+        """All logs are loaded: keep the future logs that are copies of what is there."""
+        for key, future in list(self.logs.items()):
+            current = self._manager.logs.get(key)
+            if current is None:
+                continue  # its directory has failed
+            current.is_being_moved = True
+            if current.topic_id != future.topic_id and None not in (current.topic_id, future.topic_id):
+                await self.remove(key)
+
+    async def begin(self, current: Log, directory: LogDirectory) -> Log:
+        """Begin the copy of a log in another directory.
+
+        Raises LogDirIOError, LogClosedError where the log has failed meanwhile.
+        """
+        manager, key = self._manager, (current.topic, current.partition)
+        assert key not in self.logs
+        taken = directory.path / f"{current.topic}-{current.partition}"
+        if manager.fs.exists(str(taken)):  # the start has said so, and left it alone
+            raise LogDirIOError(taken, OSError(errno.EEXIST, os.strerror(errno.EEXIST)))
+        await self._forget_origin(current)
+        if current.closed:
+            raise LogClosedError(f"{current.topic}-{current.partition} is closed")
+        path = directory.path / manager.departures.unique_name(key, FUTURE_DIRECTORY_SUFFIX)
+        future = manager.opener.begin_new(path, current.topic_id, current.config, current.log_start_offset)
+        self.adopt(future)
+        current.is_being_moved = True
+        current.abort_compaction("it is moved to another log directory")
+        if _is_named_in(directory, key):  # of an earlier log: it is not true of this one
+            await manager.checkpoints.write_all_of(directory)
+            if manager.cleaner is not None:
+                await manager.cleaner.write_checkpoint(directory)
+        return future
+
+    async def remove(self, key: TopicPartition) -> None:
+        """Give a copy up, if there is one: its files go. Raises LogDirIOError."""
+        future = self._pop(key)
+        if future is not None:
+            parent = future.directory.parent
+            self._manager.departures.put_aside(future)
+            await self._manager.departures.finish(parent, key)
+
+    def release_in(self, directory: LogDirectory) -> None:
+        """A log directory has failed: the copies in it are given up, and left as they are."""
+        for key, future in list(self.logs.items()):
+            if future.directory.parent == directory.path:
+                self._pop(key)
+                future.release()
+
+    def _pop(self, key: TopicPartition) -> Log | None:
+        future = self.logs.pop(key, None)
+        current = self._manager.logs.get(key)
+        if current is not None:
+            current.is_being_moved = False
+        return future
+
+    # -- one takes the other's place -----------------------------------------------------------------------------------
+
+    async def prepare(self, key: TopicPartition) -> None:
+        """Make durable what the future log holds, and that it counts; the log is not to be synced meanwhile.
+
+        Raises LogDirIOError, LogClosedError.
+        """
+        manager, current, future = self._manager, self._manager.logs[key], self.logs[key]
+        path, origin = str(future.directory), str(current.directory.parent)
+
+        def write() -> None:
+            try:
+                write_moved_from(manager.fs, path, origin)
+            except OSError as error:
+                raise manager.fs.failed(path, error) from error
+
+        await manager.fs.run_blocking(write)
+        future.name_changes += 1
+        await manager.flush(future)
+        directory = manager.dirs.of(path)
+        if directory is None or not await manager.checkpoints.write_all_of(directory):
+            raise LogDirIOError(path, OSError(errno.ENOSPC, "the checkpoints cannot be written"))
+        if manager.cleaner is not None:
+            await manager.cleaner.write_checkpoint(directory, coming=key)
+
+    def swap(self, key: TopicPartition) -> Log:
+        """Let the future log be the log from now on; returns the one that it was. Both hold the same records.
+
+        Raises LogDirIOError, and nothing has changed then.
+        """
+        manager, current, future = self._manager, self._manager.logs[key], self.logs[key]
+        assert future.log_end_offset == current.log_end_offset
+        assert future.recovery_point >= current.recovery_point
+        before = str(future.directory)
+        log_change.take_the_place_of(future, current)
+        manager.removals.renamed(before, str(future.directory))
+        del self.logs[key]
+        current.is_being_moved = False
+        current.successor = future
+        manager.replaced(current, future)
+        return current
+
+    async def retire(self, old: Log, new: Log) -> None:
+        """Remove the log whose place was taken. Raises LogDirIOError: then the start removes it."""
+        manager, key = self._manager, (old.topic, old.partition)
+        source, target = old.directory.parent, new.directory.parent
+        await manager.departures.sync(target)
+        if new.closed:
+            return  # its directory has failed: the start decides
+        manager.departures.put_aside(old)
+        directory = manager.dirs.of(str(target))
+        if directory is not None and directory.is_online:
+            await manager.checkpoints.write_all_of(directory)
+            if manager.cleaner is not None:
+                await manager.cleaner.write_checkpoint(directory)
+        await manager.departures.finish(source, key)
+        await self._forget_origin(new)
+
+    async def _forget_origin(self, log: Log) -> None:
+        fs, path = self._manager.fs, str(log.directory)
+        if not fs.exists(path):
+            return  # it was deleted meanwhile
+
+        def remove() -> None:
+            try:
+                remove_moved_from(fs, path)
+            except OSError as error:
+                raise fs.failed(path, error) from error
+
+        await fs.run_blocking(remove)
+
+
+def _is_named_in(directory: LogDirectory, key: TopicPartition) -> bool:
+    """Whether a checkpoint of a log directory tells of a partition."""
+    checkpoints = (
+        directory.recovery_points,
+        directory.log_start_offsets,
+        directory.high_watermarks,
+        directory.cleaner_offsets,
+    )
+    try:
+        return any(key in checkpoint.read() for checkpoint in checkpoints)
+    except (CorruptFileError, OSError):
+        return True
+
+
+def is_future(path: Path) -> bool:
+    """Whether a directory is named as that of a future log."""
+    return path.name.endswith(FUTURE_DIRECTORY_SUFFIX)

@@ -1,0 +1,181 @@
+"""Opening the logs of one log directory at the start.
+
+Directories that are being deleted go on being deleted; what was being moved, or put aside by Kafka, is left alone.
+After a clean stop logs are opened here and now; recovery runs off the event loop, some logs at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple, Protocol
+
+from storage.directories.checkpoints import OffsetCheckpoint, TopicPartition
+from storage.directories.log_directory import LogDirectory
+from storage.directories.recovery_progress import RecoveryProgress, gigabytes
+from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, StorageError
+from storage.file_system import FileSystem
+from storage.log.loader import (
+    DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    parse_directory_name,
+)
+from storage.log.log import Log
+from storage.log.segment import LOG_SUFFIX
+
+logger = logging.getLogger(__name__)
+
+
+class LogInDirectory(NamedTuple):
+    """What is known of a log before it is opened."""
+
+    path: Path
+    key: TopicPartition
+    recovery_point: int | None
+    log_start_offset: int
+    clean: bool
+
+
+class DirectoryContents(NamedTuple):
+    """What a log directory holds."""
+
+    logs: list[LogInDirectory]
+    futures: list[LogInDirectory]  # copies that are being made, of logs in other directories
+    deleted: list[LogInDirectory]  # renamed, their files not gone yet
+    high_watermarks: dict[TopicPartition, int]
+
+
+def list_contents(directory: LogDirectory) -> DirectoryContents:
+    """Look what there is, and note how the directory was left. Raises OSError."""
+    clean = directory.take_clean_shutdown()
+    recovery_points = _read(directory.recovery_points)
+    log_start_offsets = _read(directory.log_start_offsets) or {}
+    contents = DirectoryContents([], [], [], _read(directory.high_watermarks) or {})
+    for path in directory.partition_directories():
+        try:
+            key = parse_directory_name(path.name)
+        except InvalidLogDirectoryNameError as error:
+            logger.warning("%s", error)
+            continue
+        recovery_point = None if recovery_points is None else recovery_points.get(key, 0)
+        found = LogInDirectory(path, key, recovery_point, log_start_offsets.get(key, 0), clean)
+        if path.name.endswith(DELETE_DIRECTORY_SUFFIX):
+            contents.deleted.append(found)
+        elif path.name.endswith(FUTURE_DIRECTORY_SUFFIX):
+            contents.futures.append(found)
+        elif path.name.endswith(STRAY_DIRECTORY_SUFFIX):
+            logger.warning("%s: a log that Kafka put aside; it is ignored", path)
+        else:
+            contents.logs.append(found)
+    if recovery_points is None and not contents.logs and not contents.futures:
+        directory.recovery_points.write({})  # from now on it is known of every log
+    return contents
+
+
+def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
+    """What a checkpoint says; None where it is damaged, empty or missing: then more is recovered, as in Kafka.
+
+    Raises OSError.
+    """
+    try:
+        return checkpoint.read() if checkpoint.is_written() else None
+    except CorruptFileError as error:
+        logger.warning("%s: nothing in it is believed", error)
+        return None
+
+
+class Opener(Protocol):
+    """Opens one log; calls `reading` with the size of what its recovery is about to read."""
+
+    def __call__(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log: ...
+
+
+class DirectoryLoader:
+    """Opens the logs of one directory."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        open_log: Opener,
+        *,
+        fs: FileSystem,
+        now_ms: Callable[[], int],
+        threads: int,
+        stopped: Event,
+    ) -> None:
+        """threads: logs that are recovered at the same time. stopped: set by whoever wants no more of it."""
+        self._directory = directory
+        self._open_log = open_log
+        self._fs = fs
+        self._now_ms = now_ms
+        self._threads = threads
+        self._stopped = stopped
+        self._logs: list[Log] = []
+        self._failures: list[StorageError] = []
+
+    async def run(self, found: list[LogInDirectory]) -> list[Log]:
+        """Open them all. Raises what the opener raises, and LoadingStoppedError; none is open then."""
+        try:
+            if self._directory.clean:
+                await self._open_clean(found)
+            elif found:
+                await self._recover(found)
+            if self._failures:
+                raise self._failures[0]
+        except BaseException:
+            _release(self._logs)
+            raise
+        return self._logs
+
+    async def _open_clean(self, found: list[LogInDirectory]) -> None:
+        progress = RecoveryProgress(self._directory.path, len(found), 0, self._now_ms, self._stopped)
+        for one in found:
+            progress.reading(0)
+            self._logs.append(self._open_log(one, reading=progress.reading))
+            await asyncio.sleep(0)  # a signal may have come
+
+    async def _recover(self, found: list[LogInDirectory]) -> None:
+        path = self._directory.path
+        size = await self._fs.run_blocking(lambda: sum(bytes_to_recover(self._fs, one) for one in found))
+        logger.info("%s was not stopped cleanly: recovering %d logs, %s GB", path, len(found), gigabytes(size))
+        progress = RecoveryProgress(path, len(found), size, self._now_ms, self._stopped)
+        pending = found[::-1]
+
+        async def work() -> None:
+            while pending and not self._failures:
+                open_next = partial(self._open_log, pending.pop(), reading=progress.reading)
+                try:
+                    progress.reading(0)
+                    self._logs.append(await self._fs.run_blocking(open_next))
+                    progress.log_done()
+                except StorageError as error:
+                    self._failures.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._threads, len(found))):
+                group.create_task(work())
+        if not self._failures:
+            progress.finished()
+
+
+def bytes_to_recover(fs: FileSystem, found: LogInDirectory) -> int:
+    """Size of the segments of a log that hold offsets from its recovery point on. Raises OSError."""
+    sizes = {
+        int(entry.name.removesuffix(LOG_SUFFIX)): entry.stat().st_size
+        for entry in fs.list_directory(str(found.path))
+        if entry.name.endswith(LOG_SUFFIX) and entry.name.removesuffix(LOG_SUFFIX).isdigit()
+    }
+    bases = sorted(sizes)
+    recovery_point = found.recovery_point or 0
+    return sum(sizes[base] for base, end in zip_longest(bases, bases[1:]) if end is None or end > recovery_point)
+
+
+def _release(logs: Iterable[Log]) -> None:
+    for log in logs:
+        log.release()

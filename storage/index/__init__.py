@@ -1,0 +1,1 @@
+"""The sparse indexes of a segment: from offsets and from timestamps to positions."""

@@ -1,0 +1,95 @@
+"""`<base offset>.index`: from offsets to positions in the segment file, one entry every
+`index.interval.bytes`.
+
+Entry, 8 bytes: offset relative to the segment's base offset (int32), position of the batch in the file
+(int32). The offset is the *last* one of the append that begins at the position. Ascending in both.
+
+Readers are mostly near the end of the log, so the newest entries written by this process are also kept in
+memory, where a lookup is one bisection in C. Older ones, and those of closed segments, are found in the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_right
+
+from storage.file_system import FileSystem
+from storage.index.index_file import IndexFile
+
+_KEEP = 1024  # entries kept in memory: 4 MiB of log at the default interval
+
+
+class OffsetIndex(IndexFile):
+    """The offset index of one segment. `last_offset` is the absolute offset of the last entry."""
+
+    __slots__ = ("_recent_offsets", "_recent_positions", "_recent_start", "last_offset")
+
+    ENTRY = struct.Struct(">ii")
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False) -> None:
+        super().__init__(fs, path, base_offset, max_size, create=create)
+        self._forget_recent()
+
+    def _forget_recent(self) -> None:
+        # Slots from _recent_start on are in memory.
+        self._recent_start = self.entries
+        self._recent_offsets = array("I")
+        self._recent_positions = array("I")
+        self.last_offset = self.base_offset
+        if self.entries:
+            self.last_offset += self._read(self.entries - 1)[0]
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; the caller has seen to it that the index is not full and that `offset` rises. Raises
+        OSError.
+        """
+        relative = offset - self.base_offset
+        self._write(self.ENTRY.pack(relative, position))
+        self.last_offset = offset
+        recent = self._recent_offsets
+        recent.append(relative)
+        self._recent_positions.append(position)
+        if len(recent) > 2 * _KEEP:
+            del recent[:_KEEP]
+            del self._recent_positions[:_KEEP]
+            self._recent_start += _KEEP
+
+    def extend(self, entries: list[tuple[int, int]]) -> None:
+        """Add (offset, position) entries that rise, in one write. Raises OSError."""
+        if entries:
+            self._write_many([self.ENTRY.pack(offset - self.base_offset, position) for offset, position in entries])
+            self._forget_recent()
+
+    def lookup(self, offset: int) -> int:
+        """A position at or before the batch that holds `offset`: of the last entry not above it, else 0."""
+        relative = offset - self.base_offset
+        recent = self._recent_offsets
+        if recent and relative >= recent[0]:
+            return self._recent_positions[bisect_right(recent, relative) - 1]
+        if self._recent_start == 0 or relative < 0:
+            return 0
+        slot = self._floor_slot(relative, 0)
+        return self._read(slot)[1] if slot >= 0 else 0
+
+    def offset_at_or_after(self, position: int) -> int | None:
+        """Absolute offset of the first entry whose position is at least `position`; None if there is none."""
+        slot = self._floor_slot(position - 1, 1) + 1
+        return self.base_offset + self._read(slot)[0] if slot < self.entries else None
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove the entries of `offset` and above."""
+        self._truncate_entries(self._floor_slot(offset - self.base_offset - 1, 0) + 1)
+
+    def _truncate_entries(self, entries: int) -> None:
+        self.entries = entries
+        self.file.fs.ftruncate(self.file.open().fd, entries * self.ENTRY.size)
+        self._forget_recent()
+
+    def absolute_entries(self) -> list[tuple[int, int]]:
+        """(absolute offset, position) of every entry."""
+        return [(self.base_offset + relative, position) for relative, position in self.read_entries()]

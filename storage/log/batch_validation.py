@@ -1,0 +1,166 @@
+"""The part of a leader's append that has to look beyond the header, or to write a batch anew.
+
+Most topics never come here: it is for compacted ones (every record needs a key), limits on timestamps, the
+broker's own timestamps (LogAppendTime), a topic's own compression type, message formats 0 and 1, and full
+validation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from protocol.compression import CompressionType
+from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.record import Record
+from protocol.record_batch import (
+    LOG_APPEND_TIME_FLAG,
+    RecordBatch,
+    TimestampType,
+    set_max_timestamp_log_append,
+)
+from protocol.record_batch_builder import RecordBatchBuilder
+from storage.errors import InvalidTimestampError, RecordTooLargeError, RecordValidationError
+from storage.log.config import LONG_MAX, LogConfig
+
+_ERRORS_NAMED = 3
+
+
+def refuse(records: memoryview, max_message_bytes: int, *, client: bool) -> NoReturn:
+    """Raise what is wrong with a batch whose header broke a rule, in the order in which Kafka looks.
+
+    Raises InvalidRecordError, RecordTooLargeError, CorruptRecordError.
+    """
+    batch = RecordBatch(records)
+    if client and batch.base_offset != 0:
+        raise InvalidRecordError(f"the base offset of a produced batch must be 0, it is {batch.base_offset}")
+    if len(records) > max_message_bytes:
+        raise RecordTooLargeError(len(records), max_message_bytes)
+    batch.check_crc()
+    count, delta = batch.record_count, batch.last_offset_delta
+    if delta + 1 != count or count <= 0:
+        raise InvalidRecordError(f"{count} records announced, last offset delta {delta}")
+    if batch.is_control:
+        raise InvalidRecordError("clients must not write control records")
+    raise InvalidRecordError(f"sequence number {batch.base_sequence} with producer id {batch.producer_id}")
+
+
+class ValidatedBatch(NamedTuple):
+    """The batch to append: the same buffer, patched, or a new one. `log_append_time` is -1 for CreateTime."""
+
+    records: memoryview
+    max_timestamp: int
+    log_append_time: int
+
+
+class BatchRules:
+    """What a topic's settings ask of a batch that a leader appends."""
+
+    __slots__ = ("after_max_ms", "before_max_ms", "codec", "compacted", "full", "level", "log_append_time")
+
+    def __init__(self, config: LogConfig, *, full: bool) -> None:
+        self.compacted = config.compacts
+        self.log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self.before_max_ms = config.message_timestamp_before_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
+        self.full = full
+        # None: whatever the producer chose.
+        self.codec: CompressionType | None = None
+        if config.compression_type != "producer":
+            self.codec = CompressionType.from_config_name(config.compression_type)
+        self.level = {
+            CompressionType.GZIP: config.compression_gzip_level,
+            CompressionType.LZ4: config.compression_lz4_level,
+            CompressionType.ZSTD: config.compression_zstd_level,
+        }.get(self.codec or CompressionType.NONE)
+
+    @property
+    def header_is_enough(self) -> bool:
+        """True where nothing can come of looking into a batch, whatever its header says."""
+        return (
+            not self.compacted
+            and not self.log_append_time
+            and not self.full
+            and self.codec is None
+            and self.before_max_ms == LONG_MAX
+            and self.after_max_ms == LONG_MAX
+        )
+
+    def validate(self, records: memoryview, now_ms: int, *, client: bool) -> ValidatedBatch:
+        """Check the one batch in `records` and bring it into the topic's form.
+
+        Raises InvalidTimestampError, RecordValidationError, InvalidRecordError, CorruptRecordError.
+        """
+        batch = RecordBatch(records)
+        if batch.attributes & LOG_APPEND_TIME_FLAG:
+            raise InvalidTimestampError("a producer must not set the timestamp type to LogAppendTime")
+        codec = batch.compression
+        limited = not self.log_append_time and (self.before_max_ms != LONG_MAX or self.after_max_ms != LONG_MAX)
+        rewrite = self.codec is not None and codec is not self.codec and not batch.is_control
+        content: list[Record] | None = None
+        if rewrite or self.full or (self.compacted and client) or (limited and self._must_look(batch, now_ms)):
+            content = self._read(batch)
+            self._check_records(content, batch, now_ms, limited=limited)
+        if rewrite:
+            assert content is not None
+            return self._rewrite(batch, content, now_ms)
+        if self.log_append_time:
+            set_max_timestamp_log_append(records, 0, now_ms)
+            return ValidatedBatch(records, now_ms, now_ms)
+        return ValidatedBatch(records, batch.max_timestamp, -1)
+
+    def _must_look(self, batch: RecordBatch, now_ms: int) -> bool:
+        # The header tells the largest timestamp; for the smallest one every record has to be seen.
+        return self.before_max_ms != LONG_MAX or batch.max_timestamp > now_ms + self.after_max_ms
+
+    @staticmethod
+    def _read(batch: RecordBatch) -> list[Record]:
+        try:
+            return list(batch.records())
+        except InvalidRecordError as error:
+            raise CorruptRecordError(0, str(error)) from error
+
+    def _check_records(self, content: list[Record], batch: RecordBatch, now_ms: int, *, limited: bool) -> None:
+        errors: list[tuple[int, str]] = []
+        bad_timestamp = False
+        for index, record in enumerate(content):
+            if self.compacted and record.key is None:
+                errors.append((index, "a compacted topic takes no record without a key"))
+            elif (
+                limited
+                and record.timestamp != -1
+                and not -self.after_max_ms <= now_ms - record.timestamp <= self.before_max_ms
+            ):
+                bad_timestamp = True
+                low, high = now_ms - self.before_max_ms, now_ms + self.after_max_ms
+                reason = f"timestamp {record.timestamp} is outside of [{low}, {high}]"
+                errors.append((index, reason))
+            elif self.full and record.offset != batch.base_offset + index:
+                raise RecordValidationError(f"record {index} of the batch has the offset {record.offset}")
+        if bad_timestamp:
+            raise InvalidTimestampError(
+                "one or more records have been refused for their timestamp: " + errors[0][1], tuple(errors)
+            )
+        if errors:
+            named = "; ".join(f"record {index}: {reason}" for index, reason in errors[:_ERRORS_NAMED])
+            raise RecordValidationError(f"{len(errors)} records have been refused: {named}", tuple(errors))
+
+    def _rewrite(self, batch: RecordBatch, content: list[Record], now_ms: int) -> ValidatedBatch:
+        """Build the batch again with the topic's codec."""
+        assert self.codec is not None
+        log_append_time = now_ms if self.log_append_time else None
+        builder = RecordBatchBuilder(
+            0,
+            self.codec,
+            TimestampType.LOG_APPEND_TIME if self.log_append_time else TimestampType.CREATE_TIME,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.is_transactional,
+            level=self.level,
+            log_append_time=log_append_time,
+        )
+        for record in content:
+            builder.append(record.timestamp, record.key, record.value, record.headers)
+        built = builder.build()
+        max_timestamp = RecordBatch(memoryview(built)).max_timestamp
+        return ValidatedBatch(memoryview(built), max_timestamp, now_ms if self.log_append_time else -1)

@@ -1,0 +1,153 @@
+"""Appending as a leader: one batch, which gets its offsets here.
+
+It is checked by header and checksum; records are looked at only where the topic's settings ask for it (see
+`batch_validation`). Base offset and leader epoch are patched in the caller's buffer, which the checksum does not cover.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from protocol.buffer import Buffer
+from protocol.checksum import crc32c
+from protocol.control_records import EndTransactionMarker, read_end_marker
+from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
+from storage.errors import LogClosedError, RecordTooLargeError
+from storage.log import change as log_change
+from storage.log.append import AppendOrigin, LogAppendInfo
+from storage.log.batch_validation import refuse
+from storage.producers.entry import BatchMetadata
+
+if TYPE_CHECKING:
+    from storage.log.log import Log
+
+_unpack_header = HEADER.unpack_from
+_pack_leader_fields = struct.Struct(">qii").pack_into  # base offset, length, leader epoch
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_LOOK_INSIDE = 0x08  # a timestamp type that only a broker may set
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+def append(log: Log, records: Buffer, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
+    """Append one batch. Raises what `Log.append_as_leader` raises."""
+    if type(records) is not memoryview or records.readonly:
+        records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
+    size = len(records)
+    client = origin is AppendOrigin.CLIENT
+    if size < BATCH_HEADER_SIZE or records[16] != 2:
+        records = log_change.up_convert(log, records)
+        size = len(records)
+    (
+        base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
+        producer_id, producer_epoch, sequence, count,
+    ) = _unpack_header(records)  # fmt: skip
+    if length + LOG_OVERHEAD != size:
+        records = log_change.single_batch(records, length)
+        size = len(records)
+    if (
+        size > log.max_message_bytes
+        or crc32c(records[21:]) != crc
+        or (
+            client
+            and (
+                base_offset or delta + 1 != count or count <= 0 or attributes & _CONTROL or sequence < 0 <= producer_id
+            )
+        )
+    ):
+        refuse(records, log.max_message_bytes, client=client)
+    log_append_time = -1
+    if not log.header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
+        records, max_timestamp, log_append_time = log.rules.validate(records, log.now_ms(), client=client)
+        if len(records) != size:
+            size = len(records)
+            length = size - LOG_OVERHEAD
+            if size > log.max_message_bytes:
+                raise RecordTooLargeError(size, log.max_message_bytes)
+    first_offset = log.log_end_offset
+    last_offset = first_offset + delta
+
+    marker: EndTransactionMarker | None = None
+    if producer_id >= 0:
+        if attributes & _CONTROL:
+            marker = _check_marker(log, records, producer_id, producer_epoch, first_offset)
+        else:
+            duplicate = _check_producer(
+                log, producer_id, producer_epoch, sequence, delta, client, attributes & _TRANSACTIONAL != 0
+            )
+            if duplicate is not None:
+                return LogAppendInfo(
+                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
+                    duplicate.timestamp, log.log_start_offset, size, True,
+                )  # fmt: skip
+    if log.closed:
+        raise LogClosedError(f"{log.topic}-{log.partition} is closed")
+    segment = log.segment_for(size, first_offset, last_offset, max_timestamp)
+    if leader_epoch != log.leader_epochs.latest_epoch and leader_epoch >= 0:
+        log.leader_epochs.assign(leader_epoch, first_offset)
+    _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
+    segment.append(records, size, last_offset, max_timestamp, last_offset)
+    next_offset = last_offset + 1
+    log.log_end_offset = next_offset
+    if marker is not None:
+        _end_transaction(log, producer_id, producer_epoch, marker, first_offset, max_timestamp)
+    elif producer_id >= 0 and not attributes & _CONTROL:
+        log.producers.add_batch(
+            producer_id,
+            producer_epoch,
+            BatchMetadata((sequence + delta) & _SEQUENCE_MASK, last_offset, delta, max_timestamp),
+            attributes & _TRANSACTIONAL != 0,
+            first_offset,
+        )
+    log.producers.end_offset = next_offset
+    return LogAppendInfo(
+        first_offset, last_offset, max_timestamp, log_append_time, log.log_start_offset, size,
+        False, next_offset - log.recovery_point >= log.flush_messages,
+    )  # fmt: skip
+
+
+def _check_producer(
+    log: Log,
+    producer_id: int,
+    producer_epoch: int,
+    sequence: int,
+    delta: int,
+    client: bool,
+    transactional: bool,
+) -> BatchMetadata | None:
+    """The batch that this one repeats, if any; raises where the producer must not write it."""
+    entry = log.producers.producers.get(producer_id)
+    if entry is None:
+        return None
+    offset = log.log_end_offset
+    last_sequence = (sequence + delta) & _SEQUENCE_MASK
+    if client:
+        duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
+        if duplicate is not None:
+            return duplicate
+    entry.check_epoch(producer_epoch, offset)
+    if client:
+        entry.check_sequence(producer_epoch, sequence, last_sequence, offset)
+    entry.check_transactional(transactional, offset)
+    return None
+
+
+def _check_marker(
+    log: Log, records: memoryview, producer_id: int, producer_epoch: int, offset: int
+) -> EndTransactionMarker | None:
+    """The transaction marker in a control batch; raises for a zombie's."""
+    marker = read_end_marker(RecordBatch(records))
+    if marker is not None:
+        log.producers.check_marker(producer_id, producer_epoch, marker, offset)
+    return marker
+
+
+def _end_transaction(
+    log: Log, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
+) -> None:
+    completed = log.producers.add_marker(producer_id, producer_epoch, marker, offset, timestamp)
+    if completed is not None:
+        aborted = log.producers.complete(completed)
+        if aborted is not None:
+            log.note_aborted(log.segments[-1], aborted)

@@ -1,0 +1,354 @@
+"""One segment of a log: `<base offset>.log` with its `.index`, `.timeindex` and `.txnindex`.
+
+`base_offset` is a lower bound of the offsets in it and gives the four files their name (20 digits). Only the
+last segment of a log is written to. `size` is the end of what has been appended; a write that failed half-way
+may have left bytes behind it, which are no part of the segment.
+
+An index entry is added by an append if more than `index.interval.bytes` were appended since the last one; it
+points to the beginning of that append and names its last offset. On roll and close the largest timestamp gets
+its entry. The indexes of a segment are opened when they are first needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from protocol.buffer import Buffer
+from storage.file_system import CachedFile, FileSystem, OpenFile
+from storage.index.offset_index import OffsetIndex
+from storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from storage.log.batch_scan import find_batch, iter_headers
+from storage.producers.transaction_index import TransactionIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's name of a segment's file: 20 digits and the suffix."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class LogSegment:
+    """A segment on disk. Raises LogDirIOError where the operating system fails."""
+
+    __slots__ = (
+        "_offset_index",
+        "_time_index",
+        "_txn_index",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "file",
+        "fs",
+        "index_interval_bytes",
+        "max_index_bytes",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "roll_jitter_ms",
+        "rolling_timestamp",
+        "size",
+        "timestamp_known",
+    )
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        max_index_bytes: int,
+        now_ms: int,
+        roll_jitter_ms: int = 0,
+        create: bool = False,
+        suffix: str = "",
+    ) -> None:
+        """A segment whose files exist, or an empty one with `create`: then three files exist afterwards."""
+        self.fs = fs
+        self.directory = directory
+        self.base_offset = base_offset
+        self.index_interval_bytes = index_interval_bytes
+        self.max_index_bytes = max_index_bytes
+        self.created_ms = now_ms
+        self.roll_jitter_ms = roll_jitter_ms
+        self.bytes_since_index_entry = 0
+        # Max timestamp of the first append: segment.ms is measured from it. None until known.
+        self.rolling_timestamp: int | None = None
+        # Largest timestamp and the last offset of its batch; read from the time index when first asked for.
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.timestamp_known = create
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
+        self.file = CachedFile(fs, self.path(LOG_SUFFIX) + suffix, create=create)
+        if create:
+            self.size = 0
+            try:
+                self.file.open()
+                self.create_indexes()
+            except BaseException:
+                self.release()
+                raise
+        else:
+            self.size = fs.size(self.file.path)
+
+    def create_indexes(self) -> None:
+        """Begin with empty indexes: of a new segment, or of one whose batches are about to be read again."""
+        for index in (self._offset_index, self._time_index, self._txn_index):
+            if index is not None:
+                index.close()
+        path, base, size = self.path, self.base_offset, self.max_index_bytes
+        self._offset_index = OffsetIndex(self.fs, path(INDEX_SUFFIX), base, size, create=True)
+        self._time_index = TimeIndex(self.fs, path(TIME_INDEX_SUFFIX), base, size, create=True)
+        self._txn_index = TransactionIndex(self.fs, path(TXN_INDEX_SUFFIX), base)
+        self._txn_index.reset()
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, base
+        self.timestamp_known = True
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        index = self._offset_index
+        if index is None:
+            index = self._offset_index = OffsetIndex(
+                self.fs, self.path(INDEX_SUFFIX), self.base_offset, self.max_index_bytes
+            )
+        return index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        if index is None:
+            index = self._time_index = TimeIndex(
+                self.fs, self.path(TIME_INDEX_SUFFIX), self.base_offset, self.max_index_bytes
+            )
+        return index
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        index = self._txn_index
+        if index is None:
+            index = TransactionIndex(self.fs, self.path(TXN_INDEX_SUFFIX), self.base_offset)
+            index.load()
+            self._txn_index = index
+        return index
+
+    def load_max_timestamp(self) -> None:
+        """Make `max_timestamp` and its offset known: those of the last time index entry."""
+        if not self.timestamp_known:
+            index = self.time_index
+            self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
+            self.timestamp_known = True
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of a record, or the file's modification time where records have none."""
+        self.load_max_timestamp()
+        return self.max_timestamp if self.max_timestamp >= 0 else self.fs.modified_ms(self.file.path)
+
+    @property
+    def has_index_room(self) -> bool:
+        """Whether everything that an append touches is loaded, and both indexes can take an entry."""
+        offsets, times = self._offset_index, self._time_index
+        return (
+            self.timestamp_known
+            and offsets is not None
+            and times is not None
+            and offsets.entries < offsets.max_entries
+            and times.entries < times.max_entries - 1
+        )
+
+    def should_roll(
+        self, size: int, last_offset: int, timestamp: int, max_bytes: int, max_ms: int, now_ms: int
+    ) -> bool:
+        """Whether an append of `size` bytes up to `last_offset` has to go to a new segment.
+
+        `timestamp` is the append's largest one; a segment is as old as that is past the first append's.
+        """
+        self.load_max_timestamp()
+        if self.size > max_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if self.size:
+            if self.rolling_timestamp is None:
+                self._load_rolling_timestamp()
+            first = self.rolling_timestamp
+            waited = timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
+            if waited > max_ms - self.roll_jitter_ms:
+                return True
+        return self.offset_index.is_full or self.time_index.is_full
+
+    @property
+    def first_batch_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch; None in an empty segment."""
+        if self.rolling_timestamp is None:
+            self._load_rolling_timestamp()
+        return self.rolling_timestamp
+
+    def _load_rolling_timestamp(self) -> None:
+        for header in iter_headers(self.file, 0, self.size):
+            self.rolling_timestamp = header.max_timestamp
+            break
+
+    def append(self, records: Buffer, size: int, last_offset: int, timestamp: int, offset_of_timestamp: int) -> None:
+        """Append `size` bytes of whole batches up to `last_offset`.
+
+        `timestamp` is the largest one among them, `offset_of_timestamp` the last offset of its batch. All or
+        nothing: on an error the segment is what it was. Raises LogDirIOError.
+        """
+        position = self.size
+        file = self.file
+        handle: OpenFile | None = None
+        try:
+            handle = file.handle or file.open()
+            file.used = True
+            written = self.fs.pwrite(handle.fd, records, position)
+            if written != size:
+                self.fs.write_all(handle.fd, memoryview(records)[written:], position + written)
+        except OSError as error:
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    self.fs.ftruncate(handle.fd, position)
+            raise self.fs.failed(file.path, error, extent=(position, size)) from error
+        self.size = position + size
+        if position == 0:
+            self.rolling_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.offset_of_max_timestamp = offset_of_timestamp
+        if self.bytes_since_index_entry > self.index_interval_bytes:
+            try:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                self.bytes_since_index_entry = size
+            except OSError:
+                # The index may be sparser than asked for; the data is there. The next append tries again.
+                self.bytes_since_index_entry += size
+        else:
+            self.bytes_since_index_entry += size
+
+    def translate(self, offset: int, start: int = 0) -> tuple[int, int] | None:
+        """(position, size) of the batch that holds `offset`, or of the next one there is; None behind the
+        last.
+
+        `start` is a position from which on the batch is known to be.
+        """
+        indexed = self.offset_index.lookup(offset)
+        return find_batch(self.file, indexed if indexed > start else start, self.size, offset)
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch (base offset if empty). Reads the end of the file."""
+        last = self.base_offset - 1
+        for header in iter_headers(self.file, self.offset_index.lookup(self.offset_index.last_offset), self.size):
+            last = header.last_offset
+        return last + 1
+
+    def trim(self) -> None:
+        """Cut what is behind the last batch: a preallocated rest, or bytes of a failed write."""
+        with contextlib.suppress(OSError):
+            if self.fs.size(self.file.path) > self.size:
+                self.fs.ftruncate(self.file.open().fd, self.size)
+
+    def become_inactive(self) -> None:
+        """The segment is about to be rolled: entry of the largest timestamp, files cut to size.
+
+        Raises OSError: without that entry the segment would look older than it is once it is loaded again.
+        """
+        self.trim()
+        self.load_max_timestamp()
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        if self._txn_index is not None:
+            self._txn_index.write_pending()
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batches from the one that holds `offset` on; returns how many bytes went."""
+        found = self.translate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        removed = 0
+        if found is not None:
+            removed = self.size - found[0]
+            self.fs.ftruncate(self.file.open().fd, found[0])
+            self.size = found[0]
+        if self.size == 0:
+            self.rolling_timestamp = None
+        self.bytes_since_index_entry = 0
+        self.timestamp_known = False
+        self.load_max_timestamp()
+        self._scan_max_timestamp()
+        return removed
+
+    def _scan_max_timestamp(self) -> None:
+        """Look for a larger timestamp behind the last time index entry."""
+        start = self.offset_index.lookup(self.offset_of_max_timestamp)
+        for header in iter_headers(self.file, start, self.size):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+
+    def files(self) -> list[str]:
+        """Paths of the segment's files that exist."""
+        paths = [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
+        return [path for path in paths if self.fs.exists(path)]
+
+    def files_to_sync(self) -> list[OpenFile]:
+        """The open files of the segment; those of its indexes only where they have been in use. Raises OSError."""
+        files = [self.file.open()]
+        if self._offset_index is not None:
+            files.append(self._offset_index.file.open())
+        if self._time_index is not None:
+            files.append(self._time_index.file.open())
+        if self._txn_index is not None and self._txn_index.entries:
+            self._txn_index.write_pending()
+            files.append(self._txn_index.file.open())
+        return files
+
+    def seal(self) -> None:
+        """What a clean stop leaves: the entry of the largest timestamp, indexes cut to size. Cold segments
+        have it. Raises OSError.
+        """
+        if self.timestamp_known and self._time_index is not None:
+            self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.trim()
+
+    def release(self) -> None:
+        """Drop the descriptors and forget the indexes, writing nothing."""
+        self.file.release()
+        for index in (self._offset_index, self._time_index, self._txn_index):
+            if index is not None:
+                index.close()
+        self._offset_index = self._time_index = self._txn_index = None
+
+    def move_to(self, directory: str) -> None:
+        """The directory has been renamed."""
+        self.release()
+        self.directory = directory
+        self.file.path = self.path(LOG_SUFFIX)
+
+    def rename_deleted(self) -> list[str]:
+        """Give the files the suffix `.deleted`; returns their new paths. Readers go on undisturbed."""
+        renamed = []
+        self.release()
+        for path in self.files():
+            self.fs.rename(path, path + DELETED_SUFFIX)
+            renamed.append(path + DELETED_SUFFIX)
+        self.file.path += DELETED_SUFFIX
+        return renamed
+
+    def __repr__(self) -> str:
+        return f"LogSegment(base_offset={self.base_offset}, size={self.size}, directory={self.directory!r})"

@@ -1,0 +1,190 @@
+"""What a partition knows of one producer id, and the rules that a new batch of it has to keep.
+
+Rules (KIP-98, KIP-360, as Kafka 3.9 has them), for batches that a client sends:
+
+- one of the last five batches again (same epoch, first and last sequence) is a duplicate: it is answered with the
+  offsets that it got the first time;
+- a snapshot holds the last batch only. What lies before it was written, too, but at offsets that are forgotten:
+  DuplicateSequenceError, which clients take for success, until five batches are known again. (Kafka calls it out of
+  order, whereupon a client that had several batches under way when the broker stopped gives up.)
+- an epoch below the last one seen is fenced;
+- a new epoch begins with sequence 0;
+- within an epoch the sequence goes on where the last batch ended, from 2^31-1 to 0;
+- a producer id of which nothing is known may begin anywhere: its past may have been deleted by retention.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from storage.errors import (
+    DuplicateSequenceError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+)
+from storage.producers.snapshot import SnapshotEntry
+
+BATCHES_TO_RETAIN = 5
+_SEQUENCE_MASK = 0x7FFFFFFF
+_HALF_OF_SEQUENCES = 1 << 30
+
+
+class BatchMetadata(NamedTuple):
+    """One of the last batches of a producer: last sequence and offset, last minus first offset, max
+    timestamp.
+    """
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """State of one producer id in one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "has_forgotten",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.current_txn_first_offset = -1  # -1: no transaction is open
+        self.batches: list[BatchMetadata] = []  # oldest first, at most BATCHES_TO_RETAIN
+        self.has_forgotten = False  # there may be batches of this epoch that should be among these
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """The retained batch with exactly this range of sequences."""
+        if producer_epoch == self.producer_epoch:
+            for batch in self.batches:
+                if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                    return batch
+        return None
+
+    def check_epoch(self, producer_epoch: int, offset: int) -> None:
+        """Raise InvalidProducerEpochError for an epoch that has been fenced."""
+        if producer_epoch < self.producer_epoch:
+            raise InvalidProducerEpochError(
+                f"epoch of producer {self.producer_id} at offset {offset} is {producer_epoch}, "
+                f"which is below the last one seen, {self.producer_epoch}"
+            )
+
+    def check_sequence(self, producer_epoch: int, first_sequence: int, last_sequence: int, offset: int) -> None:
+        """Raise OutOfOrderSequenceError unless a client's batch may have these sequences, DuplicateSequenceError where
+        it was written and is forgotten.
+        """
+        known = self.producer_epoch
+        if producer_epoch != known:
+            if first_sequence != 0 and known != NO_PRODUCER_EPOCH:
+                raise OutOfOrderSequenceError(
+                    f"sequence number {first_sequence} at offset {offset} where the new epoch "
+                    f"{producer_epoch} of producer {self.producer_id} must begin with 0 (last epoch {known})"
+                )
+        elif known != NO_PRODUCER_EPOCH:
+            batches = self.batches
+            last = batches[-1].last_sequence if batches else NO_SEQUENCE
+            if first_sequence != last + 1 and not (first_sequence == 0 and last == _SEQUENCE_MASK):
+                if self._is_forgotten(last_sequence):
+                    raise DuplicateSequenceError(
+                        f"sequence number {first_sequence} of producer {self.producer_id} was written long ago, "
+                        f"the last one was {last}"
+                    )
+                raise OutOfOrderSequenceError(
+                    f"sequence number {first_sequence} of producer {self.producer_id} at offset {offset}, "
+                    f"the last one was {last}"
+                )
+
+    def _is_forgotten(self, last_sequence: int) -> bool:
+        """Whether a batch that ends with this sequence came before those that are known."""
+        if not self.has_forgotten or not self.batches:
+            return False
+        distance = (self.batches[0].first_sequence - last_sequence) & _SEQUENCE_MASK
+        return 0 < distance < _HALF_OF_SEQUENCES
+
+    def check_transactional(self, transactional: bool, offset: int) -> None:
+        """Raise InvalidTxnStateError for a plain batch inside an open transaction."""
+        if self.current_txn_first_offset >= 0 and not transactional:
+            raise InvalidTxnStateError(
+                f"expected a transactional write from producer {self.producer_id} at offset {offset}"
+            )
+
+    def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
+        """Note a data batch that has been appended."""
+        batches = self.batches
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.has_forgotten = False
+            batches.clear()
+        elif len(batches) == BATCHES_TO_RETAIN:
+            self.has_forgotten = False
+            del batches[0]
+        batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+    def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+        """Note a transaction marker that has been appended."""
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches.clear()
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = -1
+        self.last_timestamp = timestamp
+
+    def to_snapshot(self) -> SnapshotEntry:
+        last = self.batches[-1] if self.batches else None
+        return SnapshotEntry(
+            self.producer_id,
+            self.producer_epoch,
+            last.last_sequence if last else NO_SEQUENCE,
+            last.last_offset if last else -1,
+            last.offset_delta if last else 0,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.current_txn_first_offset,
+        )
+
+    @classmethod
+    def from_snapshot(cls, entry: SnapshotEntry) -> ProducerEntry:
+        state = cls(entry.producer_id)
+        state.producer_epoch = entry.producer_epoch
+        state.coordinator_epoch = entry.coordinator_epoch
+        state.last_timestamp = entry.timestamp
+        state.current_txn_first_offset = max(entry.current_txn_first_offset, -1)
+        if entry.last_offset >= 0:
+            state.has_forgotten = True
+            state.batches.append(
+                BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+            )
+        return state
+
+
+def batch_metadata(batch: RecordBatch) -> BatchMetadata:
+    """What is kept of a data batch."""
+    return BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)

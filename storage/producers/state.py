@@ -1,0 +1,313 @@
+"""The producers of a partition: sequences for idempotence, open transactions for the last stable offset.
+
+`end_offset` is the offset up to which batches have been taken into account. A snapshot of the state is
+written when a segment is rolled (named after the new segment's base offset), when the log is closed and after
+recovery, so that a start has to replay no more than what was appended behind the newest one.
+
+A completed transaction holds the last stable offset back until its marker is below the high watermark.
+"""
+
+from __future__ import annotations
+
+from protocol.control_records import EndTransactionMarker, read_end_marker
+from protocol.record_batch import RecordBatch
+from storage.errors import CorruptFileError, TransactionCoordinatorFencedError
+from storage.file_system import FileSystem
+from storage.log.segment import DELETED_SUFFIX
+from storage.producers.entry import BatchMetadata, ProducerEntry, batch_metadata
+from storage.producers.snapshot import SNAPSHOT_SUFFIX, SnapshotEntry, decode_snapshot, encode_snapshot
+from storage.producers.transaction_index import AbortedTransaction
+
+DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
+
+
+class CompletedTransaction:
+    """A transaction that a marker has just ended: offsets of its first record and of the marker."""
+
+    __slots__ = ("aborted", "first_offset", "marker_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int, marker_offset: int, aborted: bool) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.marker_offset = marker_offset
+        self.aborted = aborted
+
+
+class ProducerState:
+    """State of all producers of one partition and its snapshot files."""
+
+    __slots__ = (
+        "_fs",
+        "_ongoing",
+        "directory",
+        "end_offset",
+        "expiration_ms",
+        "first_unstable_offset",
+        "last_snapshot_offset",
+        "producers",
+        "snapshots",
+        "unreplicated",
+        "unsynced_snapshots",
+    )
+
+    def __init__(self, fs: FileSystem, directory: str, expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS) -> None:
+        self._fs = fs
+        self.directory = directory
+        self.expiration_ms = expiration_ms
+        self.producers: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}  # first offset → producer id, ascending
+        self.unreplicated: dict[int, int] = {}  # first offset → offset of the marker, of completed transactions
+        self.first_unstable_offset: int | None = None  # lowest first offset of both
+        self.end_offset = 0
+        self.last_snapshot_offset = 0
+        self.snapshots: list[int] = []  # offsets of the snapshot files, ascending
+        self.unsynced_snapshots: list[str] = []
+
+    def snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+    def list_snapshots(self) -> None:
+        """Look which snapshot files there are."""
+        self.snapshots = sorted(
+            int(entry.name[:20])
+            for entry in self._fs.list_directory(self.directory)
+            if entry.name.endswith(SNAPSHOT_SUFFIX) and entry.name[:20].isdigit() and len(entry.name) == 29
+        )
+
+    # -- what an append has to keep, and what it changes -------------------------------------------
+
+    def check_marker(self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int) -> None:
+        """Raise InvalidProducerEpochError or TransactionCoordinatorFencedError for a zombie's marker."""
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            return
+        entry.check_epoch(producer_epoch, offset)
+        if entry.coordinator_epoch > marker.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"coordinator epoch {marker.coordinator_epoch} for producer {producer_id} at offset {offset} "
+                f"is below the last one seen, {entry.coordinator_epoch}"
+            )
+
+    def add_batch(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        batch: BatchMetadata,
+        transactional: bool,
+        first_offset: int,
+    ) -> None:
+        """Take an appended data batch into account."""
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        entry.add_batch(producer_epoch, batch)
+        if transactional and entry.current_txn_first_offset < 0:
+            entry.current_txn_first_offset = first_offset
+            self._ongoing[first_offset] = producer_id
+            self._update_first_unstable()
+
+    def add_marker(
+        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
+    ) -> CompletedTransaction | None:
+        """Take an appended marker into account; the transaction that it ends, unless that has no records
+        here.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        first_offset = entry.current_txn_first_offset
+        entry.end_transaction(producer_epoch, marker.coordinator_epoch, timestamp)
+        if first_offset < 0:
+            return None
+        return CompletedTransaction(producer_id, first_offset, offset, not marker.committed)
+
+    def complete(self, transaction: CompletedTransaction) -> AbortedTransaction | None:
+        """Close the transaction; what the transaction index has to note if it was aborted."""
+        last_stable_offset = next(
+            (first for first, producer in self._ongoing.items() if producer != transaction.producer_id),
+            transaction.marker_offset + 1,
+        )
+        self._ongoing.pop(transaction.first_offset, None)
+        self.unreplicated[transaction.first_offset] = transaction.marker_offset
+        self._update_first_unstable()
+        if not transaction.aborted:
+            return None
+        return AbortedTransaction(
+            transaction.producer_id, transaction.first_offset, transaction.marker_offset, last_stable_offset
+        )
+
+    def replay(self, batch: RecordBatch) -> AbortedTransaction | None:
+        """Take a batch that already stands in a log into account, whatever its sequence and epoch."""
+        aborted = None
+        if batch.has_producer_id:
+            if batch.is_control:
+                aborted = self._replay_marker(batch)
+            else:
+                self.add_batch(
+                    batch.producer_id,
+                    batch.producer_epoch,
+                    batch_metadata(batch),
+                    batch.is_transactional,
+                    batch.base_offset,
+                )
+        self.end_offset = batch.next_offset
+        return aborted
+
+    def _replay_marker(self, batch: RecordBatch) -> AbortedTransaction | None:
+        marker = read_end_marker(batch)
+        if marker is None:
+            return None
+        completed = self.add_marker(
+            batch.producer_id, batch.producer_epoch, marker, batch.base_offset, batch.max_timestamp
+        )
+        return self.complete(completed) if completed else None
+
+    # -- transactions and the last stable offset ---------------------------------------------------
+
+    def _update_first_unstable(self) -> None:
+        first = min(self.unreplicated, default=None)
+        if self._ongoing:
+            ongoing = next(iter(self._ongoing))
+            if first is None or ongoing < first:
+                first = ongoing
+        self.first_unstable_offset = first
+
+    def high_watermark_updated(self, high_watermark: int) -> None:
+        """Forget completed transactions whose marker is below the high watermark."""
+        if self.unreplicated:
+            for first_offset in [first for first, last in self.unreplicated.items() if last < high_watermark]:
+                del self.unreplicated[first_offset]
+            self._update_first_unstable()
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset >= 0
+
+    def remove_expired(self, now_ms: int) -> None:
+        """Forget producers without an open transaction whose last timestamp is too old."""
+        for entry in [entry for entry in self.producers.values() if self._is_expired(entry, now_ms)]:
+            del self.producers[entry.producer_id]
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
+
+    # -- snapshots ---------------------------------------------------------------------------------
+
+    def take_snapshot(self, *, sync: bool = False) -> None:
+        """Write the state to `<end offset>.snapshot`, if it is news. Raises LogDirIOError."""
+        if self.end_offset <= self.last_snapshot_offset:
+            return
+        path = self.snapshot_path(self.end_offset)
+        entries = [self.producers[producer_id].to_snapshot() for producer_id in sorted(self.producers)]
+        self._fs.replace_file(path, encode_snapshot(entries), sync=sync)
+        if not sync:
+            self.unsynced_snapshots.append(path)
+        if self.end_offset not in self.snapshots:
+            self.snapshots.append(self.end_offset)
+            self.snapshots.sort()
+        self.last_snapshot_offset = self.end_offset
+
+    def _load_newest_snapshot(self, log_start_offset: int, now_ms: int) -> None:
+        """Start from the newest snapshot that is intact; corrupt ones are removed."""
+        while self.snapshots:
+            offset = self.snapshots[-1]
+            path = self.snapshot_path(offset)
+            try:
+                entries = decode_snapshot(self._fs.read_file(path), path)
+            except (CorruptFileError, FileNotFoundError):
+                self._remove_snapshot(offset)
+                continue
+            self.restore(
+                [entry for entry in entries if not self._is_expired(ProducerEntry.from_snapshot(entry), now_ms)]
+            )
+            self.last_snapshot_offset = self.end_offset = offset
+            return
+        self.last_snapshot_offset = self.end_offset = log_start_offset
+
+    def restore(self, entries: list[SnapshotEntry]) -> None:
+        """Begin with what a snapshot holds: only these producers are known then."""
+        self.producers = {entry.producer_id: ProducerEntry.from_snapshot(entry) for entry in entries}
+        open_transactions = sorted(
+            (state.current_txn_first_offset, state.producer_id)
+            for state in self.producers.values()
+            if state.current_txn_first_offset >= 0
+        )
+        self._ongoing = dict(open_transactions)
+        self._update_first_unstable()
+
+    def take_over(self, other: ProducerState) -> None:
+        """Know what `other` knows, of a log with the same records: also what was said by those given up since.
+
+        `other` is not to be used any more. The next snapshot is due.
+        """
+        self.producers, self._ongoing, self.unreplicated = other.producers, other._ongoing, other.unreplicated
+        self.end_offset = other.end_offset
+        self._update_first_unstable()
+        if self.producers:
+            self.last_snapshot_offset = min(self.last_snapshot_offset, self.end_offset - 1)
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Go back to a state at or before `log_end_offset`: the caller replays the log from `end_offset` on.
+
+        Snapshots outside of (log start offset, log end offset] are removed.
+        """
+        for offset in list(self.snapshots):
+            if not log_start_offset < offset <= log_end_offset:
+                self._remove_snapshot(offset)
+        if log_end_offset != self.end_offset:
+            self._clear()
+            self._load_newest_snapshot(log_start_offset, now_ms)
+        else:
+            self.log_start_offset_incremented(log_start_offset)
+
+    def log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Records below are gone; what they said about producers is kept."""
+        self.high_watermark_updated(log_start_offset)
+        self.end_offset = max(self.end_offset, log_start_offset)
+        self.last_snapshot_offset = self.snapshots[-1] if self.snapshots else log_start_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything; the log begins anew at `offset`."""
+        self._clear()
+        for snapshot in list(self.snapshots):
+            self._remove_snapshot(snapshot)
+        self.last_snapshot_offset = 0
+        self.end_offset = offset
+
+    def remove_snapshots_above(self, offset: int) -> set[int]:
+        """Remove the snapshots behind `offset`: they may be of a log that a power cut has changed since. Which."""
+        above = {snapshot for snapshot in self.snapshots if snapshot > offset}
+        for snapshot in above:
+            self._remove_snapshot(snapshot)
+        return above
+
+    def remove_stray_snapshots(self, base_offsets: set[int]) -> None:
+        """Keep the snapshots of segments, and the newest one: it is what a clean stop left."""
+        newest_segment = max(base_offsets, default=0)
+        for offset in list(self.snapshots):
+            if offset not in base_offsets and (offset < newest_segment or offset != self.snapshots[-1]):
+                self._remove_snapshot(offset)
+
+    def remove_snapshot_of(self, base_offset: int) -> str | None:
+        """The segment at `base_offset` goes: rename its snapshot to `.deleted`; the new path, if there was
+        one.
+        """
+        if base_offset not in self.snapshots:
+            return None
+        self.snapshots.remove(base_offset)
+        path = self.snapshot_path(base_offset)
+        try:
+            self._fs.rename(path, path + DELETED_SUFFIX)
+        except FileNotFoundError:
+            return None
+        return path + DELETED_SUFFIX
+
+    def _remove_snapshot(self, offset: int) -> None:
+        self.snapshots.remove(offset)
+        self._fs.remove(self.snapshot_path(offset))
+
+    def _clear(self) -> None:
+        self.producers.clear()
+        self._ongoing.clear()
+        self.unreplicated.clear()
+        self.first_unstable_offset = None

@@ -1,0 +1,1 @@
+"""Verification of log files, and their repair."""

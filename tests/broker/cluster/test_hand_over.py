@@ -1,0 +1,28 @@
+"""ControlledShutdown, asked of a scripted controller."""
+
+from __future__ import annotations
+
+from broker.cluster.hand_over import HandOver
+from broker.settings.config import BrokerConfig
+from client.wire.network import AsyncioNetwork
+from protocol.api_keys import ApiKey
+from protocol.messages.controlled_shutdown import ControlledShutdownResponse
+from support.broker import settings
+from support.fake_broker import FakeBroker
+from support.known_brokers import metadata_of
+
+UNKNOWN_CODE = 999
+
+
+async def test_an_unknown_error_code_is_a_refusal_that_is_asked_about_again(tmp_path, caplog):
+    config = BrokerConfig.load(
+        None, settings(tmp_path, controlled_shutdown_max_retries="2", controlled_shutdown_retry_backoff_ms="1")
+    )
+    async with FakeBroker(node_id=1) as controller:
+        controller.script[ApiKey.CONTROLLED_SHUTDOWN] = [
+            lambda request, version: ControlledShutdownResponse(error_code=UNKNOWN_CODE),
+            lambda request, version: ControlledShutdownResponse(),
+        ]
+        hand_over = HandOver(0, config, metadata_of(controller), AsyncioNetwork(), lambda: 77)
+        assert await hand_over.run()
+    assert f"broker 1 answered unknown error code {UNKNOWN_CODE}" in caplog.text

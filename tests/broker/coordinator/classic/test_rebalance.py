@@ -1,0 +1,547 @@
+"""The rebalance of classic groups, on a clock of its own: each rule by itself."""
+
+import pytest
+
+from broker.coordinator.classic.group import GroupState
+from protocol.error_codes import ErrorCode
+from support.virtual_host import RANGE, Table, VirtualHost
+
+STICKY_OR_RANGE = (("sticky", b"s"), ("range", b"r"))
+
+
+@pytest.fixture
+def host():
+    return VirtualHost()
+
+
+@pytest.fixture
+def table(host):
+    return Table(host)
+
+
+# -- joining ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_member_waits_for_others_and_leads(host, table):
+    host.initial_delay_ms = 3_000
+    first, second = table.join(), table.join()
+    host.advance(2_999)
+    assert not first
+    host.advance(3_001)  # the second has put it off by as much again
+    (one,), (two,) = first, second
+    assert one.leader == two.leader == one.member_id
+    assert (one.generation_id, two.generation_id) == (1, 1)
+    assert [member.member_id for member in one.members] == [one.member_id, two.member_id]
+    assert two.members == []
+    assert (one.protocol_type, one.protocol_name) == ("consumer", "range")
+    assert table.group.state is GroupState.COMPLETING_REBALANCE
+
+
+def test_the_first_rebalance_is_put_off_no_longer_than_the_rebalance_timeout(host, table):
+    host.initial_delay_ms = 3_000
+    waiting = [table.join(rebalance_timeout_ms=7_000)]
+    for _ in range(6):
+        host.advance(1_000)
+        waiting.append(table.join(rebalance_timeout_ms=7_000))
+    assert not any(waiting)
+    host.advance(1_000)
+    assert all(waiting)
+
+
+def test_only_the_first_generation_waits(host, table):
+    host.initial_delay_ms = 3_000
+    first = table.join()
+    host.advance(3_000)
+    second = table.join()
+    again = table.join(first[0].member_id)
+    assert second  # at once: all have joined
+    assert again
+    assert again[0].generation_id == 2
+
+
+def test_a_new_member_is_sent_back_for_its_id(host, table):
+    (refused,) = table.join(requires_member_id=True)
+    assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert refused.member_id.startswith("c-uuid")
+    assert table.group.state is GroupState.EMPTY
+    joined = table.join(refused.member_id)
+    host.advance(0)
+    assert joined[0].member_id == refused.member_id
+
+
+def test_a_rebalance_waits_for_ids_that_were_given_out_until_they_expire(host, table):
+    (leader,) = table.gather(1)
+    table.join(requires_member_id=True, session_timeout_ms=8_000)
+    table.join()  # somebody else begins the rebalance
+    again = table.join(leader.member_id)
+    host.advance(7_999)
+    assert not again
+    host.advance(1)
+    assert again
+
+
+def test_an_id_that_has_expired_is_unknown(host, table):
+    (refused,) = table.join(requires_member_id=True, session_timeout_ms=8_000)
+    host.advance(8_000)
+    (answer,) = table.join(refused.member_id)
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_pending_member_can_leave(host, table):
+    (leader,) = table.gather(1)
+    (pending,) = table.join(requires_member_id=True)
+    table.join()
+    again = table.join(leader.member_id)
+    assert not again
+    assert table.leave(pending.member_id) == ErrorCode.NONE
+    assert again
+
+
+def test_protocols_that_nobody_shares_are_refused(host, table):
+    (leader,) = table.gather(1)
+    for wrong in (
+        {"protocols": (("other", b""),)},
+        {"protocols": ()},
+        {"protocol_type": "connect"},
+        {"protocol_type": ""},
+    ):
+        (answer,) = table.join(**wrong)
+        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert table.heartbeat(leader) == ErrorCode.NONE
+    empty = Table(host)
+    assert empty.join(protocols=())[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_the_protocol_that_all_know_and_most_prefer_wins(host, table):
+    host.initial_delay_ms = 1
+    waiting = [
+        table.join(protocols=STICKY_OR_RANGE),
+        table.join(protocols=(("range", b"R"), ("sticky", b"S"))),
+        table.join(protocols=(("only-mine", b"x"), *STICKY_OR_RANGE)),
+    ]
+    host.advance(2)
+    assert {answers[0].protocol_name for answers in waiting} == {"sticky"}
+    assert [member.metadata for member in waiting[0][0].members] == [b"s", b"S", b"s"]
+
+
+def test_a_member_that_joins_again_unchanged_gets_the_same_generation(host, table):
+    leader, follower = table.gather(2)
+    stored = len(host.stored)
+    (again,) = table.join(follower.member_id)
+    assert (again.error_code, again.generation_id, again.members) == (0, leader.generation_id, [])
+    assert table.group.state is GroupState.STABLE
+    assert len(host.stored) == stored
+
+
+def test_a_changed_member_or_the_leader_rebalances(host, table):
+    leader, follower = table.gather(2)
+    assert not table.join(follower.member_id, protocols=(("range", b"other topics"),))
+    assert table.heartbeat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert table.join(leader.member_id)
+
+
+def test_the_leader_alone_rebalances_by_joining(host, table):
+    leader, follower = table.gather(2)
+    assert not table.join(leader.member_id)
+    assert table.heartbeat(follower) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_join_that_is_repeated_while_the_leader_assigns_is_answered_again(host, table):
+    joined = table.join()
+    host.advance(0)
+    (again,) = table.join(joined[0].member_id)
+    assert again == joined[0]
+
+
+def test_a_second_join_of_a_member_supersedes_the_first(host, table):
+    (leader, follower) = table.gather(2)
+    first = table.join(follower.member_id, protocols=(("range", b"new"),))
+    second = table.join(follower.member_id, protocols=(("range", b"newer"),))
+    assert first[0].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    table.join(leader.member_id)
+    assert second[0].error_code == 0
+
+
+def test_unknown_members_are_refused(host, table):
+    table.gather(1)
+    (answer,) = table.join("nobody")
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_does_not_join_in_time_is_out(host, table):
+    leader, silent = table.gather(2, session_timeout_ms=100_000)
+    table.join(rebalance_timeout_ms=5_000)
+    again = table.join(leader.member_id, rebalance_timeout_ms=5_000, session_timeout_ms=100_000)
+    host.advance(59_999)  # the longest timeout of all: the silent one's
+    assert not again
+    host.advance(1)
+    assert again[0].generation_id == leader.generation_id + 1
+    assert table.heartbeat(silent) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_another_member_leads_where_the_leader_does_not_join(host, table):
+    _, follower = table.gather(2, session_timeout_ms=100_000)
+    again = table.join(follower.member_id, protocols=(("range", b"new"),))
+    host.advance(60_000)
+    assert again[0].leader == follower.member_id
+    assert [member.member_id for member in again[0].members] == [follower.member_id]
+
+
+def test_the_group_is_limited(host, table):
+    host.max_size = 2
+    members = table.gather(2)
+    (answer,) = table.join()
+    assert (answer.error_code, answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert [table.heartbeat(member) for member in members] == [0, 0]
+
+
+def test_of_a_group_that_is_too_large_the_last_to_join_are_turned_away(host, table):
+    members = table.gather(3)
+    host.max_size = 2
+    table.rebalance.prepare(table.group, "test")
+    answers = [table.join(member.member_id) for member in members]
+    assert [bool(answer and answer[0].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED) for answer in answers] == [
+        False,
+        False,
+        True,
+    ]
+    assert len(table.group.members) == 2
+    assert answers[0][0].generation_id == members[0].generation_id + 1
+
+
+# -- sync ------------------------------------------------------------------------------------------------------------
+
+
+def test_followers_wait_for_the_leaders_assignment(host, table):
+    host.initial_delay_ms = 1
+    waiting = table.join(), table.join()
+    host.advance(2)
+    leader, follower = (answers[0] for answers in waiting)
+    synced = table.sync(follower)
+    assert not synced
+    host.holds = True
+    led = table.sync(leader, {leader.member_id: b"one", follower.member_id: b"two"})
+    assert not led
+    assert not synced
+    assert table.group.state is GroupState.COMPLETING_REBALANCE
+    host.release()
+    assert (led[0].assignment, synced[0].assignment) == (b"one", b"two")
+    assert (synced[0].protocol_type, synced[0].protocol_name) == ("consumer", "range")
+    assert table.group.state is GroupState.STABLE
+    assert host.stored[-1] == (1, {leader.member_id: b"one", follower.member_id: b"two"})
+
+
+def test_who_is_assigned_nothing_gets_nothing(host, table):
+    leader, follower = table.gather(2)
+    table.join(leader.member_id)
+    (joined,) = table.join(follower.member_id)
+    synced = table.sync(joined)
+    table.sync(joined, {leader.member_id: b"all", "stranger": b"x"}, member_id=leader.member_id)
+    assert (synced[0].error_code, synced[0].assignment) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR), (ErrorCode.REBALANCE_IN_PROGRESS, None)],
+)
+def test_an_assignment_that_is_not_stored_is_told_to_nobody(host, table, error, expected):
+    leader, follower = table.gather(2)
+    table.join(leader.member_id)
+    (joined,) = table.join(follower.member_id)
+    synced = table.sync(joined)
+    host.holds = True
+    led = table.sync(joined, {}, member_id=leader.member_id)
+    host.release(error)
+    assert {led[0].error_code, synced[0].error_code} == {expected or error}
+    assert table.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_an_assignment_of_a_generation_that_has_passed_changes_nothing(host, table):
+    leader, follower = table.gather(2)
+    table.join(leader.member_id)
+    (joined,) = table.join(follower.member_id)
+    host.holds = True
+    led = table.sync(joined, {leader.member_id: b"old"}, member_id=leader.member_id)
+    table.leave(follower.member_id)
+    assert led[0].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    (alone,) = table.join(leader.member_id)
+    host.release()
+    assert table.group.state is GroupState.COMPLETING_REBALANCE
+    assert table.group.members[alone.member_id].assignment == b""
+
+
+def test_sync_says_what_is_wrong(host, table):
+    leader, follower = table.gather(2)
+    for changes, expected in (
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"generation": leader.generation_id - 1}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation": leader.generation_id + 1}, ErrorCode.ILLEGAL_GENERATION),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({}, ErrorCode.NONE),
+        ({"protocol_type": "consumer", "protocol_name": "range"}, ErrorCode.NONE),
+    ):
+        assert table.sync(follower, **changes)[0].error_code == expected
+    table.join(leader.member_id)
+    assert table.sync(follower)[0].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_who_does_not_sync_is_out(host, table):
+    host.initial_delay_ms = 1
+    waiting = table.join(session_timeout_ms=100_000), table.join(session_timeout_ms=100_000)
+    host.advance(2)
+    leader, silent = (answers[0] for answers in waiting)
+    table.sync(leader, {})
+    host.advance(59_999)
+    assert table.group.state is GroupState.STABLE
+    host.advance(1)
+    assert table.group.state is GroupState.PREPARING_REBALANCE
+    assert list(table.group.members) == [leader.member_id]
+    assert silent.member_id not in table.group.members
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_member_goes_after_its_session_timeout(host, table):
+    leader, follower = table.gather(2)
+    host.advance(9_000)
+    assert table.heartbeat(leader) == ErrorCode.NONE
+    host.advance(999)
+    assert table.heartbeat(leader) == ErrorCode.NONE
+    host.advance(1)
+    assert table.heartbeat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert table.heartbeat(follower) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_that_wait_for_an_answer_need_no_heartbeats(host, table):
+    leader, follower = table.gather(2)
+    again = table.join(leader.member_id)
+    for _ in range(5):
+        host.advance(9_000)
+        table.heartbeat(follower)
+    assert not again
+    assert leader.member_id in table.group.members
+    (joined,) = table.join(follower.member_id)
+    synced = table.sync(joined)
+    for _ in range(5):  # the leader takes its time, the follower waits
+        host.advance(9_000)
+        assert table.heartbeat(again[0]) == ErrorCode.NONE
+    table.sync(again[0], {})
+    assert synced[0].error_code == 0
+    host.advance(9_999)
+    assert follower.member_id in table.group.members
+
+
+def test_a_new_member_that_has_hung_up_goes_at_last(host, table):
+    (leader,) = table.gather(1, rebalance_timeout_ms=3_600_000)
+    lost = table.join(rebalance_timeout_ms=3_600_000)
+    waited_ms = 0
+    while not lost:
+        table.heartbeat(leader)
+        host.advance(5_000)
+        waited_ms += 5_000
+    assert waited_ms == 300_000
+    assert lost[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(table.group.members) == 1
+
+
+def test_heartbeats_of_others_are_refused(host, table):
+    (member,) = table.gather(1)
+    member.generation_id += 1
+    assert table.heartbeat(member) == ErrorCode.ILLEGAL_GENERATION
+    member.member_id = "nobody"
+    assert table.heartbeat(member) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_last_member_leaves_an_empty_generation(host, table):
+    (member,) = table.gather(1)
+    assert table.leave(member.member_id) == ErrorCode.NONE
+    assert table.group.state is GroupState.EMPTY
+    assert table.group.generation == 2
+    assert host.stored[-1] == (2, {})
+    assert table.leave(member.member_id) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert host.live_timers == 0
+
+
+# -- static members --------------------------------------------------------------------------------------------------
+
+
+def static(table, name, member_id="", **changes):
+    return table.join(member_id, group_instance_id=name, **changes)
+
+
+@pytest.fixture
+def two(host, table):
+    """A stable group of two static members: their answers, the leader first."""
+    host.initial_delay_ms = 1
+    waiting = static(table, "a"), static(table, "b")
+    host.advance(2)
+    joined = [answers[0] for answers in waiting]
+    for one, name in zip(joined, "ab", strict=True):
+        table.sync(one, {each.member_id: each.member_id.encode() for each in joined}, group_instance_id=name)
+    assert table.group.state is GroupState.STABLE
+    return joined
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_static_member_comes_back_unnoticed(host, table, two, version):
+    stored = len(host.stored)
+    (back,) = static(table, "a", can_skip_assignment=version >= 9)
+    assert (back.error_code, back.generation_id) == (0, 1)
+    assert back.member_id != two[0].member_id
+    if version >= 9:
+        assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
+    else:
+        assert (back.leader, back.skip_assignment, back.members) == (two[0].member_id, False, [])
+    assert len(host.stored) == stored + 1
+    assert host.stored[-1][1][back.member_id] == two[0].member_id.encode()  # it keeps its assignment
+    assert table.group.state is GroupState.STABLE
+    assert table.sync(back, group_instance_id="a")[0].assignment == two[0].member_id.encode()
+    assert table.heartbeat(two[1], "b") == ErrorCode.NONE
+
+
+def test_its_old_self_is_fenced(host, table, two):
+    static(table, "a")
+    assert table.heartbeat(two[0], "a") == ErrorCode.FENCED_INSTANCE_ID
+    assert table.sync(two[0], group_instance_id="a")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert static(table, "a", two[0].member_id)[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert table.leave(two[0].member_id, "a") == ErrorCode.FENCED_INSTANCE_ID
+    assert table.heartbeat(two[0]) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert static(table, "new", two[1].member_id)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_its_old_self_is_fenced_while_it_waits(host, table, two):
+    table.rebalance.prepare(table.group, "test")
+    waiting = static(table, "a", two[0].member_id)
+    back = static(table, "a")
+    assert waiting[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+    static(table, "b", two[1].member_id)
+    assert back[0].generation_id == 2
+
+
+def test_a_return_that_is_not_stored_did_not_happen(host, table, two):
+    host.holds = True
+    back = static(table, "a")
+    assert not back
+    host.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert (back[0].error_code, back[0].member_id) == (ErrorCode.NOT_ENOUGH_REPLICAS, "")
+    assert table.heartbeat(two[0], "a") == ErrorCode.NONE
+
+
+def test_two_returns_at_once(host, table, two):
+    host.holds = True
+    first = static(table, "a")
+    second = static(table, "a")
+    assert first[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+    host.release()
+    assert not second  # its own record is not committed yet
+    host.release()
+    assert second[0].error_code == 0
+
+
+def test_a_return_with_other_protocols_rebalances(host, table, two):
+    (back,) = static(table, "a", protocols=(("range", b"new topics"),))
+    assert back.error_code == 0  # the protocol stays the same: its metadata is for the next rebalance
+    assert table.group.state is GroupState.STABLE
+
+
+def test_a_return_while_the_leader_assigns_rebalances(host, table, two):
+    table.rebalance.prepare(table.group, "test")
+    static(table, "a", two[0].member_id)
+    static(table, "b", two[1].member_id)
+    assert table.group.state is GroupState.COMPLETING_REBALANCE
+    static(table, "b")
+    assert table.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_rebalance_begins_while_a_return_is_stored(host, table, two):
+    host.holds = True
+    back = static(table, "a")
+    assert table.leave(two[1].member_id, "b") == ErrorCode.NONE
+    assert back[0].generation_id == 2  # it has joined already
+    host.release()
+    assert len(back) == 1
+
+
+def test_static_members_keep_their_place_while_their_session_lasts(host, table, two):
+    table.rebalance.prepare(table.group, "test")
+    again = static(table, "a", two[0].member_id, session_timeout_ms=100_000)
+    host.advance(0)
+    table.heartbeat(two[1], "b")
+    assert not again
+    table.group.members[two[1].member_id].session_timeout_ms = 100_000
+    table.heartbeat(two[1], "b")
+    host.advance(60_000)
+    assert [member.group_instance_id for member in again[0].members] == ["a", "b"]
+
+
+def test_a_rebalance_where_no_static_member_comes_waits_for_their_sessions(host, table, two):
+    for member in table.group.members.values():
+        member.session_timeout_ms = 100_000
+    assert table.heartbeat(two[0], "a") == table.heartbeat(two[1], "b") == ErrorCode.NONE
+    table.rebalance.prepare(table.group, "test")
+    host.advance(60_000)
+    assert table.group.state is GroupState.PREPARING_REBALANCE
+    host.advance(40_000)
+    assert table.group.state is GroupState.EMPTY
+    assert table.group.static_members == {}
+
+
+def test_an_administrator_removes_a_static_member_by_its_name(host, table, two):
+    assert table.leave("", "nobody") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert table.leave("", "b") == ErrorCode.NONE
+    assert list(table.group.static_members) == ["a"]
+    assert table.heartbeat(two[0], "a") == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+# -- loading ---------------------------------------------------------------------------------------------------------
+
+
+def test_members_of_a_loaded_group_have_their_session_to_show_up(host, table):
+    leader, _ = table.gather(2)
+    for member in table.group.members.values():
+        member.heartbeat.cancel()
+    table.membership.loaded(table.group)
+    host.advance(9_999)
+    assert table.heartbeat(leader) == ErrorCode.NONE
+    host.advance(1)
+    assert list(table.group.members) == [leader.member_id]
+
+
+def test_a_loaded_group_that_is_too_large_rebalances(host, table):
+    table.gather(2)
+    host.max_size = 1
+    table.membership.loaded(table.group)
+    assert table.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_all_who_wait_are_told_that_the_group_moves(host, table):
+    host.initial_delay_ms = 1
+    waiting = table.join(), table.join()
+    host.advance(2)
+    joined = [answers[0] for answers in waiting]
+    synced = table.sync(joined[1])
+    table.membership.unload(table.group)
+    assert synced[0].error_code == ErrorCode.NOT_COORDINATOR
+    other = Table(host)
+    late = other.join()
+    other.membership.unload(other.group)
+    assert late[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert host.live_timers == 0
+    for gone in (table, other):
+        assert gone.join()[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert gone.heartbeat(joined[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert gone.sync(joined[0])[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_what_is_stored_when_the_group_has_moved_changes_nothing(host, table):
+    (leader,) = table.gather(1)
+    (joined,) = table.join(leader.member_id, protocols=RANGE)
+    host.holds = True
+    led = table.sync(joined, {leader.member_id: b"x"})
+    table.membership.unload(table.group)
+    host.release()
+    assert [answer.error_code for answer in led] == [ErrorCode.NOT_COORDINATOR]
+    assert table.group.state is GroupState.DEAD

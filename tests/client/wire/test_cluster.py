@@ -1,0 +1,65 @@
+"""The connections of a client: one a broker, and none that nobody closes."""
+
+import asyncio
+
+import pytest
+
+from client.errors import ClosedError
+from client.wire.cluster import Cluster
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from support.fake_broker import FakeBroker
+from support.polling import until
+
+
+class SlowBroker(FakeBroker):
+    """`hold` keeps the answer to the next ApiVersions back until the event that it returns is set."""
+
+    def hold(self):
+        event = asyncio.Event()
+
+        async def answer(request, version):
+            await event.wait()
+            return self._api_versions(request, version, ErrorCode.NONE)
+
+        self.script[ApiKey.API_VERSIONS].append(answer)
+        return event
+
+    @property
+    def open_connections(self):
+        return len(self._writers)
+
+
+@pytest.fixture
+async def broker():
+    async with SlowBroker() as fake:
+        yield fake
+
+
+async def test_a_connection_that_is_open_when_another_one_has_been_negotiated_is_kept(broker):
+    cluster = Cluster(broker.address)
+    await cluster.start()
+    broker.drop_connections()
+    await until(lambda: cluster.has_lost(0), "the connection is gone")
+    event = broker.hold()
+    slow = asyncio.create_task(cluster.connection(0))
+    await until(lambda: not broker.script[ApiKey.API_VERSIONS], "it is asked for its versions")
+    await cluster.refresh([])
+    event.set()
+    assert await slow is await cluster.connection(0)
+    await until(lambda: broker.open_connections == 1, "the other one is closed")
+    await cluster.close()
+    await until(lambda: broker.open_connections == 0, "both are closed")
+
+
+async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(broker):
+    cluster = Cluster(broker.address)
+    await cluster.start()
+    event = broker.hold()
+    own = asyncio.create_task(cluster.open_own(0))
+    await until(lambda: not broker.script[ApiKey.API_VERSIONS], "it is asked for its versions")
+    await cluster.close()
+    event.set()
+    with pytest.raises(ClosedError):
+        await own
+    await until(lambda: broker.open_connections == 0, "both are closed")

@@ -1,0 +1,42 @@
+"""Snapshots of metadata: what a new answer replaces."""
+
+import pytest
+
+from client.topic_partition import TopicPartition
+from client.wire.metadata import Metadata
+from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+
+ONE_ID, OTHER_ID, NO_ID = b"1" * 16, b"2" * 16, bytes(16)
+
+
+def answer(*leaders: tuple[int, int], topic_id: bytes = ONE_ID) -> MetadataResponse:
+    """Of one topic: (leader, leader epoch) of each partition."""
+    partitions = [
+        MetadataResponsePartition(partition_index=number, leader_id=leader, leader_epoch=epoch)
+        for number, (leader, epoch) in enumerate(leaders)
+    ]
+    return MetadataResponse(topics=[MetadataResponseTopic(name="t", topic_id=topic_id, partitions=partitions)])
+
+
+def leaders(metadata: Metadata) -> list[int]:
+    return [partition.leader for partition in metadata.topics["t"].partitions.values()]
+
+
+@pytest.mark.parametrize("topic_id", [ONE_ID, NO_ID])
+def test_a_leader_that_was_replaced_is_not_believed(topic_id):
+    known = Metadata().updated(answer((1, 5), (2, 5), topic_id=topic_id))
+    after = known.updated(answer((3, 4), (3, 5), topic_id=topic_id))
+    assert leaders(after) == [1, 3]
+    partition = after.partition(TopicPartition("t", 0))
+    assert partition is not None
+    assert partition.leader_epoch == 5
+
+
+def test_a_later_leader_and_new_partitions_are_taken_over():
+    known = Metadata().updated(answer((1, 5)))
+    assert leaders(known.updated(answer((2, 6), (3, 0)))) == [2, 3]
+
+
+def test_another_topic_of_the_same_name_begins_anew():
+    known = Metadata().updated(answer((1, 5), (1, 5)))
+    assert leaders(known.updated(answer((2, 0), topic_id=OTHER_ID))) == [2]
