@@ -88,7 +88,12 @@ class AsyncioNetwork:
     ) -> AsyncioServer:
         """Listen on `host:port`; see `Network.listen`."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog)
+        server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog, start_serving=False)
+        try:
+            await server.start_serving()  # within create_server, a cancellation here would leave it listening for good
+        except BaseException:
+            server.close()
+            raise
         return AsyncioServer(server, server.sockets[0].getsockname()[1])
 
     async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:

@@ -17,8 +17,8 @@ _SETTING: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now; all are asked for before any is given back.
 
-    They lie below those that the system hands out by itself: there a connection of anybody's may take the port of a
-    server that is just being started again. Raises OSError where there are not as many.
+    They lie below those that the system hands out by itself: there any connection may take the port of a server that is
+    just being started again. Raises OSError where there are not as many.
     """
     candidates = list(range(_LOWEST, _first_handed_out()))
     random.SystemRandom().shuffle(candidates)
@@ -27,8 +27,11 @@ def free_ports(count: int) -> list[int]:
         for port in candidates:
             if len(found) == count:
                 break
+            probe = sockets.enter_context(socket.socket())
+            # With this option and without listen(), a server that starts on the port at this moment is not refused.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
-                sockets.enter_context(socket.create_server((HOST, port)))
+                probe.bind((HOST, port))
                 found.append(port)
     if len(found) < count:
         raise OSError(f"no {count} ports are free on {HOST}")
