@@ -44,6 +44,7 @@ from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from broker.topics import Topics
 from client.wire.network import AsyncioNetwork, Network
+from client.wire.node_connection import ConnectionOptions
 from registry.embedded.store import EmbeddedStore
 from registry.interface import Registry
 from registry.znodes.tree import ensure_persistent_paths
@@ -211,12 +212,7 @@ class Broker:
             self.controller = Controller(
                 broker_id,
                 registry=registry,
-                new_channel=partial(
-                    ControllerChannel,
-                    network=self._network,
-                    client_id=f"controller-{broker_id}",
-                    request_timeout_s=self.config.controller_socket_timeout_ms / 1000,
-                ),
+                new_channel=partial(ControllerChannel, options=self._controller_connection(f"controller-{broker_id}")),
                 config=self.config,
                 topic_overrides=configs.read_topic,
                 now_ms=self._now_ms,
@@ -365,13 +361,21 @@ class Broker:
                 logger.info("broker %d is stopping", services.broker_id)
                 if self._ready.is_set():
                     await HandOver(
-                        services.broker_id, self.config, self.metadata, self._network, lambda: services.broker_epoch
+                        services.broker_id,
+                        self.config,
+                        self.metadata,
+                        self._controller_connection(str(services.broker_id)),
+                        lambda: services.broker_epoch,
                     ).run()
             finally:  # also where a service has died: no request may come any more
                 await self._listeners.close()
             for task in [announcing, *services_running]:
                 task.cancel()
             self._request_tasks.cancel()
+
+    def _controller_connection(self, client_id: str) -> ConnectionOptions:
+        """For connections from and to the controller."""
+        return ConnectionOptions(self._network, client_id, self.config.controller_socket_timeout_ms / 1000)
 
     def _view_of_07(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
         from broker.cluster.legacy07_view import Legacy07View

@@ -17,6 +17,7 @@ from broker.producer_ids import ProducerIds
 from broker.settings.config import BrokerConfig
 from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
 from client.wire.network import Network
+from client.wire.node_connection import ConnectionOptions
 from replication.replica_manager import ReplicaManager
 from storage.log_manager import LogManager
 
@@ -48,15 +49,13 @@ class Coordination:
             default_partitions=config.transaction_state_log_num_partitions,
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
         )
-        connections = partial(
-            BrokerConnections,
-            metadata,
-            network,
-            listener_name=config.inter_broker_listener_name,
-            request_timeout_s=config.request_timeout_ms / 1000,
-        )
-        self._marker_connections = connections(client_id="transaction-markers")
-        self._verifying_connections = connections(client_id="transaction-verification")
+
+        def connections(client_id: str) -> BrokerConnections:
+            options = ConnectionOptions(network, client_id, config.request_timeout_ms / 1000)
+            return BrokerConnections(metadata, config.inter_broker_listener_name, options)
+
+        self._marker_connections = connections("transaction-markers")
+        self._verifying_connections = connections("transaction-verification")
         self.transactions = TransactionCoordinator(
             self.transaction_log,
             brokers=self._marker_connections,

@@ -8,10 +8,10 @@ from broker.cluster.isr_writer import IsrWriter
 from broker.cluster.metadata_cache import MetadataCache
 from broker.settings.config import BrokerConfig
 from client.wire.network import Network
+from client.wire.node_connection import ConnectionOptions, NodeConnection
 from registry.interface import Registry
 from replication.alter_partition import AlterPartition
 from replication.alter_partition_requests import AlterPartitionRequests
-from replication.broker_link import BrokerLink, Endpoint
 from replication.fetch_answers import FetchAnswers
 from replication.fetcher import Fetcher
 from replication.fetcher_manager import FetcherManager
@@ -123,29 +123,27 @@ class ReplicaParts:
     def _alter_partition(self) -> AlterPartition:
         if not self._versions.alters_isr_by_request:
             return IsrWriter(self._registry, now_s=self._now_s)
-        link = self._link("the controller", lambda: self._metadata.snapshot.controller_id, "alter-partition", True)
-        return AlterPartitionRequests(self._broker_id, link, self._broker_epoch)
+        controller = self._connection(
+            "the controller", lambda: self._metadata.snapshot.controller_id, "alter-partition", True
+        )
+        return AlterPartitionRequests(self._broker_id, controller, self._broker_epoch)
 
     def _leader(self, leader_id: int, purpose: str, *, keeps_session: bool) -> LeaderEndpoint:
         return LeaderEndpoint(
             self._broker_id,
-            self._link(f"broker {leader_id}", lambda: leader_id, purpose, False),
+            self._connection(f"broker {leader_id}", lambda: leader_id, purpose, False),
             self._versions,
             self._config,
             self._broker_epoch,
             keeps_session=keeps_session,
         )
 
-    def _link(self, name: str, broker_id: Callable[[], int], purpose: str, negotiates: bool) -> BrokerLink:
-        def endpoint() -> Endpoint | None:
-            node = self._metadata.snapshot.node(broker_id(), self._config.inter_broker_listener_name)
-            return None if node is None else (node.host, node.port)
-
-        return BrokerLink(
-            name,
-            endpoint,
-            network=self._network,
+    def _connection(self, name: str, broker_id: Callable[[], int], purpose: str, negotiates: bool) -> NodeConnection:
+        options = ConnectionOptions(
+            self._network,
             client_id=f"broker-{self._broker_id}-{purpose}",
             request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
             negotiates=negotiates,
         )
+        listener_name = self._config.inter_broker_listener_name
+        return NodeConnection(name, lambda: self._metadata.snapshot.address(broker_id(), listener_name), options.open)

@@ -78,6 +78,15 @@ class BrokerUnreachableError(ConnectionLostError):
         self.args = (f"no broker answers at {host}:{port}: {reason}",)
 
 
+class BrokerUnknownError(ConnectionLostError):
+    """No address of the broker is known: it is not alive, or the metadata is old."""
+
+    def __init__(self, name: str) -> None:
+        """name: such as "broker 3"."""
+        super().__init__("", -1, "no address is known")
+        self.args = (f"no address of {name} is known",)
+
+
 class NoBrokersAvailableError(KafkaError):
     """None of the bootstrap servers and known brokers answered; the message names each and why."""
 

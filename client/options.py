@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from client.errors import InvalidOptionError
+from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
     from protocol.classic_names import Reader
@@ -90,7 +91,7 @@ def check_choice(option: str, value: object, choices: Sequence[object]) -> None:
         raise refuse(option, value, "must be one of " + ", ".join(map(str, choices)))
 
 
-def parse_bootstrap_servers(value: str | Sequence[str]) -> list[tuple[str, int]]:
+def parse_bootstrap_servers(value: str | Sequence[str]) -> list[HostPort]:
     """Hosts and ports of "host:port,host:port" or a list of such; port 9092 where there is none.
 
     An IPv6 address stands in brackets: "[::1]:9092". Raises InvalidOptionError.
@@ -108,7 +109,7 @@ def parse_bootstrap_servers(value: str | Sequence[str]) -> list[tuple[str, int]]
             port = str(DEFAULT_PORT)
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
             raise refuse(option, text, "the port must be a number from 1 to 65535")
-        servers.append((host, int(port)))
+        servers.append(HostPort(host, int(port)))
     if not servers:
         raise refuse(option, value, "must name at least one host:port")
     return servers

@@ -11,6 +11,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from client.errors import KafkaError
+from client.wire.node_connection import NodeConnection
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -22,7 +24,6 @@ from protocol.messages.alter_partition import (
 )
 from protocol.uuid import ZERO_UUID
 from replication.alter_partition import IsrChange, IsrChangeRefusedError, LeaderAndIsr
-from replication.broker_link import LINK_ERRORS, BrokerLink
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ Key = tuple[str, int]
 class AlterPartitionRequests:
     """An `AlterPartition` that asks the controller."""
 
-    def __init__(self, broker_id: int, controller: BrokerLink, broker_epoch: Callable[[], int]) -> None:
+    def __init__(self, broker_id: int, controller: NodeConnection, broker_epoch: Callable[[], int]) -> None:
         """controller: leads to whoever is the controller now, and negotiates versions."""
         self._broker_id = broker_id
         self._controller = controller
@@ -78,7 +79,7 @@ class AlterPartitionRequests:
             version = connection.common_version(AlterPartitionRequest, None if with_ids else LAST_VERSION_WITH_NAMES)
             request = self._request(changes, version)
             response = await connection.call(request, AlterPartitionResponse, version)
-        except LINK_ERRORS as error:
+        except KafkaError as error:
             logger.debug("AlterPartition fails: %s", error)
             return False
         if response.error_code:

@@ -17,7 +17,6 @@ from protocol.errors import ProtocolError
 from protocol.messages.fetch import PartitionData
 from protocol.messages.offset_for_leader_epoch import EpochEndOffset
 from replication import follower_log
-from replication.broker_link import LINK_ERRORS
 from replication.fetch_state import FetchState
 from replication.leader_endpoint import EARLIEST, LATEST, LeaderEndpoint
 from replication.replication_quota import ReplicationQuota
@@ -163,9 +162,6 @@ class FetchAnswers:
         except KafkaError as error:
             logger.info("%s-%d: no offsets of the leader yet: %s", *state.key, error)
             return Outcome.FAILED if error.code == ErrorCode.FENCED_LEADER_EPOCH else Outcome.RETRY
-        except LINK_ERRORS as error:
-            logger.info("%s-%d: no offsets of the leader: %s", *state.key, error)
-            return Outcome.RETRY
         if not is_current() or state.is_busy:
             return Outcome.DONE
         log = state.log

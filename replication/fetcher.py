@@ -14,8 +14,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 
+from client.errors import KafkaError
 from protocol.messages.fetch import PartitionData
-from replication.broker_link import LINK_ERRORS
 from replication.fetch_answers import FetchAnswers, Outcome
 from replication.fetch_settings import FetchSettings
 from replication.fetch_state import FIRST_RETRY_S, FetchState
@@ -108,7 +108,7 @@ class Fetcher:
                 continue
             try:
                 answers = await self._session.fetch(wanted, self._settings.replica_fetch_wait_max_ms)
-            except LINK_ERRORS as error:
+            except KafkaError as error:
                 answers = {}
                 level = logging.WARNING if failures == 0 else logging.DEBUG
                 logger.log(level, "fetching from broker %d fails: %s", self.leader_id, error)
@@ -174,7 +174,7 @@ class Fetcher:
                 continue
             try:
                 await self._introduce(ready)
-            except LINK_ERRORS as error:
+            except KafkaError as error:
                 level = logging.WARNING if all(state.failures == 0 for state in ready) else logging.DEBUG
                 logger.log(level, "fetching from broker %d fails: %s", self.leader_id, error)
                 for state in ready:
@@ -196,7 +196,7 @@ class Fetcher:
         await self._take(wanted, answers, self._introduction)
 
     async def _truncate(self, states: list[FetchState]) -> None:
-        """Ask where the leader's epochs end, and cut what goes beyond. Raises LINK_ERRORS."""
+        """Ask where the leader's epochs end, and cut what goes beyond. Raises KafkaError."""
         asked = [
             (state.key, state.leader_epoch, state.truncation_epoch)
             for state in states

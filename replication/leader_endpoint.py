@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from client.errors import error_for
+from client.wire.node_connection import NodeConnection
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import (
     FetchPartition,
@@ -29,7 +30,6 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from protocol.uuid import ZERO_UUID
-from replication.broker_link import BrokerLink
 from replication.fetch_settings import FetchSettings
 from replication.follower_session import FINAL_EPOCH, NO_SESSION, FollowerSession, WantedPartition
 from replication.inter_broker_protocol import FETCH_WITH_NAMES, InterBrokerProtocol
@@ -56,7 +56,7 @@ class LeaderEndpoint:
     def __init__(
         self,
         replica_id: int,
-        link: BrokerLink,
+        connection: NodeConnection,
         versions: InterBrokerProtocol,
         settings: FetchSettings,
         broker_epoch: Callable[[], int],
@@ -65,7 +65,7 @@ class LeaderEndpoint:
     ) -> None:
         """keeps_session: fetch in a session; else every request stands for itself."""
         self._replica_id = replica_id
-        self._link = link
+        self._connection = connection
         self._versions = versions
         self._settings = settings
         self._broker_epoch = broker_epoch
@@ -76,12 +76,12 @@ class LeaderEndpoint:
 
     def close(self) -> None:
         """Drop the connection."""
-        self._link.close()
+        self._connection.close()
 
     async def fetch(self, wanted: dict[Key, WantedPartition], max_wait_ms: int) -> dict[Key, PartitionData]:
         """The answer for each partition that has one; none where the leader refuses the session.
 
-        Raises LINK_ERRORS, and KafkaError for a request that fails as a whole.
+        Raises KafkaError, also for a request that fails as a whole.
         """
         by_id = all(one.topic_id != ZERO_UUID for one in wanted.values())
         version = self._versions.fetch_version if by_id else min(self._versions.fetch_version, FETCH_WITH_NAMES)
@@ -89,7 +89,7 @@ class LeaderEndpoint:
         session = self.session
         request = self._request(wanted, max_wait_ms, version, by_id=by_id)
         try:
-            response = await self._link.call(request, FetchResponse, version)
+            response = await self._connection.call(request, FetchResponse, version)
         except BaseException:
             if session is not None:
                 session.reset(session.session_id)
@@ -151,7 +151,7 @@ class LeaderEndpoint:
         return request
 
     async def epoch_ends(self, asked: Iterable[tuple[Key, int, int]]) -> dict[Key, EpochEndOffset]:
-        """Where epochs end in the leader's logs: (partition, current leader epoch, epoch). Raises LINK_ERRORS."""
+        """Where epochs end in the leader's logs: (partition, current leader epoch, epoch). Raises KafkaError."""
         topics: dict[str, OffsetForLeaderTopic] = {}
         for (name, partition), current_leader_epoch, epoch in asked:
             topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name))
@@ -161,18 +161,18 @@ class LeaderEndpoint:
                 )
             )
         request = OffsetForLeaderEpochRequest(replica_id=self._replica_id, topics=list(topics.values()))
-        response = await self._link.call(
+        response = await self._connection.call(
             request, OffsetForLeaderEpochResponse, self._versions.offset_for_leader_epoch_version
         )
         return {(topic.topic, one.partition): one for topic in response.topics for one in topic.partitions}
 
     async def offset(self, key: Key, leader_epoch: int, timestamp: int) -> int:
-        """The leader's log start (EARLIEST) or end offset (LATEST). Raises LINK_ERRORS."""
+        """The leader's log start (EARLIEST) or end offset (LATEST). Raises KafkaError."""
         asked = ListOffsetsPartition(partition_index=key[1], current_leader_epoch=leader_epoch, timestamp=timestamp)
         request = ListOffsetsRequest(
             replica_id=self._replica_id, topics=[ListOffsetsTopic(name=key[0], partitions=[asked])]
         )
-        response = await self._link.call(request, ListOffsetsResponse, self._versions.list_offsets_version)
+        response = await self._connection.call(request, ListOffsetsResponse, self._versions.list_offsets_version)
         for topic in response.topics:
             for one in topic.partitions:
                 if (topic.name, one.partition_index) == key:

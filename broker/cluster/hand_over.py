@@ -14,8 +14,7 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.errors import RequestError
 from broker.settings.config import BrokerConfig
 from client.errors import KafkaError
-from client.wire.connection import Connection
-from client.wire.network import Network
+from client.wire.node_connection import ConnectionOptions
 from protocol.error_codes import ErrorCode, code_name, known_code
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
@@ -32,13 +31,13 @@ class HandOver:
         broker_id: int,
         config: BrokerConfig,
         metadata: MetadataCache,
-        network: Network,
+        options: ConnectionOptions,
         broker_epoch: Callable[[], int],
     ) -> None:
         self._broker_id = broker_id
         self._config = config
         self._metadata = metadata
-        self._network = network
+        self._connection_options = options
         self._broker_epoch = broker_epoch
 
     async def run(self) -> bool:
@@ -49,7 +48,7 @@ class HandOver:
         for left in reversed(range(config.controlled_shutdown_max_retries)):
             try:
                 remaining = await self._ask()
-            except (KafkaError, OSError, RequestError) as error:
+            except (KafkaError, RequestError) as error:
                 logger.warning("controlled shutdown: %s", error or type(error).__name__)
             else:
                 if not remaining:
@@ -65,18 +64,13 @@ class HandOver:
         return await self._metadata.wait_until(lambda snapshot: snapshot.brokers.keys() <= {self._broker_id}, within_s)
 
     async def _ask(self) -> int:
-        """Ask once. How many partitions are still led here. Raises KafkaError, OSError, RequestError."""
+        """Ask once. How many partitions are still led here. Raises KafkaError, RequestError."""
         snapshot = self._metadata.snapshot
-        node = snapshot.node(snapshot.controller_id, self._config.inter_broker_listener_name)
-        if node is None:
+        controller_id = snapshot.controller_id
+        address = snapshot.address(controller_id, self._config.inter_broker_listener_name)
+        if address is None:
             raise RequestError(ErrorCode.BROKER_NOT_AVAILABLE, "no controller is known")
-        connection = await Connection.open(
-            node.host,
-            node.port,
-            network=self._network,
-            client_id=str(self._broker_id),
-            request_timeout_s=self._config.controller_socket_timeout_ms / 1000,
-        )
+        connection = await self._connection_options.open(address)
         try:
             request = ControlledShutdownRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch())
             answer = await connection.call(request, ControlledShutdownResponse, CONTROLLED_SHUTDOWN_VERSION)
@@ -84,6 +78,6 @@ class HandOver:
             await connection.close()
         if answer.error_code:
             raise RequestError(
-                known_code(answer.error_code), f"broker {node.id} answered {code_name(answer.error_code)}"
+                known_code(answer.error_code), f"broker {controller_id} answered {code_name(answer.error_code)}"
             )
         return len(answer.remaining_partitions)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from protocol.host_port import HostPort
 from protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
@@ -71,6 +72,11 @@ class Snapshot:
             if endpoint.listener == listener_name:
                 return Node(broker.id, endpoint.host, endpoint.port, broker.rack)
         return None
+
+    def address(self, broker_id: int, listener_name: str) -> HostPort | None:
+        """The address of a broker's listener; None if the broker is not alive or has no such listener."""
+        node = self.node(broker_id, listener_name)
+        return None if node is None else HostPort(node.host, node.port)
 
     def partition(self, topic: str, partition: int) -> UpdateMetadataPartitionState | None:
         """One partition's state."""

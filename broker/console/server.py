@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerStartError
 from broker.services import Services
+from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -27,7 +28,7 @@ BACKLOG = 128
 class ConsoleServer:
     """Health, metrics and the console page of one broker on `ottla.console.listener`."""
 
-    def __init__(self, services: Services, broker: Broker, address: tuple[str, int]) -> None:
+    def __init__(self, services: Services, broker: Broker, address: HostPort) -> None:
         self.services = services
         self.broker = broker
         self.host, self._configured_port = address
@@ -43,7 +44,7 @@ class ConsoleServer:
     def url(self) -> str:
         """Where a browser on this machine finds the page."""
         host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host
-        return f"http://{_bracketed(host)}:{self.port}/"
+        return f"http://{HostPort(host, self.port)}/"
 
     @property
     def is_loopback(self) -> bool:
@@ -61,7 +62,7 @@ class ConsoleServer:
             is_system_error = error.errno is not None and error.errno in errno.errorcode
             reason = os.strerror(error.errno or 0) if is_system_error else error.strerror or str(error)
             raise BrokerStartError(
-                f"ottla.console.listener={_bracketed(self.host)}:{self._configured_port}: "
+                f"ottla.console.listener={HostPort(self.host, self._configured_port)}: "
                 f"must be a free address of this machine, or empty for no console ({reason})"
             ) from error
 
@@ -108,11 +109,6 @@ class ConsoleServer:
     async def _start_http(self) -> Any:
         start = await asyncio.get_running_loop().run_in_executor(None, _import_application)
         return await start(self, self._sockets)
-
-
-def _bracketed(host: str) -> str:
-    """An IPv6 address as it stands before a port."""
-    return f"[{host}]" if ":" in host else host
 
 
 def _import_application() -> Callable[..., Any]:

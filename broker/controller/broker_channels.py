@@ -55,7 +55,7 @@ class BrokerChannels:
             if address is None:
                 logger.error("broker %d has no listener %s", broker_id, self._listener_name)
                 continue
-            channel = self._new_channel(broker_id, *address)
+            channel = self._new_channel(broker_id, address)
             self._channels[broker_id] = (channel, create_task(channel.run()))
 
     def stop(self, broker_id: int) -> None:

@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from broker.controller.superseded import OnAnswer, QueuedRequest, without_superseded
 from client.errors import KafkaError
-from client.wire.connection import Connection
-from client.wire.network import Network
+from client.wire.node_connection import ConnectionOptions, NodeConnection
+from protocol.host_port import HostPort
 from protocol.message import Message
 
 logger = logging.getLogger(__name__)
@@ -27,33 +27,19 @@ RETRY_BACKOFF_S = 0.1
 LONG_QUEUE = 100
 """Requests: above that, and again when it has doubled since, a queue is looked through."""
 
-NewChannel = Callable[[int, str, int], "ControllerChannel"]
-"""Makes the channel to a broker of this id, host and port."""
+NewChannel = Callable[[int, HostPort], "ControllerChannel"]
+"""Makes the channel to a broker of this id and address."""
 
 
 class ControllerChannel:
     """The requests to one broker."""
 
-    def __init__(
-        self,
-        broker_id: int,
-        host: str,
-        port: int,
-        *,
-        network: Network,
-        client_id: str,
-        request_timeout_s: float,
-    ) -> None:
+    def __init__(self, broker_id: int, address: HostPort, options: ConnectionOptions) -> None:
         self.broker_id = broker_id
-        self._host = host
-        self._port = port
-        self._network = network
-        self._client_id = client_id
-        self._request_timeout_s = request_timeout_s
+        self._connection = NodeConnection(f"broker {broker_id}", lambda: address, options.open)
         self._queue: deque[QueuedRequest] = deque()
         self._limit = LONG_QUEUE
         self._news = asyncio.Event()
-        self._connection: Connection | None = None
 
     def send(self, request: Message, version: int, on_answer: OnAnswer | None = None) -> None:
         """Queue a request; `on_answer` hears the answer."""
@@ -91,23 +77,14 @@ class ControllerChannel:
                 if on_answer is not None:
                     on_answer(answer)
         finally:
-            if self._connection is not None:
-                self._connection.abort()
+            self._connection.close()
 
     async def _send_until_answered(self, request: Message, version: int) -> Message:
         is_first_failure = True
         while True:
             try:
-                if self._connection is None or self._connection.is_closed:
-                    self._connection = await Connection.open(
-                        self._host,
-                        self._port,
-                        network=self._network,
-                        client_id=self._client_id,
-                        request_timeout_s=self._request_timeout_s,
-                    )
-                return await self._connection.request(request, version)
-            except (KafkaError, OSError) as error:
+                return await (await self._connection.open()).request(request, version)
+            except KafkaError as error:
                 level = logging.WARNING if is_first_failure else logging.DEBUG
                 is_first_failure = False
                 logger.log(level, "broker %d does not answer %s: %s", self.broker_id, type(request).__name__, error)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from broker.cluster.metadata_cache import LEADER_DURING_DELETE
 from broker.controller.context import ControllerContext, TopicPartition
+from protocol.host_port import HostPort
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -149,14 +150,14 @@ class RequestBuilder:
             topic_states=list(topics.values()),
         )
 
-    def address(self, broker_id: int) -> tuple[str, int] | None:
+    def address(self, broker_id: int) -> HostPort | None:
         """Where brokers talk to this broker; None where it is not alive or has no such listener."""
         broker = self._context.brokers.get(broker_id)
         if broker is None:
             return None
         for endpoint in broker.znode.endpoints:
             if endpoint.listener == self._listener_name:
-                return endpoint.host or "", endpoint.port
+                return HostPort(endpoint.host or "", endpoint.port)
         return None
 
     def _live_broker(self, broker_id: int) -> UpdateMetadataBroker:

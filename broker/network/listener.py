@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from protocol.host_port import HostPort, unbracketed
 from storage.setting import ConfigError
 
 PLAINTEXT = "PLAINTEXT"
@@ -39,7 +40,7 @@ class Listener:
 
     def __str__(self) -> str:
         """As in a properties file and in the znode of a broker."""
-        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return f"{self.name}://{HostPort(self.host, self.port)}"
 
     def at(self, host: str | None = None, port: int | None = None) -> Listener:
         """The same listener at another host or port, such as the port that the system chose for 0."""
@@ -95,8 +96,7 @@ def check_ports(name: str, listeners: tuple[Listener, ...]) -> None:
 def _listener(name: str, text: str, element: str, protocols: Mapping[str, str]) -> Listener:
     listener, separator, address = element.partition("://")
     host, colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
+    host = unbracketed(host)
     if not (listener and separator and colon and port.isascii() and port.isdigit() and _is_host(host)):
         raise ConfigError(name, text, f"{element} must be NAME://host:port")
     if int(port) > 65535:

@@ -23,6 +23,7 @@ from broker.settings.checks import check_values, size_warnings
 from broker.settings.names import LISTENER_PREFIX, refuse_unknown
 from broker.settings.properties import read_properties
 from broker.settings.refused import refusal
+from protocol.host_port import HostPort, unbracketed
 from storage.log.config import TOPIC_SETTINGS, LogConfig
 from storage.setting import HIDDEN, ConfigError, Setting, SettingValue
 
@@ -103,7 +104,7 @@ class BrokerConfig:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
-    ottla_console_listener: tuple[str, int] | None
+    ottla_console_listener: HostPort | None
     ottla_jmx_port: int
     ottla_produce_validation: str
     ottla_zookeeper_legacy07_chroot: str
@@ -395,7 +396,7 @@ class BrokerConfig:
             overrides[host.strip()] = int(limit)
         return overrides
 
-    def _console_listener(self) -> tuple[str, int] | None:
+    def _console_listener(self) -> HostPort | None:
         setting = BROKER_SETTINGS["ottla.console.listener"]
         text = str(self.values[setting.name])
         if not text:
@@ -403,7 +404,7 @@ class BrokerConfig:
         host, colon, port = text.rpartition(":")
         if not colon or not port.isdigit() or int(port) > 65535:
             raise setting.error(text, "must be host:port with a port of at most 65535, or empty")
-        return host.strip("[]"), int(port)
+        return HostPort(unbracketed(host), int(port))
 
     def _topic_defaults(self) -> dict[str, SettingValue]:
         """What topics have that do not override it: topic setting to value."""

@@ -8,11 +8,12 @@ backoff and jitter.
 
 import asyncio
 import random as random_module
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from client.background import Background
 from client.errors import (
+    BrokerUnknownError,
     ClosedError,
     ConnectionLostError,
     KafkaError,
@@ -24,7 +25,9 @@ from client.wire.backoff import Backoff
 from client.wire.connection import Connection
 from client.wire.metadata import Metadata, TopicMetadata
 from client.wire.network import AsyncioNetwork, Network
+from client.wire.node_connection import ConnectionOptions, NodeConnection
 from protocol.error_codes import ErrorCode
+from protocol.host_port import HostPort
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 T = TypeVar("T")
@@ -71,16 +74,21 @@ class Cluster:
         # Called after every new snapshot.
         self.metadata_listeners: list[Callable[[], None]] = []
         self.background = Background(on_error if on_error is not None else _ignore)
-        self._connect_timeout_ms = connect_timeout_ms
         self._metadata_max_age_s = metadata_max_age_ms / 1000
         self._max_idle_s = connections_max_idle_ms / 1000
         self._idle_timer: asyncio.TimerHandle | None = None
         self._allow_auto_create_topics = allow_auto_create_topics
-        self._network = network if network is not None else AsyncioNetwork()
-        # Connections by node id; the bootstrap one stands under its node id once metadata tells it.
-        self._connections: dict[int, Connection] = {}
+        self._connection_options = ConnectionOptions(
+            network if network is not None else AsyncioNetwork(),
+            client_id,
+            request_timeout_s=request_timeout_ms / 1000,
+            connect_timeout_s=connect_timeout_ms / 1000,
+            negotiates=True,
+        )
+        # Connections by node id; the bootstrap connection becomes one of them once metadata tells its node id.
+        self._nodes: dict[int, NodeConnection] = {}
         self._bootstrap: Connection | None = None
-        self._locks: dict[int | None, asyncio.Lock] = {}
+        self._opening_bootstrap = asyncio.Lock()
         self._topics: set[str] = set()
         # Refresh all topics that there are, not only those.
         self.tracks_all = False
@@ -103,75 +111,66 @@ class Cluster:
             if timer is not None:
                 timer.cancel()
         await self.background.close()
-        connections = list(self._connections.values())
-        if self._bootstrap is not None:
-            connections.append(self._bootstrap)
-        self._connections.clear()
-        self._bootstrap = None
-        for connection in connections:
+        for connection in list(self._open_connections()):
             await connection.close()
+        self._nodes.clear()
+        self._bootstrap = None
 
     def open_connection(self, node_id: int) -> Connection | None:
         """The connection to a broker if it is open now."""
-        connection = self._connections.get(node_id)
-        return None if connection is None or connection.is_closed else connection
+        node = self._nodes.get(node_id)
+        return None if node is None else node.current
 
     def has_lost(self, node_id: int) -> bool:
-        """Whether there was a connection to a broker that has been closed since the last metadata."""
-        connection = self._connections.get(node_id)
-        return connection is not None and connection.is_closed
+        """Whether a connection to a broker has ended since the last metadata."""
+        node = self._nodes.get(node_id)
+        return node is not None and node.is_lost
 
     async def connection(self, node_id: int) -> Connection:
-        """The connection to a broker, opened where it is not. Raises ConnectionLostError,
-        UnsupportedApiError.
-        """
-        found = self.open_connection(node_id)
-        if found is not None:
-            return found
-        async with self._locks.setdefault(node_id, asyncio.Lock()):
-            found = self.open_connection(node_id)
-            if found is not None:
-                return found
-            connection = await self.open_own(node_id)
-            found = self.open_connection(node_id)  # metadata may have made the bootstrap connection this one
-            if found is not None:
-                connection.abort("another connection to this broker is open")
-                return found
-            self._connections[node_id] = connection
-            return connection
+        """The connection to a broker, opened if necessary. Raises ConnectionLostError, UnsupportedApiError."""
+        return await self._node(node_id).open()
 
     async def open_own(self, node_id: int) -> Connection:
-        """A connection to a broker that is the caller's own: no other request gets in its way, the caller closes it.
+        """Open a connection to a broker for the caller alone, who closes it: no other request delays its requests.
 
         Raises ConnectionLostError, UnsupportedApiError.
         """
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
-            raise ConnectionLostError("node", node_id, "the cluster has no such broker now")
-        return await self._open(broker.host, broker.port)
+            raise BrokerUnknownError(f"broker {node_id}")
+        return await self._open(broker.address)
+
+    def _node(self, node_id: int) -> NodeConnection:
+        def address() -> HostPort | None:
+            broker = self.metadata.brokers.get(node_id)
+            return None if broker is None else broker.address
+
+        known = self._nodes.get(node_id)
+        if known is None:
+            known = self._nodes[node_id] = NodeConnection(f"broker {node_id}", address, self._open)
+        return known
 
     async def any_connection(self) -> Connection:
         """A connection to whichever broker answers: an open one, a known one, a bootstrap server.
 
         Raises NoBrokersAvailableError.
         """
-        for connection in (*self._connections.values(), self._bootstrap):
-            if connection is not None and not connection.is_closed:
-                return connection
-        async with self._locks.setdefault(None, asyncio.Lock()):
+        for connection in self._open_connections():
+            return connection
+        async with self._opening_bootstrap:
             if self._bootstrap is not None and not self._bootstrap.is_closed:
                 return self._bootstrap
-            addresses = [(broker.host, broker.port) for broker in self.metadata.brokers.values()]
+            addresses = [broker.address for broker in self.metadata.brokers.values()]
             self.random.shuffle(addresses)
             bootstrap = [server for server in self.bootstrap_servers if server not in addresses]
             self.random.shuffle(bootstrap)
             reasons = []
-            for host, port in (*addresses, *bootstrap):
+            for address in (*addresses, *bootstrap):
                 try:
-                    self._bootstrap = await self._open(host, port)
+                    self._bootstrap = await self._open(address)
                 except KafkaError as error:
                     reason = error.reason if isinstance(error, ConnectionLostError) else str(error)
-                    reasons.append(f"{host}:{port} ({reason})")
+                    reasons.append(f"{address} ({reason})")
                 else:
                     return self._bootstrap
         raise NoBrokersAvailableError("no broker answers at " + ", ".join(reasons))
@@ -184,36 +183,33 @@ class Cluster:
             raise error_for(_NOT_CONTROLLER, "the cluster has no controller now")
         return await self.connection(self.metadata.controller_id)
 
-    async def _open(self, host: str, port: int) -> Connection:
-        if self._closed:
-            raise ClosedError("this client has been closed")
-        connection = await Connection.open(
-            host,
-            port,
-            network=self._network,
-            client_id=self.client_id,
-            request_timeout_s=self.request_timeout_ms / 1000,
-            connect_timeout_s=self._connect_timeout_ms / 1000,
-        )
+    async def _open(self, address: HostPort) -> Connection:
+        self._check_open()
+        connection = await self._connection_options.open(address)
         try:
-            await connection.negotiate()
-            if self._closed:
-                raise ClosedError("this client has been closed")
-        except BaseException:
+            self._check_open()
+        except ClosedError:
             connection.abort()
             raise
         if self._idle_timer is None:
             self._idle_timer = asyncio.get_running_loop().call_later(self._max_idle_s, self._close_idle)
         return connection
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this client has been closed")
+
+    def _open_connections(self) -> Iterator[Connection]:
+        for connection in (*(node.current for node in self._nodes.values()), self._bootstrap):
+            if connection is not None and not connection.is_closed:
+                yield connection
+
     def _close_idle(self) -> None:
         """Close what has had no request for `connections_max_idle_ms`, and look again when the next one may have."""
         self._idle_timer = None
         loop = asyncio.get_running_loop()
         next_at = float("inf")
-        for connection in (*self._connections.values(), self._bootstrap):
-            if connection is None or connection.is_closed:
-                continue
+        for connection in self._open_connections():
             idle_at = (loop.time() if connection.in_flight else connection.used_at) + self._max_idle_s
             if idle_at <= loop.time():
                 connection.abort("closed by this side: idle")
@@ -253,19 +249,21 @@ class Cluster:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(self._metadata_max_age_s, self.request_refresh)
-        for node_id, connection in list(self._connections.items()):
-            if connection.is_closed:
-                del self._connections[node_id]
-            elif node_id in before and before[node_id][:3] != metadata.brokers.get(node_id, ())[:3]:
-                # The broker moved or is gone; requests in flight would wait for a timeout.
-                connection.abort("the broker has another address now")
-                del self._connections[node_id]
+        for node_id, node in list(self._nodes.items()):
+            node.forget_lost()
+            broker = metadata.brokers.get(node_id)
+            if broker is None or (node_id in before and before[node_id].address != broker.address):
+                # Requests in flight would wait for a timeout.
+                node.close("the broker has another address now")
+            if broker is None:
+                del self._nodes[node_id]
         bootstrap = self._bootstrap
         if bootstrap is not None:
             for broker in metadata.brokers.values():
-                if (broker.host, broker.port) == (bootstrap.host, bootstrap.port):
-                    if self.open_connection(broker.node_id) is None:
-                        self._connections[broker.node_id] = bootstrap
+                if broker.address == (bootstrap.host, bootstrap.port):
+                    node = self._node(broker.node_id)
+                    if node.current is None:
+                        node.adopt(bootstrap)
                         self._bootstrap = None
                     break
         for listener in self.metadata_listeners:

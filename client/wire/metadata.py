@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from client.topic_partition import TopicPartition
+from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
     from protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -26,6 +27,11 @@ class BrokerMetadata(NamedTuple):
     host: str
     port: int
     rack: str | None
+
+    @property
+    def address(self) -> HostPort:
+        """Where clients connect to."""
+        return HostPort(self.host, self.port)
 
 
 class PartitionMetadata(NamedTuple):

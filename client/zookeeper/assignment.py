@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from client.topic_partition import TopicPartition
+from protocol.host_port import HostPort
 
 
 class ConsumerThread(NamedTuple):
@@ -25,12 +26,12 @@ class ConsumerThread(NamedTuple):
 class GroupView(NamedTuple):
     """What a consumer sees of its group at a moment. Two equal views give the same assignment.
 
-    `brokers` are id, host and port of those alive; `threads` tells for each consumer how many threads it has for each
+    `brokers` are id and address of those alive; `threads` tells for each consumer how many threads it has for each
     topic; `partitions` are the numbers of each topic's partitions with their names in ZooKeeper, in the order in which
     they are assigned.
     """
 
-    brokers: tuple[tuple[int, str, int], ...]
+    brokers: tuple[tuple[int, HostPort], ...]
     threads: Mapping[str, Mapping[str, int]]
     partitions: Mapping[str, Mapping[int, str]]
 

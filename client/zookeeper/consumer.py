@@ -357,7 +357,7 @@ class ZooKeeperConsumer:
         self._rebalancer.request()
 
     def _brokers_known(self, view: GroupView) -> None:
-        self._cluster.bootstrap_servers = [(host, port) for _, host, port in view.brokers]
+        self._cluster.bootstrap_servers = [address for _, address in view.brokers]
 
     def _session_changed(self, state: ConnectionState) -> None:
         if state is ConnectionState.SUSPENDED:

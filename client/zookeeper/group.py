@@ -23,6 +23,7 @@ from client.zookeeper.assignment import ConsumerThread, GroupView
 from client.zookeeper.layout import Layout, Member
 from client.zookeeper.topic_filter import TopicFilter
 from client.zookeeper.tree import WatchedTree, read_children, read_data
+from protocol.host_port import HostPort
 from registry.errors import ConnectionLossError, NodeExistsError, NoNodeError
 from registry.interface import ANY_VERSION, Check, Create, Watch
 from registry.paths import parent_of
@@ -143,7 +144,7 @@ class ZooKeeperGroup:
         }
         return GroupView(brokers, wanted, partitions)
 
-    async def _brokers(self) -> tuple[tuple[int, str, int], ...]:
+    async def _brokers(self) -> tuple[tuple[int, HostPort], ...]:
         """The brokers that are alive and have a listener in plain text."""
         names = await read_children(self._registry, BrokerIdsZnode.TEMPLATE)
         numbers = sorted(int(name) for name in names if name.isdigit())
@@ -152,7 +153,7 @@ class ZooKeeperGroup:
         brokers = []
         for number, path, data in zip(numbers, paths, found, strict=True):
             if data is not None and (address := self._layout.address(data, path)) is not None:
-                brokers.append((number, *address))
+                brokers.append((number, address))
         return tuple(brokers)
 
     async def _members(self) -> dict[str, Member]:

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 from client.topic_partition import TopicPartition
 from client.zookeeper.tree import WatchedTree
+from protocol.host_port import HostPort
 from registry.interface import Registry
 from registry.znodes.brokers import BrokerZnode
 from registry.znodes.consumers import ConsumerOwnerZnode, ConsumerZnode
@@ -49,7 +50,7 @@ class Layout(Protocol):
     def member(self, data: bytes, path: str) -> Member:
         """Read such a node."""
 
-    def address(self, data: bytes, path: str) -> tuple[str, int] | None:
+    def address(self, data: bytes, path: str) -> HostPort | None:
         """Where a broker listens for plain text, from its node; None where it does not."""
 
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
@@ -73,11 +74,11 @@ class TodaysLayout:
         consumer = ConsumerZnode.decode(data, path)
         return Member(consumer.subscription, consumer.pattern)
 
-    def address(self, data: bytes, path: str) -> tuple[str, int] | None:
+    def address(self, data: bytes, path: str) -> HostPort | None:
         """That of the first listener in plain text."""
         for endpoint in BrokerZnode.decode(data, path).endpoints:
             if endpoint.security_protocol == "PLAINTEXT" and endpoint.host is not None:
-                return endpoint.host, endpoint.port
+                return HostPort(endpoint.host, endpoint.port)
         return None
 
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
@@ -108,10 +109,10 @@ class Legacy07Layout:
         consumer = LegacyConsumerZnode.decode(data, path)
         return Member(consumer.subscription, consumer.pattern)
 
-    def address(self, data: bytes, path: str) -> tuple[str, int] | None:
+    def address(self, data: bytes, path: str) -> HostPort | None:
         """The only one."""
         broker = LegacyBrokerZnode.decode(data, path)
-        return broker.host, broker.port
+        return HostPort(broker.host, broker.port)
 
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
         """Broker partitions in the order of their names as text, which is 0.7's: those of a broker stand together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from protocol.host_port import HostPort, unbracketed
 from registry.znodes.java_order import immutable_map_order, properties_order
 from registry.znodes.znode import Content, EmptyZnode, Znode, parse_integer, to_json
 
@@ -40,8 +41,7 @@ class Endpoint(NamedTuple):
 
     def __str__(self) -> str:
         """Kafka's connection string; an IPv6 host stands in brackets."""
-        host = self.host or ""
-        return f"{self.listener}://[{host}]:{self.port}" if ":" in host else f"{self.listener}://{host}:{self.port}"
+        return f"{self.listener}://{HostPort(self.host or '', self.port)}"
 
 
 class BrokerZnode(Znode):
@@ -130,6 +130,5 @@ def _endpoint(content: Content, text: str, protocols: dict[str, str]) -> Endpoin
         content.fail("endpoints", f"must be of the form LISTENER://host:port: {text!r}")
     if listener not in protocols:
         content.fail("listener_security_protocol_map", f"must name the protocol of listener {listener}")
-    host = host.removeprefix("[").removesuffix("]")
     number = parse_integer(port, content.path, f"the port in {text!r}", 32)
-    return Endpoint(listener, protocols[listener], host or None, number)
+    return Endpoint(listener, protocols[listener], unbracketed(host) or None, number)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from protocol.host_port import HostPort
 from registry.errors import BadArgumentsError
 from registry.paths import validate_path
 
@@ -21,7 +22,7 @@ DEFAULT_PORT = 2181
 class ZooKeeperAddress(NamedTuple):
     """The servers of an ensemble, and the node that is our root ("" for the real one)."""
 
-    servers: tuple[tuple[str, int], ...]
+    servers: tuple[HostPort, ...]
     chroot: str = ""
 
     @classmethod
@@ -40,7 +41,7 @@ class ZooKeeperAddress(NamedTuple):
     @property
     def hosts(self) -> str:
         """The servers in the form of `zookeeper.connect`, without the chroot."""
-        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers)
+        return ",".join(map(str, self.servers))
 
     def __str__(self) -> str:
         return self.hosts + self.chroot
@@ -56,7 +57,7 @@ class ZooKeeperAddress(NamedTuple):
         return path[len(self.chroot) :] or "/"
 
 
-def _server(part: str, text: str) -> tuple[str, int]:
+def _server(part: str, text: str) -> HostPort:
     try:
         split = urlsplit(f"//{part}")
         host, port = split.hostname, split.port
@@ -64,4 +65,4 @@ def _server(part: str, text: str) -> tuple[str, int]:
         host = port = None
     if not host or port == 0 or split.username is not None or split.query or split.fragment:
         raise BadArgumentsError(f"{text!r}: {part!r} is no host:port")
-    return host, DEFAULT_PORT if port is None else port
+    return HostPort(host, DEFAULT_PORT if port is None else port)

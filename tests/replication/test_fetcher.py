@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from client.errors import ConnectionLostError, error_for
+from client.errors import BrokerUnknownError, ConnectionLostError, error_for
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import EpochEndOffset, PartitionData
 from replication.fetcher import LOOK_AGAIN_S, Fetcher
@@ -110,7 +110,7 @@ async def test_an_offset_out_of_range(group, leaders_end, leaders_start, end, st
         (error_for(ErrorCode.FENCED_LEADER_EPOCH), False),
         (error_for(ErrorCode.NOT_LEADER_OR_FOLLOWER), True),
         (ConnectionLostError("leader", 1, "gone"), True),
-        (TimeoutError(), True),
+        (BrokerUnknownError("broker 1"), True),
     ],
     ids=repr,
 )

@@ -149,7 +149,7 @@ class Cluster:
         controller = Controller(
             broker_id,
             registry=registry,
-            new_channel=lambda broker_id, host, port: NotingChannel(self, broker_id),
+            new_channel=lambda broker_id, address: NotingChannel(self, broker_id),
             config=config,
             topic_overrides=overrides,
             now_ms=lambda: NOW_MS,

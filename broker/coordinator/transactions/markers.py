@@ -15,9 +15,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any
 
-from broker.cluster.connections import CALL_ERRORS, BrokerConnections
+from broker.cluster.connections import BrokerConnections
 from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinator.transactions.transaction import TopicPartition
+from client.errors import KafkaError
 from client.wire.backoff import Backoff
 from protocol.error_codes import ErrorCode, code_name
 from protocol.messages.write_txn_markers import (
@@ -157,7 +158,7 @@ class TransactionMarkers:
         request = WriteTxnMarkersRequest(markers=[_marker(ending, partitions) for ending, partitions in entries])
         try:
             answer = await self._brokers.call(broker_id, request, WriteTxnMarkersResponse, WRITE_TXN_MARKERS_VERSION)
-        except CALL_ERRORS as error:
+        except KafkaError as error:
             logger.info("broker %d has not written markers of %d transactions: %s", broker_id, len(entries), error)
             for ending, partitions in entries:
                 self._start_task(self._route_later(ending, partitions))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from broker.cluster.connections import CALL_ERRORS, BrokerConnections
+from broker.cluster.connections import BrokerConnections
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.transactions.transaction import TopicPartition
+from client.errors import KafkaError
 from protocol.error_codes import ErrorCode, known_code
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -76,7 +77,7 @@ class TransactionVerifier:
             answer = await self._brokers.call(
                 node.id, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_TO_TXN_VERSION
             )
-        except CALL_ERRORS:
+        except KafkaError:
             return dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
         if answer.error_code:
             return dict.fromkeys(partitions, known_code(answer.error_code))

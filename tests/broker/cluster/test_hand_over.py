@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.cluster.hand_over import HandOver
 from broker.settings.config import BrokerConfig
 from client.wire.network import AsyncioNetwork
+from client.wire.node_connection import ConnectionOptions
 from protocol.api_keys import ApiKey
 from protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from support.broker import settings
@@ -23,6 +24,12 @@ async def test_an_unknown_error_code_is_a_refusal_that_is_asked_about_again(tmp_
             lambda request, version: ControlledShutdownResponse(error_code=UNKNOWN_CODE),
             lambda request, version: ControlledShutdownResponse(),
         ]
-        hand_over = HandOver(0, config, metadata_of(controller), AsyncioNetwork(), lambda: 77)
+        hand_over = HandOver(
+            0,
+            config,
+            metadata_of(controller),
+            ConnectionOptions(AsyncioNetwork(), "0", request_timeout_s=30),
+            lambda: 77,
+        )
         assert await hand_over.run()
     assert f"broker 1 answered unknown error code {UNKNOWN_CODE}" in caplog.text

@@ -7,7 +7,9 @@ import pytest
 
 from broker.controller.channel import ControllerChannel
 from client.wire.network import AsyncioNetwork
+from client.wire.node_connection import ConnectionOptions
 from protocol.headers import decode_request_header
+from protocol.host_port import HostPort
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from support.polling import until
 
@@ -62,7 +64,7 @@ class Peer:
 @contextlib.asynccontextmanager
 async def channel_to(peer):
     channel = ControllerChannel(
-        3, "127.0.0.1", peer.port, network=AsyncioNetwork(), client_id="controller-1", request_timeout_s=5
+        3, HostPort("127.0.0.1", peer.port), ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=5)
     )
     running = asyncio.create_task(channel.run())
     try:

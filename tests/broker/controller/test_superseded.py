@@ -12,7 +12,9 @@ from broker.cluster.metadata_cache import LEADER_DURING_DELETE, MetadataCache, p
 from broker.controller.channel import LONG_QUEUE, ControllerChannel
 from broker.controller.superseded import QueuedRequest, without_superseded
 from client.wire.network import AsyncioNetwork
+from client.wire.node_connection import ConnectionOptions
 from protocol.api_keys import ApiKey
+from protocol.host_port import HostPort
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -329,9 +331,8 @@ async def test_the_queue_to_a_broker_that_hangs_does_not_grow():
 
     async with FakeBroker() as broker:
         broker.script[ApiKey.UPDATE_METADATA] = [answer] * (LONG_QUEUE + 2)
-        channel = ControllerChannel(
-            0, "127.0.0.1", broker.port, network=AsyncioNetwork(), client_id="controller-1", request_timeout_s=600
-        )
+        options = ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=600)
+        channel = ControllerChannel(0, HostPort("127.0.0.1", broker.port), options)
         running = asyncio.create_task(channel.run())
         channel.send(*update_metadata({("t", 0): 0}))
         await until(lambda: broker.requests, "the broker has a request that it does not answer")

@@ -12,6 +12,7 @@ from broker.cluster.connections import BrokerConnections
 from broker.coordinator.transactions.markers import Ending, TransactionMarkers
 from client.wire.backoff import Backoff
 from client.wire.network import AsyncioNetwork
+from client.wire.node_connection import ConnectionOptions
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.write_txn_markers import (
@@ -37,7 +38,7 @@ async def sending_to(leader):
 
     metadata = metadata_of(leader, leaders={("t", 0): LEADER})
     connections = BrokerConnections(
-        metadata, AsyncioNetwork(), listener_name=LISTENER, client_id="markers", request_timeout_s=5
+        metadata, LISTENER, ConnectionOptions(AsyncioNetwork(), "markers", request_timeout_s=5)
     )
     try:
         async with asyncio.TaskGroup() as tasks:

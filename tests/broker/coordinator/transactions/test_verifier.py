@@ -7,6 +7,7 @@ import pytest
 from broker.cluster.connections import BrokerConnections
 from broker.coordinator.transactions.verifier import TransactionVerifier
 from client.wire.network import AsyncioNetwork
+from client.wire.node_connection import ConnectionOptions
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
@@ -53,7 +54,7 @@ async def test_an_unknown_error_code_refuses_the_partition(answer):
         coordinator.script[ApiKey.ADD_PARTITIONS_TO_TXN] = [answer]
         metadata = metadata_of(coordinator)
         connections = BrokerConnections(
-            metadata, AsyncioNetwork(), listener_name=LISTENER, client_id="verification", request_timeout_s=5
+            metadata, LISTENER, ConnectionOptions(AsyncioNetwork(), "verification", request_timeout_s=5)
         )
         verifier = TransactionVerifier(OneCoordinator(metadata), connections, LISTENER, lambda: True)
         refused = await verifier.verify("x", 7, 0, [("t", 0)], knows_abortable=True)
