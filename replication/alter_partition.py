@@ -1,7 +1,7 @@
-"""How a leader asks for another ISR: the seam between partitions and whoever decides.
+"""The interface by which a leader changes the ISR of a partition.
 
-From inter.broker.protocol.version 2.7 on that is the controller (`alter_partition_requests`), before it the leader
-writes the partition's state to the registry itself (broker/isr_writer).
+From inter.broker.protocol.version 2.7 on, the controller decides (`alter_partition_requests`). Before 2.7, the leader
+writes the partition state to the registry itself (`broker/cluster/isr_writer`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ class LeaderAndIsr(NamedTuple):
     leader_epoch: int
     isr: tuple[int, ...]
     partition_epoch: int
-    """Of the state that is to be changed, or of the one that is decided (in ZooKeeper the version of the znode)."""
+    """Epoch of the state to change, or of the decided state (in ZooKeeper, the version of the znode)."""
     broker_epochs: tuple[int, ...] = ()
-    """Of the ISR, in its order; -1 where unknown: the controller refuses who has restarted since (KIP-903)."""
+    """Broker epochs of the ISR, in the same order; -1 if unknown.
+
+    The controller refuses a replica whose broker has restarted since (KIP-903).
+    """
 
 
 class IsrChange(NamedTuple):
-    """A proposal, and what it is about."""
+    """A proposed ISR of one partition."""
 
     topic: str
     topic_id: bytes
     partition: int
     proposed: LeaderAndIsr
     controller_epoch: int
-    """Of the controller that made the leader, as the state's znode tells it."""
+    """Epoch of the controller that elected the leader, as in the state znode."""
 
 
 class IsrChangeRefusedError(Exception):
-    """The change was not made, or it is unknown whether it was; `code` says why."""
+    """The change was not made, or its outcome is unknown; `code` says why."""
 
     def __init__(self, code: int, message: str = "") -> None:
         self.code = code
@@ -43,15 +46,15 @@ class IsrChangeRefusedError(Exception):
 
 
 class AlterPartition(Protocol):
-    """Whoever decides about ISRs."""
+    """Decides on changes of ISRs."""
 
     async def submit(self, change: IsrChange) -> LeaderAndIsr:
-        """Ask for a change and wait for the decision, however long that takes. Raises IsrChangeRefusedError.
+        """Propose a change and wait for the decision, without a timeout. Raises IsrChangeRefusedError.
 
-        One change of a partition at a time.
+        Submit only one change per partition at a time.
         """
         ...
 
     async def run(self) -> None:
-        """The work that goes with it, for as long as the broker runs."""
+        """Do the background work until cancelled."""
         ...

@@ -1,8 +1,8 @@
-"""Changes of ISRs by AlterPartition requests to the controller (KIP-497).
+"""Change ISRs with AlterPartition requests to the controller (KIP-497).
 
-One request is under way at a time; what is proposed meanwhile goes with the next one, whatever topics it is of. A
-request that fails as a whole (no controller, another one, our registration is not known yet) is sent again, to whoever
-is the controller then: a change may so be asked for twice, which the controller answers as if it were once.
+One request is in flight at a time. Changes that are proposed meanwhile go into the next request, whatever their topics.
+A request that fails as a whole (no controller, a new controller, this broker's registration is not known yet) is sent
+again, to the controller of that time. The controller may therefore receive a change twice, and answers both alike.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AlterPartitionRequests:
     """An `AlterPartition` that asks the controller."""
 
     def __init__(self, broker_id: int, controller: NodeConnection, broker_epoch: Callable[[], int]) -> None:
-        """controller: leads to whoever is the controller now, and negotiates versions."""
+        """controller: connects to the current controller and negotiates versions."""
         self._broker_id = broker_id
         self._controller = controller
         self._broker_epoch = broker_epoch
@@ -50,15 +50,15 @@ class AlterPartitionRequests:
         key = (change.topic, change.partition)
         known = self._unsent.get(key)
         if known is not None and not known[1].done():
-            # The partition has another leader epoch since, so nobody takes the answer to the first one over any more.
-            known[1].set_exception(IsrChangeRefusedError(ErrorCode.OPERATION_NOT_ATTEMPTED, "a newer one is proposed"))
+            # The partition has a newer leader epoch, so the answer to the older change is no longer used.
+            known[1].set_exception(IsrChangeRefusedError(ErrorCode.OPERATION_NOT_ATTEMPTED, "a newer ISR is proposed"))
         decided: asyncio.Future[LeaderAndIsr] = asyncio.get_running_loop().create_future()
         self._unsent[key] = (change, decided)
         self._news.set()
         return await decided
 
     async def run(self) -> None:
-        """Send what is proposed, until cancelled."""
+        """Send proposed changes until cancelled."""
         try:
             while True:
                 await self._news.wait()
@@ -71,7 +71,7 @@ class AlterPartitionRequests:
             self._controller.close()
 
     async def _ask(self, batch: dict[Key, tuple[IsrChange, asyncio.Future[LeaderAndIsr]]]) -> bool:
-        """Send a request and hand on what it says. False where all of it is to be asked again."""
+        """Send a request and deliver its answers. Return False if changes must be sent again."""
         changes = [change for change, _ in batch.values()]
         try:
             connection = await self._controller.open()
@@ -94,7 +94,7 @@ class AlterPartitionRequests:
                 key = (name, answer.partition_index)
                 if key in batch:
                     self._answer(key, batch.pop(key), answer)
-        return not batch  # what the controller says nothing of is asked again
+        return not batch  # changes that the response does not mention are sent again
 
     def _answer(
         self, key: Key, asked: tuple[IsrChange, asyncio.Future[LeaderAndIsr]], answer: ResponsePartitionData

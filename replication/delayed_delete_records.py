@@ -1,4 +1,4 @@
-"""DeleteRecords: the answer waits until every live replica's log begins where it was asked to (KIP-107)."""
+"""DeleteRecords: delay the answer until the log of every live replica starts at the requested offset (KIP-107)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replication.fetch import GetPartition
 
 
 class DelayedDeleteRecords:
-    """Partitions whose records were deleted by the leader: the offset that each replica's log has to begin at."""
+    """Waits until the log of each live replica starts at or after the offset that is required for its partition."""
 
     __slots__ = ("_get_partition", "_required")
 
@@ -32,11 +32,11 @@ class DelayedDeleteRecords:
         )
 
     def complete(self) -> dict[tuple[str, int], int | ReplicationError]:
-        """The low watermark of each partition, or why there is none."""
+        """Return the low watermark of each partition, or the error."""
         outcomes: dict[tuple[str, int], int | ReplicationError] = {}
         for key, offset in self._required.items():
             found = self._low_watermark(key)
             if not isinstance(found, ReplicationError) and found < offset:
-                found = DeletionTimedOutError(f"a replica of {key[0]}-{key[1]} begins at {found}, not yet at {offset}")
+                found = DeletionTimedOutError(f"a replica of {key[0]}-{key[1]} starts at {found}, not yet at {offset}")
             outcomes[key] = found
         return outcomes

@@ -1,8 +1,7 @@
-"""acks=all: the answer waits until the high watermark has passed what was appended.
+"""acks=all: delay the answer until the high watermark has passed the appended records.
 
-An offset that the high watermark has passed is on every in-sync replica; if fewer are in sync by then than
-min.insync.replicas asks for, the producer is told so (NotEnoughReplicasAfterAppendError): its records are in the log
-but the promise does not hold.
+Every in-sync replica has the records below the high watermark. If the ISR is then smaller than min.insync.replicas,
+the producer gets NotEnoughReplicasAfterAppendError: its records are in the log, but acks=all is not fulfilled.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from replication.fetch import GetPartition
 
 
 class DelayedProduce:
-    """Appends that wait to be committed, by (topic, partition): the offset that the high watermark must reach."""
+    """Waits until the high watermark of each (topic, partition) reaches the required offset."""
 
     __slots__ = ("_get_partition", "_required")
 
@@ -24,7 +23,7 @@ class DelayedProduce:
         self._get_partition = get_partition
 
     def _outcome(self, key: tuple[str, int], required_offset: int) -> Exception | bool | None:
-        """None: committed. False: not yet. An exception: it will not be."""
+        """Return None if committed, False if not yet committed, an exception if it never will be."""
         try:
             partition = self._get_partition(*key, ZERO_UUID)
             log = partition.leader_log()
@@ -42,7 +41,7 @@ class DelayedProduce:
         return all(self._outcome(key, offset) is not False for key, offset in self._required.items())
 
     def complete(self) -> dict[tuple[str, int], Exception | None]:
-        """The outcome of each partition: None where it is committed."""
+        """Return the outcome of each partition: None if it is committed."""
         outcomes: dict[tuple[str, int], Exception | None] = {}
         for key, offset in self._required.items():
             outcome = self._outcome(key, offset)

@@ -1,4 +1,4 @@
-"""What can be wrong with a request to a replica. broker/errors.py maps each to Kafka's code."""
+"""Errors of requests to a replica. broker/errors.py maps each to Kafka's error code."""
 
 
 class ReplicationError(Exception):
@@ -18,7 +18,7 @@ class InconsistentTopicIdError(ReplicationError):
 
 
 class NotLeaderOrFollowerError(ReplicationError):
-    """This broker does not lead the partition, or leads it no more."""
+    """This broker does not lead the partition, or no longer leads it."""
 
 
 class FencedLeaderEpochError(ReplicationError):
@@ -30,11 +30,11 @@ class UnknownLeaderEpochError(ReplicationError):
 
 
 class NotEnoughReplicasError(ReplicationError):
-    """acks=all, and fewer replicas are in sync than min.insync.replicas asks for."""
+    """acks=all, but fewer replicas are in sync than min.insync.replicas requires."""
 
 
 class NotEnoughReplicasAfterAppendError(ReplicationError):
-    """Appended, but not on as many replicas as min.insync.replicas asks for."""
+    """The records are appended, but on fewer replicas than min.insync.replicas requires."""
 
 
 class CommitTimedOutError(ReplicationError):
@@ -42,7 +42,7 @@ class CommitTimedOutError(ReplicationError):
 
 
 class DeletionTimedOutError(ReplicationError):
-    """A follower has not deleted records in time as the leader has."""
+    """A follower has not deleted the records within the timeout."""
 
 
 class LogDirOfflineError(ReplicationError):
@@ -50,15 +50,15 @@ class LogDirOfflineError(ReplicationError):
 
 
 class LogDirNotFoundError(ReplicationError):
-    """A path that is none of the broker's log directories."""
+    """The path is not a log directory of this broker."""
 
 
 class ReplicaNotAvailableError(ReplicationError):
-    """This broker has no replica of the partition, which others may have."""
+    """This broker has no replica of the partition; other brokers may have one."""
 
 
 class TopicNameTooLongError(ReplicationError):
-    """With what a copy's directory has behind it, the name does not fit into a file name."""
+    """The topic name, with the suffix of a copy's directory, is too long for a file name."""
 
 
 class OffsetNotAvailableError(ReplicationError):
@@ -66,8 +66,8 @@ class OffsetNotAvailableError(ReplicationError):
 
 
 class StaleControllerEpochError(ReplicationError):
-    """A request of a controller that has been replaced."""
+    """The request comes from a controller that has been replaced."""
 
 
 class StaleBrokerEpochError(ReplicationError):
-    """A request meant for an earlier life of this broker."""
+    """The request was meant for an earlier registration of this broker."""

@@ -1,11 +1,11 @@
-"""Reading many partitions for one Fetch request, at once or after a wait (long poll).
+"""Read many partitions for one Fetch request, at once or after a wait (long poll).
 
-The limits are KIP-74's: partitions are read in the order of the request until `max_bytes` is used up, and the first
-batch of the first partition that has any is returned whole, however large it is: a consumer always gets on.
+The limits are those of KIP-74: partitions are read in the order of the request until `max_bytes` is used up. The first
+batch of the first partition that has records is returned whole, however large it is: a consumer always makes progress.
 
-A follower's fetch tells how far it has got, and learns by the *diverging epoch* where its log parts from ours
-(KIP-595). A consumer of a new leader waits until that knows that all is committed which was before its epoch: it shall
-not be told of an end that others have seen passed.
+A follower's fetch reports its log end offset. The answer may contain a *diverging epoch*: the point from which on the
+follower's log differs from the leader's (KIP-595). A consumer's fetch from a new leader waits until the leader knows
+that all records before its epoch are committed: the high watermark must not be lower than one that consumers have seen.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from storage.log.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
 from storage.log.log import Log
 
 CONSUMER = -1
-"""The replica id of those who are no broker."""
+"""The replica id of clients that are not brokers."""
 
 UNKNOWN_OFFSET = -1
 
 GetPartition = Callable[[str, int, bytes], Partition]
-"""Topic, partition, topic id (ZERO_UUID where the request has none) → Partition; raises ReplicationError."""
+"""(topic, partition, topic id; ZERO_UUID if the request has none) → Partition. Raises ReplicationError."""
 
 
 class FetchPartition:
@@ -63,13 +63,13 @@ class FetchPartition:
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.log_start_offset = log_start_offset
-        """The follower's own; consumers send -1."""
+        """The follower's log start offset; -1 from consumers."""
         self.last_fetched_epoch = last_fetched_epoch
         """The leader epoch of the client's last record; NO_EPOCH if the logs are not to be compared."""
 
 
 class FetchParams:
-    """What holds for all partitions of a Fetch request."""
+    """What applies to all partitions of a Fetch request."""
 
     __slots__ = (
         "broker_epoch",
@@ -104,19 +104,19 @@ class FetchParams:
         self.max_bytes = max_bytes
         self.isolation = isolation if replica_id == CONSUMER else Isolation.LOG_END
         self.hard_max_bytes = hard_max_bytes
-        """True for Fetch v0 to v2, where not even the first batch may exceed the limits."""
+        """True for Fetch v0 to v2: not even the first batch may exceed the limits."""
         self.broker_epoch = broker_epoch
-        """The follower's registration (KIP-903)."""
+        """The follower's broker epoch (KIP-903)."""
         self.only_leader = only_leader
-        """False where the client may read from a follower."""
+        """False if the client may read from a follower."""
         self.preferred_replica = preferred_replica
-        """The preferred read replica for an offset of a partition that this broker leads (KIP-392)."""
+        """Returns the preferred read replica for a partition that this broker leads, and an offset (KIP-392)."""
         self.is_throttled = is_throttled
         """Whether a partition is throttled for this follower."""
 
 
 class FetchedPartition:
-    """What was read of one partition, or why nothing was."""
+    """What was read from one partition, or the error."""
 
     __slots__ = (
         "diverging",
@@ -143,7 +143,7 @@ class FetchedPartition:
         self.info = info
         self.error = error
         self.diverging = diverging
-        """(epoch, end offset) where the client's log parts from ours."""
+        """(epoch, end offset) at which the client's log diverges from ours."""
         self.preferred_replica = preferred_replica
         self.high_watermark = UNKNOWN_OFFSET if log is None else log.high_watermark
         self.last_stable_offset = UNKNOWN_OFFSET if log is None else log.last_stable_offset
@@ -164,7 +164,7 @@ def read_partitions(
 ) -> list[FetchedPartition]:
     """Read every partition of the request, within the limits.
 
-    is_waited_for: the request came some time ago, and what it tells of a follower is known already.
+    is_waited_for: the request has waited; the leader already knows what the request reports about a follower.
     """
     remaining = params.max_bytes
     min_one_message = not params.hard_max_bytes
@@ -208,15 +208,15 @@ def _read_partition(
             log, request.offset, max_bytes, isolation=params.isolation, min_one_message=min_one_message
         )
         if info.first_batch_incomplete and not params.hard_max_bytes:
-            info = LogReadInfo(None, True, info.aborted_transactions)  # a part of a batch is of no use to anybody
+            info = LogReadInfo(None, True, info.aborted_transactions)  # a part of a batch is useless to a client
         if tell:
             partition.follower_fetches(params.replica_id, request.offset, request.log_start_offset, params.broker_epoch)
         fetched = FetchedPartition(request, info=info, log=log)
         if partition.is_high_watermark_behind and params.replica_id == CONSUMER:
             if not info.size_bytes:
                 raise OffsetNotAvailableError(
-                    f"{request.topic}-{request.partition} is committed up to {log.high_watermark} at least, "
-                    f"its leader's epoch begins at {partition.leader_epoch_start_offset}"
+                    f"{request.topic}-{request.partition} is known to be committed up to {log.high_watermark} only, "
+                    f"before the start of the leader epoch at {partition.leader_epoch_start_offset}"
                 )
             fetched.high_watermark = fetched.last_stable_offset = UNKNOWN_OFFSET
     except (ReplicationError, StorageError, ProtocolError, OSError) as error:
@@ -228,9 +228,9 @@ NOTHING = LogReadInfo(None)
 
 
 def _diverging_epoch(log: Log, request: FetchPartition) -> tuple[int, int] | None:
-    """(epoch, end offset) in our log where the client's is another one; None where it is a beginning of ours.
+    """Return (epoch, end offset) at which the client's log diverges from ours; None if it is a prefix of ours.
 
-    Raises OffsetOutOfRangeError where we know nothing of the client's epoch, or have deleted what it asks for.
+    Raises OffsetOutOfRangeError if the client's epoch is unknown here, or the requested offset is deleted.
     """
     epoch, end_offset = log.end_offset_for_epoch(request.last_fetched_epoch)
     if end_offset == UNDEFINED_EPOCH_OFFSET or request.offset < log.log_start_offset:
@@ -241,7 +241,7 @@ def _diverging_epoch(log: Log, request: FetchPartition) -> tuple[int, int] | Non
 
 
 class DelayedFetch:
-    """A Fetch that waits for `min_bytes`: satisfied by enough of them, or by anything the client must hear of."""
+    """A Fetch that waits until `min_bytes` are available, or until reading a partition fails."""
 
     __slots__ = ("_get_partition", "_params", "_unknown", "_wanted")
 
@@ -252,7 +252,10 @@ class DelayedFetch:
         unknown: Collection[FetchPartition],
         get_partition: GetPartition,
     ) -> None:
-        """wanted: what is to be read; in a session more may be woken meanwhile. `unknown`: cannot end the wait."""
+        """wanted: returns the partitions to read; a session may wake more of them during the wait.
+
+        unknown: the requests that cannot end the wait.
+        """
         self._params = params
         self._wanted = wanted
         self._unknown = unknown

@@ -1,8 +1,8 @@
-"""What a follower does with the leader's answer for one partition: append, truncate, begin elsewhere, or wait.
+"""What a follower does with the leader's answer for one partition: append, truncate, start at another offset, or retry.
 
-An answer counts only where it belongs to what the partition asks for now: the controller may have named another
-leader meanwhile, or another answer may have moved the log. While a log is being changed over several turns of the
-event loop (truncation syncs), its state is busy, and whoever takes the partition away waits for the end of that.
+An answer counts only if it matches what the fetcher requests now: meanwhile the controller may have named another
+leader, or another answer may have changed the end of the log. While a log changes over several turns of the event loop
+(truncation syncs), its state is busy. Code that takes the partition away waits until the state is no longer busy.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ NOT_YET = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""The leader has not heard yet that it is one, or of the topic: common for a moment after an election."""
+"""The leader does not know yet that it is the leader, or of the topic: common for a moment after an election."""
 
 
 class Outcome(Enum):
-    """What is to become of the partition."""
+    """What happens next with the partition."""
 
     DONE = 0
     RETRY = 1
     FAILED = 2
-    """Until the controller's next word."""
+    """Not fetched until the controller sends a new state."""
 
 
 class FetchAnswers:
-    """Carries out answers."""
+    """Processes the leader's answers."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class FetchAnswers:
         quota: ReplicationQuota,
         on_progress: Callable[[tuple[str, int]], None],
     ) -> None:
-        """on_progress: called with a partition whose high watermark or log start offset has moved."""
+        """on_progress: called with a partition whose high watermark or log start offset has changed."""
         self._logs = logs
         self._quota = quota
         self._on_progress = on_progress
@@ -64,7 +64,7 @@ class FetchAnswers:
     async def take(
         self, state: FetchState, data: PartitionData, endpoint: LeaderEndpoint, is_current: Callable[[], bool]
     ) -> Outcome:
-        """Carry out one answer. `is_current`: whether the state still counts, to be asked after each wait."""
+        """Process one answer. is_current: whether the state is still in use; it is asked after each wait."""
         code = data.error_code
         topic, partition = state.key
         try:
@@ -82,12 +82,12 @@ class FetchAnswers:
             logger.error("%s-%d cannot be written: %s", topic, partition, error)
             return Outcome.FAILED if error.is_fatal else Outcome.RETRY
         except Exception:
-            logger.exception("%s-%d: an answer of the leader could not be carried out", topic, partition)
+            logger.exception("%s-%d: the leader's answer could not be processed", topic, partition)
             return Outcome.FAILED
         return _outcome_of(state, code)
 
     async def truncate(self, state: FetchState, answer: EpochEndOffset | None) -> Outcome:
-        """Truncate by the answer to OffsetForLeaderEpoch (None: the log knows no epochs, so to the high watermark)."""
+        """Truncate by the answer to OffsetForLeaderEpoch; None (the log has no epochs): to the high watermark."""
         log = state.log
         if answer is not None and answer.error_code:
             return _outcome_of(state, answer.error_code)
@@ -131,7 +131,7 @@ class FetchAnswers:
         log = state.log
         if truncation.offset < log.log_end_offset:
             logger.info(
-                "%s-%d is cut from %d to %d (epoch %d, committed %d)",
+                "%s-%d is truncated from %d to %d (epoch %d, high watermark %d)",
                 *state.key,
                 log.log_end_offset,
                 truncation.offset,
@@ -139,7 +139,7 @@ class FetchAnswers:
                 log.high_watermark,
             )
         if truncation.offset < log.high_watermark:
-            logger.warning("%s-%d loses what was committed: an unclean election?", *state.key)
+            logger.warning("%s-%d: the truncation removes committed records (unclean election?)", *state.key)
         state.begin_change()
         try:
             await self._logs.truncate_to(log, truncation.offset)
@@ -151,16 +151,16 @@ class FetchAnswers:
     async def _start_elsewhere(
         self, state: FetchState, endpoint: LeaderEndpoint, is_current: Callable[[], bool]
     ) -> Outcome:
-        """Our end is not in the leader's log.
+        """The follower's log end offset is not in the leader's log.
 
-        Where we have more than the leader, the rest goes: the leader was elected uncleanly, or has lost its log. Where
-        the leader has deleted what would follow, we begin anew at its start.
+        If the follower's log is longer, truncate it: the leader was elected uncleanly, or has lost its log. If the
+        leader has deleted the records that come next, start an empty log at the leader's log start offset.
         """
         try:
             leaders_end = await endpoint.offset(state.key, state.leader_epoch, LATEST)
             leaders_start = await endpoint.offset(state.key, state.leader_epoch, EARLIEST)
         except KafkaError as error:
-            logger.info("%s-%d: no offsets of the leader yet: %s", *state.key, error)
+            logger.info("%s-%d: the leader does not give its offsets yet: %s", *state.key, error)
             return Outcome.FAILED if error.code == ErrorCode.FENCED_LEADER_EPOCH else Outcome.RETRY
         if not is_current() or state.is_busy:
             return Outcome.DONE
@@ -182,7 +182,7 @@ class FetchAnswers:
 def _outcome_of(state: FetchState, code: int) -> Outcome:
     topic, partition = state.key
     if code == ErrorCode.FENCED_LEADER_EPOCH:
-        logger.info("%s-%d: leader epoch %d is over", topic, partition, state.leader_epoch)
+        logger.info("%s-%d: leader epoch %d is fenced", topic, partition, state.leader_epoch)
         return Outcome.FAILED
     level = logging.DEBUG if code in NOT_YET else logging.INFO
     logger.log(level, "%s-%d: the leader refuses with error code %d", topic, partition, code)

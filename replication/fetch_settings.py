@@ -1,4 +1,4 @@
-"""The settings that followers act on, as the broker's configuration has them: they may change while it runs."""
+"""The broker settings that followers use. They may change while the broker runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class FetchSettings(Protocol):
-    """`replica.fetch.*` and its company."""
+    """`replica.fetch.*` and related settings."""
 
     num_replica_fetchers: int
     replica_fetch_backoff_ms: int

@@ -1,4 +1,4 @@
-"""Where a follower stands with one partition that it fetches."""
+"""The state of a follower's fetches of one partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST_RETRY_S = 0.02
 
 
 class FetchState:
-    """One partition in one leader epoch: made when the controller names the leader, gone with the next word of it."""
+    """One partition in one leader epoch: created when the controller names a leader, dropped with its next state."""
 
     __slots__ = (
         "_idle",
@@ -38,20 +38,20 @@ class FetchState:
         self.key = (partition.topic, partition.partition)
         self.leader_epoch = partition.leader_epoch
         self.last_fetched_epoch = log.leader_epochs.latest_epoch
-        """Of our last record; NO_EPOCH in an empty log."""
+        """Leader epoch of the last record; NO_EPOCH in an empty log."""
         self.is_truncating = not truncates_on_fetch
-        """True until it is known that our log is a beginning of the leader's, where Fetch does not tell that."""
+        """True until the log is known to be a prefix of the leader's, if Fetch does not report divergence."""
         self.truncation_epoch = self.last_fetched_epoch
-        """The epoch that the leader is asked about then."""
+        """The epoch to ask the leader about while `is_truncating`."""
         self.offset = log.log_end_offset
         if self.last_fetched_epoch == NO_EPOCH and log.log_end_offset > log.high_watermark:
-            self.is_truncating = True  # records without epochs: from before those were kept
+            self.is_truncating = True  # records without epochs: older than leader epochs
         self.lag: int | None = None
-        """Records between our end and the leader's high watermark; None before the first answer."""
+        """Records between the log end offset and the leader's high watermark; None before the first answer."""
         self.is_introduced = False
-        """True once the leader has answered without an error: from then on the fetcher's session may take it over."""
+        """True once the leader has answered without an error: the fetcher's session may then take over."""
         self.is_followed = False
-        """True once the session has."""
+        """True once the fetcher's session has taken the partition over."""
         self.failures = 0
         self.delayed_until_s = 0.0
         self._idle: asyncio.Event | None = None
@@ -59,42 +59,45 @@ class FetchState:
 
     @property
     def log(self) -> Log:
-        """The partition's log: another one after a wait, perhaps, since it may move to another directory."""
+        """The partition's log. After a wait it may be another object: the log may move to another directory."""
         log = self.partition.log
-        if log is not None:  # else its directory has failed, and whoever is in the midst of something finds that out
+        if log is not None:  # else its directory has failed, and the operation in progress gets an error
             self._log = log
         return self._log
 
     @property
     def is_busy(self) -> bool:
-        """True while its log is being changed over several turns of the event loop: answers are dropped then."""
+        """True while the log changes over several turns of the event loop: answers are dropped meanwhile."""
         return self._idle is not None
 
     def begin_change(self) -> None:
-        """Its log is going to be changed."""
+        """Mark the log as being changed."""
         assert self._idle is None
         self._idle = asyncio.Event()
 
     def end_change(self) -> None:
-        """Its log is what it is going to be."""
+        """Mark the log as no longer being changed."""
         assert self._idle is not None
         self._idle.set()
         self._idle = None
 
     async def until_idle(self) -> None:
-        """Return when nobody changes its log."""
+        """Return when no task changes the log."""
         while self._idle is not None:
             await self._idle.wait()
 
     def delay(self, now_s: float, longest_s: float) -> None:
-        """Something went wrong: a pause that doubles each time. After an election others need moments only."""
+        """Pause after an error. The pause doubles each time.
+
+        The first pause is short: after an election, other brokers need only moments.
+        """
         pause_s = min(FIRST_RETRY_S * 2 ** min(self.failures, 16), longest_s)
         self.failures += 1
         self.delayed_until_s = now_s + pause_s
         self.is_introduced = self.is_followed = False
 
     def wanted(self, *, compare: bool) -> WantedPartition:
-        """What to ask the leader for. compare: have it say where the two logs diverge."""
+        """Return what to request from the leader. compare: request the diverging epoch, too."""
         wanted = self._wanted
         topic_id, log_start_offset = self.partition.topic_id, self.log.log_start_offset
         if wanted is None or wanted.log_start_offset != log_start_offset or wanted.topic_id != topic_id:
@@ -108,7 +111,7 @@ class FetchState:
         return wanted
 
     def moved(self) -> None:
-        """The log has another end, or its end another epoch: go on from there."""
+        """Continue at the new end of the log: its offset or its epoch has changed."""
         self.offset = self.log.log_end_offset
         self.last_fetched_epoch = self.log.leader_epochs.latest_epoch
         self._wanted = None

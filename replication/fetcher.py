@@ -1,11 +1,10 @@
-"""Fetching from one leader: a follower's partitions that have their leader on one broker, or a share of them.
+"""Fetch from one leader: the partitions that a follower has from one leader, or a share of them.
 
-Two tasks, each with a connection of its own. The *session* long-polls for all partitions that are in good order, in one
-incremental fetch session. A leader answers one request of a connection at a time, so whatever comes up meanwhile (a new
-leader epoch, a new topic, an error) would have to wait for the end of that poll, and with it the producers that wait
-for the partition to be committed: the *introduction* asks for those partitions at once, again and again with growing
-pauses where something is wrong, and until the session has taken them over. Where both ask for a partition, the first
-answer counts: the other one no longer fits.
+Two tasks run, each with its own connection. The *session* long-polls for all healthy partitions, in one incremental
+fetch session. A leader answers one request of a connection at a time. A new leader epoch, a new topic or an error would
+have to wait for the end of that poll, and so would producers that wait for the partition to be committed. Therefore the
+*introduction* requests such partitions at once. It repeats the request until the session has taken them over, with
+growing pauses after errors. If both tasks request a partition, the first answer counts; the other no longer matches.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ INTRODUCTION_WAIT_MS = 50
 THROTTLED_PAUSE_S = 0.1
 
 LOOK_AGAIN_S = 1.0
-"""So often, and when a poll has brought nothing, the session looks at all partitions, not only at the answered ones."""
+"""At this interval, and after an empty poll, the session looks at all partitions, not only at the answered ones."""
 
 
 class Fetcher:
-    """One of `num.replica.fetchers` for one leader. `states`: its partitions."""
+    """One of the `num.replica.fetchers` fetchers for one leader. `states`: its partitions."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Fetcher:
         now_s: Callable[[], float],
         on_failed: Callable[[Key], None],
     ) -> None:
-        """on_failed: told of partitions that are given up until the controller's next word."""
+        """on_failed: called with partitions that are not fetched until the controller sends a new state."""
         self.leader_id = leader_id
         self.states: dict[Key, FetchState] = {}
         self._session = session
@@ -67,20 +66,20 @@ class Fetcher:
         self._on_failed = on_failed
         self._session_wants: dict[Key, WantedPartition] = {}
         self._look_at_all_s: float | None = None
-        """When all partitions are looked at again for the session; None: at once."""
+        """When the session looks at all partitions again; None: at once."""
         self._to_introduce: dict[Key, FetchState] = {}
-        self._news = asyncio.Event()  # for the introduction
-        self._taken_over = asyncio.Event()  # for the session
+        self._news = asyncio.Event()  # wakes the introduction
+        self._taken_over = asyncio.Event()  # wakes the session
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition from now on, in the leader epoch that it has."""
+        """Fetch a partition from now on, in its current leader epoch."""
         assert partition.log is not None
         state = FetchState(partition, partition.log, truncates_on_fetch=self._truncates_on_fetch)
         self.states[state.key] = state
         self._introduce_again(state)
 
     def remove(self, key: Key) -> FetchState | None:
-        """Fetch it no more; where its log is just being changed, the state is busy until that is done."""
+        """Stop fetching a partition. If its log is being changed, the returned state is busy until that ends."""
         self._look_at_all_s = None
         return self.states.pop(key, None)
 
@@ -119,13 +118,13 @@ class Fetcher:
             await self._take(wanted, answers, self._session)
 
     def _wanted_by_session(self, answered: Collection[Key]) -> dict[Key, WantedPartition]:
-        """What to ask for after these answers: of thousands of partitions few have got on."""
+        """Return what to request after these answers: few of thousands of partitions have made progress."""
         now_s = self._now_s()
         due_s = self._look_at_all_s
         moved = self._wanted(self.states[key] for key in answered if key in self.states)
         is_due = due_s is None or now_s >= due_s or self._quota.is_exceeded
         if moved and len(moved) == len(answered) and not is_due:
-            self._session_wants = self._session_wants | moved  # another dict: the last one is what the leader knows
+            self._session_wants = self._session_wants | moved  # a new dict: the old one is what the leader knows
             return self._session_wants
         introduced = [state for state in self.states.values() if state.is_introduced]
         self._session_wants = self._wanted(introduced)
@@ -145,7 +144,7 @@ class Fetcher:
         }
 
     def _is_throttled(self, state: FetchState) -> bool:
-        """Only a replica that is behind is held back: the others would leave the ISR."""
+        """Throttle only a replica that is behind: the others would leave the ISR."""
         return state.lag != 0 and self._quota.applies_to(state.partition)
 
     @property
@@ -196,7 +195,7 @@ class Fetcher:
         await self._take(wanted, answers, self._introduction)
 
     async def _truncate(self, states: list[FetchState]) -> None:
-        """Ask where the leader's epochs end, and cut what goes beyond. Raises KafkaError."""
+        """Ask where the leader's epochs end, and truncate the logs to that. Raises KafkaError."""
         asked = [
             (state.key, state.leader_epoch, state.truncation_epoch)
             for state in states
@@ -221,7 +220,7 @@ class Fetcher:
     async def _take(
         self, wanted: dict[Key, WantedPartition], answers: dict[Key, PartitionData], endpoint: LeaderEndpoint
     ) -> None:
-        """Carry out the answers to what was asked for."""
+        """Process the answers to a request for `wanted`."""
         if endpoint is not self._session:
             self._look_at_all_s = None
         for key, data in answers.items():

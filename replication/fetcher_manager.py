@@ -1,6 +1,6 @@
-"""All fetchers of a broker: `num.replica.fetchers` for every leader that it follows, made when they get a partition.
+"""All fetchers of a broker: `num.replica.fetchers` for each leader that it follows, created with their first partition.
 
-A partition belongs to one of its leader's fetchers by Kafka's hash of its name.
+Kafka's hash of topic and partition selects one of the leader's fetchers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 FetcherId = tuple[int, int]
-"""Leader, number."""
+"""(leader, number)."""
 
 
 class FetcherManager:
-    """The fetchers by id. `failed`: partitions that are not fetched until the controller's next word."""
+    """The fetchers by id. `failed`: partitions that are not fetched until the controller sends a new state."""
 
     def __init__(self, new_fetcher: Callable[[int, int], Fetcher], settings: FetchSettings) -> None:
-        """new_fetcher: of a leader and a number."""
+        """new_fetcher: creates a fetcher, from a leader and a number."""
         self.fetchers: dict[FetcherId, Fetcher] = {}
         self.failed: set[Key] = set()
         self._new_fetcher = new_fetcher
@@ -33,11 +33,11 @@ class FetcherManager:
         self._count = settings.num_replica_fetchers
         self._running: dict[FetcherId, asyncio.Task[None]] = {}
         self._resized = asyncio.Event()
-        self._leaving: dict[Key, FetchState] = {}  # from one fetcher to another
+        self._leaving: dict[Key, FetchState] = {}  # partitions that move from one fetcher to another
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Fetch, for as long as the broker runs."""
+        """Run the fetchers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for fetcher_id, fetcher in self.fetchers.items():
@@ -48,7 +48,7 @@ class FetcherManager:
                 self._tasks = None
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition from its leader, in its leader epoch; nothing where it has no leader."""
+        """Fetch a partition from its leader, in its leader epoch. Do nothing if it has no leader."""
         key = (partition.topic, partition.partition)
         self.failed.discard(key)
         if partition.leader_id == NO_LEADER or partition.log is None:
@@ -62,7 +62,7 @@ class FetcherManager:
         fetcher.add(partition)
 
     def drop(self, key: Key) -> FetchState | None:
-        """Fetch a partition no more."""
+        """Stop fetching a partition. Return its state; None if it was not fetched."""
         self.failed.discard(key)
         for fetcher in self.fetchers.values():
             state = fetcher.remove(key)
@@ -71,14 +71,14 @@ class FetcherManager:
         return None
 
     async def remove(self, keys: Iterable[Key]) -> None:
-        """Fetch partitions no more; on return nobody changes their logs."""
+        """Stop fetching partitions. On return, no task changes their logs."""
         for key in keys:
             for state in (self.drop(key), self._leaving.get(key)):
                 if state is not None:
                     await state.until_idle()
 
     def stop_idle(self) -> None:
-        """End the fetchers that have nothing to fetch."""
+        """Stop the fetchers that have no partitions."""
         for fetcher_id in [one for one, fetcher in self.fetchers.items() if not fetcher.states]:
             del self.fetchers[fetcher_id]
             task = self._running.pop(fetcher_id, None)
@@ -86,7 +86,7 @@ class FetcherManager:
                 task.cancel()
 
     def settings_changed(self) -> None:
-        """The number of fetchers may have changed: distribute the partitions again."""
+        """Distribute the partitions again if the number of fetchers has changed."""
         self._resized.set()
 
     async def _resize(self) -> None:
@@ -104,7 +104,7 @@ class FetcherManager:
                 del self._leaving[state.key]
                 partition = state.partition
                 is_followed = (partition.leader_epoch, partition.is_leader) == (state.leader_epoch, False)
-                if is_followed and not self.is_fetched(state.key):  # the controller may have spoken meanwhile
+                if is_followed and not self.is_fetched(state.key):  # the controller may have sent a state meanwhile
                     self.add(partition)
             self.stop_idle()
 
@@ -119,7 +119,7 @@ class FetcherManager:
 
 
 def fetcher_number(topic: str, partition: int, count: int) -> int:
-    """Which of `count` fetchers a partition belongs to: by the hash that Java gives its name."""
+    """Return which of `count` fetchers a partition belongs to, by Java's hash of topic and partition."""
     value = 0
     for character in topic:
         value = (31 * value + ord(character)) & 0xFFFFFFFF

@@ -1,6 +1,6 @@
-"""What a follower does to its log: it appends what the leader sent, and takes over what the leader says of its own.
+"""Changes of a follower's log: append the leader's batches, and adopt its high watermark and log start offset.
 
-The log is then the leader's, byte for byte; truncation is in `truncation` and `fetcher`.
+The log is then the same as the leader's, byte for byte. Truncation is in `truncation` and `fetcher`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from storage.log_manager import LogManager
 
 
 async def append(logs: LogManager, log: Log, records: Buffer) -> LogAppendInfo | None:
-    """Append the leader's batches as they are; None where there was no whole one.
+    """Append the leader's batches unchanged. Return None if there was no complete batch.
 
-    On return they are on disk where flush.messages asks for that: what the leader then hears of us is true after a
-    power cut, too. Raises what `Log.append_as_follower` raises, LogClosedError.
+    On return, the batches are on disk if flush.messages requires it: the log end offset that the leader then learns
+    holds after a power cut, too. Raises what `Log.append_as_follower` raises, LogClosedError.
     """
     try:
         info = log.append_as_follower(records)
     except UnexpectedAppendOffsetError as error:
-        # Records were deleted, and the leader's log now starts within its first batch: ours has to begin before that.
+        # Records were deleted, and the leader's log now starts inside its first batch: this log must start before that.
         is_empty = log.log_end_offset == log.log_start_offset
         if not (is_empty and error.first_offset < log.log_end_offset <= error.last_offset):
             raise
@@ -33,10 +33,10 @@ async def append(logs: LogManager, log: Log, records: Buffer) -> LogAppendInfo |
 
 
 def take_over(log: Log, high_watermark: int, log_start_offset: int) -> bool:
-    """The leader says how far it has committed, and where its log starts. True if that is news.
+    """Adopt the leader's high watermark and log start offset. Return True if one of them changed.
 
-    Our high watermark is the leader's or our end, whichever is less. It does not go back where a new leader does not
-    know yet what was committed before it: what is committed stays so. Raises LogDirIOError.
+    The high watermark becomes the smaller of the leader's high watermark and our log end offset. It does not go back if
+    a new leader does not know yet what is committed: committed records stay committed. Raises LogDirIOError.
     """
     before = log.high_watermark, log.log_start_offset
     if high_watermark > log.high_watermark:

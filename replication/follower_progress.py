@@ -1,6 +1,6 @@
-"""What a leader knows of one follower from its fetches: when it had everything last, and in which life of its broker.
+"""What a leader knows about one follower from its fetches: when it was last caught up, and its broker epoch.
 
-Time is monotonic, in milliseconds: a clock that is set must not put followers out of sync.
+Time is monotonic, in milliseconds: setting the system clock must not put followers out of sync.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class FollowerProgress:
-    """One follower, in one epoch of its leader. Its log end offset is kept in `InSyncReplicas.end_offsets`."""
+    """One follower in one leader epoch. Its log end offset is in `InSyncReplicas.end_offsets`."""
 
     __slots__ = ("broker_epoch", "last_caught_up_ms", "last_fetch_ms", "leader_end_then", "log_start_offset")
 
     def __init__(self, last_caught_up_ms: int) -> None:
-        """last_caught_up_ms: the beginning of the epoch for an in-sync replica, NEVER for the others."""
+        """last_caught_up_ms: the start of the leader epoch for an in-sync replica, NEVER for the others."""
         self.last_caught_up_ms = last_caught_up_ms
         self.last_fetch_ms = NEVER
         self.leader_end_then = UNKNOWN_OFFSET
-        """The leader's log end offset when the follower fetched last."""
+        """The leader's log end offset at the follower's last fetch."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
     def fetched(self, offset: int, log_start_offset: int, leader_end: int, now_ms: int, broker_epoch: int) -> None:
-        """The follower asks for records from `offset` on.
+        """Record that the follower requests records from `offset` on.
 
-        It is caught up now if that is the leader's end; it was at its last fetch if it has got what was the end then:
-        so a follower of a busy partition is in sync although it never sees the end. Raises NotLeaderOrFollowerError
-        for a request of an earlier life of the broker than one already seen (KIP-903).
+        The follower is caught up now if `offset` is the leader's log end offset. It was caught up at its last fetch if
+        `offset` has reached the log end offset of that time: so a follower of a busy partition is in sync although it
+        never reaches the current end. Raises NotLeaderOrFollowerError if the broker epoch is older than that of an
+        earlier request (KIP-903).
         """
         if broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < self.broker_epoch:
             raise NotLeaderOrFollowerError(f"broker epoch {broker_epoch} is older than {self.broker_epoch}")
@@ -45,6 +46,9 @@ class FollowerProgress:
         self.broker_epoch = broker_epoch
 
     def was_caught_up(self, last_fetch_ms: int) -> None:
-        """Its requests up to this one left the partition out: it was at the leader's end all the time."""
+        """Record that the follower was at the leader's end until `last_fetch_ms`, the time of its last request.
+
+        For a partition that the session did not read because it had not changed.
+        """
         self.last_caught_up_ms = max(self.last_caught_up_ms, last_fetch_ms)
         self.last_fetch_ms = max(self.last_fetch_ms, last_fetch_ms)

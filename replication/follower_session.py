@@ -1,7 +1,7 @@
-"""A follower's side of an incremental fetch session (KIP-227): what the leader has been told, and the next epoch.
+"""The follower's side of an incremental fetch session (KIP-227): what the leader knows, and the next epoch.
 
-The first request names every partition; the later ones only those that are new, have got on or are gone. Where leader
-and follower disagree, the session begins anew.
+The first request names every partition. Later requests name only partitions that are new, changed or removed. If leader
+and follower disagree, a new session begins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[str, int]
 
 
 class WantedPartition(NamedTuple):
-    """What is asked of one partition."""
+    """What to request for one partition."""
 
     topic_id: bytes
     offset: int
@@ -35,9 +35,9 @@ class FollowerSession:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.known: dict[Key, WantedPartition] = {}
-        """What the leader knows, once the request under way has arrived."""
+        """What the leader knows once the request in flight has arrived."""
         self.by_id = True
-        """Whether topics are named by id; a session cannot change that."""
+        """Whether requests name topics by id; this cannot change within a session."""
 
     @property
     def is_incremental(self) -> bool:
@@ -47,14 +47,14 @@ class FollowerSession:
     def changes(
         self, wanted: dict[Key, WantedPartition], *, by_id: bool
     ) -> tuple[dict[Key, WantedPartition], list[tuple[Key, WantedPartition]]]:
-        """(what the next request names, what it forgets), for a request that wants all of `wanted`."""
+        """Return (partitions to name, partitions to forget) for a request that wants all of `wanted`."""
         if by_id != self.by_id:
             self.reset()
             self.by_id = by_id
         if not self.is_incremental:
             self.known = wanted
             return wanted, []
-        known = self.known  # of thousands most are the same objects
+        known = self.known  # most of the thousands of values are the same objects
         others = [(key, one) for key, one in wanted.items() if known.get(key) is not one]
         named = {key: one for key, one in others if known.get(key) != one}
         forgotten = [(key, known[key]) for key in known if key not in wanted]
@@ -67,13 +67,13 @@ class FollowerSession:
         return named, forgotten
 
     def answered(self, error_code: int, session_id: int) -> None:
-        """The leader's answer is there; after an error the next request begins a new session."""
+        """Process the session part of the leader's answer. After an error, the next request begins a new session."""
         if error_code != ErrorCode.NONE:
-            # After a lost answer the leader still has the session: naming it makes it free the place.
+            # If an answer was lost, the leader still has the session: the id tells the leader to free it.
             keeps_id = error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self.reset(self.session_id if keeps_id else NO_SESSION)
         elif session_id == NO_SESSION:
-            self.reset()  # no place for a session: each request names everything
+            self.reset()  # the leader has no room for a session: each request names everything
         elif self.is_incremental:
             self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
         else:
@@ -81,7 +81,7 @@ class FollowerSession:
             self.epoch = 1
 
     def reset(self, session_id: int = NO_SESSION) -> None:
-        """Begin anew; `session_id`: the leader's old one, to be closed."""
+        """Begin a new session. session_id: the leader's old session, which the next request closes."""
         self.session_id = session_id
         self.epoch = INITIAL_EPOCH
         self.known = {}

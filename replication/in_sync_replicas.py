@@ -1,15 +1,15 @@
-"""The leader's view of its replicas: who is in sync, how far each has got, and what is therefore committed.
+"""The leader's view of its replicas: which are in sync, how far each has fetched, and what is therefore committed.
 
-Pure arithmetic: no I/O, no log, and the time is given. The high watermark is the smallest log end offset of the
-maximal ISR; it never goes back, and it stands still while fewer replicas are in sync than min.insync.replicas asks
-for, since what they hold is then not committed in the sense of acks=all (as Kafka 3.9 has it). Replicas outside the
-ISR that are caught up are waited for, too: otherwise one that always lags by a little could never get in. Caught up
-means the same for both: neither replica.lag.time.max.ms nor replica.lag.max.messages is exceeded. So a replica that
-leaves the ISR for either reason is not waited for, and the high watermark can move when time passes or a broker dies.
+Pure arithmetic: no I/O, no log, and the time is a parameter. The high watermark is the smallest log end offset of the
+maximal ISR. It never goes back. It does not advance while fewer replicas are in sync than min.insync.replicas requires:
+their records are then not committed in the sense of acks=all (as in Kafka 3.9). The high watermark also waits for
+replicas outside the ISR that are caught up: otherwise a replica that always lags by a little could never join. Caught
+up means the same for both: neither replica.lag.time.max.ms nor replica.lag.max.messages is exceeded. So the high
+watermark does not wait for a replica that leaves the ISR, and it can advance when time passes or a broker dies.
 
-A change of the ISR is proposed to the controller, and pending until it answers (KIP-497). Meanwhile the *maximal* ISR
-holds: with replicas that are about to join, and still with those that are about to leave. So whatever the controller
-has decided, no record counts as committed that is not on every in-sync replica.
+A change of the ISR is proposed to the controller, and is pending until the controller answers (KIP-497). Meanwhile the
+*maximal* ISR applies: it contains replicas that are about to join, and still those that are about to leave. So whatever
+the controller decides, a record counts as committed only if every in-sync replica has it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_LIMIT = -1
 
 
 class LagRules:
-    """When a follower counts as caught up, and what time it is."""
+    """The rules for when a follower counts as caught up, and the clock."""
 
     __slots__ = ("is_alive", "max_lag_messages", "max_lag_ms", "now_ms")
 
@@ -36,7 +36,7 @@ class LagRules:
     ) -> None:
         """now_ms: monotonic. max_lag_messages: NO_LIMIT, or how far behind a follower may be (Kafka before 0.9).
 
-        is_alive: whether the metadata know the broker; who is not alive does not join and is not waited for.
+        is_alive: whether the metadata lists the broker. Replicas of other brokers do not join and are not waited for.
         """
         self.now_ms = now_ms
         self.max_lag_ms = max_lag_ms
@@ -45,7 +45,7 @@ class LagRules:
 
 
 class PendingIsr:
-    """An ISR that the controller has been asked for."""
+    """An ISR that is proposed to the controller."""
 
     __slots__ = ("isr", "joining")
 
@@ -65,11 +65,11 @@ class InSyncReplicas:
         self.leader_id = leader_id
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
-        """As the controller knows it."""
+        """The ISR as the controller knows it."""
         self.pending: PendingIsr | None = None
         self.rules = rules or LagRules()
         self.end_offsets = {replica: UNKNOWN_OFFSET for replica in self.replicas if replica != leader_id}
-        """Of the followers, as they report them by fetching; UNKNOWN_OFFSET until the first fetch in this epoch."""
+        """Log end offsets of the followers, as their fetches report them; UNKNOWN_OFFSET until the first fetch."""
         now_ms = self.rules.now_ms() if self.end_offsets else 0
         self.progress = {
             replica: FollowerProgress(now_ms if replica in self.isr else NEVER) for replica in self.end_offsets
@@ -77,12 +77,12 @@ class InSyncReplicas:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The ISR with whoever may already have joined it."""
+        """The ISR, and the replica that is about to join."""
         pending = self.pending
         return self.isr if pending is None or pending.joining is None else pending.isr
 
     def effective_min_isr(self, min_insync_replicas: int) -> int:
-        """min.insync.replicas, but never more than there are replicas."""
+        """min.insync.replicas, but at most the number of replicas."""
         return min(min_insync_replicas, len(self.replicas))
 
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
@@ -90,7 +90,7 @@ class InSyncReplicas:
         return len(self.isr) < self.effective_min_isr(min_insync_replicas)
 
     def high_watermark(self, current: int, leader_end_offset: int, min_insync_replicas: int) -> int:
-        """The high watermark given the leader's own log end offset; `current` where it may not move."""
+        """Return the high watermark for this log end offset of the leader; `current` if it must not advance."""
         if not self.end_offsets:
             return leader_end_offset if leader_end_offset > current else current
         if self.is_under_min_isr(min_insync_replicas):
@@ -113,7 +113,7 @@ class InSyncReplicas:
     def fetched(
         self, replica: int, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int
     ) -> bool:
-        """A follower asks for records from `offset` on: it has everything before. True if its end has moved.
+        """Record a follower's request for records from `offset` on: it has all before. Return True if its end moved.
 
         Raises what `FollowerProgress.fetched` raises.
         """
@@ -126,9 +126,9 @@ class InSyncReplicas:
     # -- changes of the ISR ----------------------------------------------------------------------------------------
 
     def may_join(self, replica: int, high_watermark: int, epoch_start_offset: int, leader_end_offset: int) -> bool:
-        """True where a follower outside the ISR has all that is committed, and has seen the leader's own epoch.
+        """Return whether a follower outside the ISR has all committed records and has reached the leader's epoch.
 
-        Without the second, it could lack what was committed before the leader knew of that.
+        Without the second condition, it could lack records that are committed although the leader does not know it yet.
         """
         if self.pending is not None or replica in self.isr:
             return False

@@ -1,7 +1,7 @@
 """What `inter.broker.protocol.version` means for requests between brokers.
 
-During a rolling upgrade from an older Kafka they speak to each other as that one did (the versions are those that
-Kafka 3.9 uses for each setting).
+During a rolling upgrade from an older Kafka, brokers send the versions of that Kafka. The tables hold the versions that
+Kafka 3.9 uses for each value of the setting.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _UPDATE_METADATA = {"3.4-IV0": 8, "2.8-IV1": 7, "2.4-IV1": 6, "0.8.0": 5}
 _STOP_REPLICA = {"3.4-IV0": 4, "0.8.0": 3}
 
 FETCH_WITH_NAMES = 12
-"""The last Fetch that names topics: for those that have no id yet."""
+"""The last Fetch version that names topics: for topics without an id."""
 
 
 class InterBrokerProtocol:
-    """The versions that followers and controllers use, how ISRs are changed, and what stands in ZooKeeper.
+    """The versions that followers and controllers use, how ISRs are changed, and what znodes contain.
 
-    Record batches of magic 2 are taken for granted. The controller speaks to brokers from Kafka 2.6 on: below that its
-    requests are those of 2.6.
+    Brokers always exchange record batches of magic 2. The controller supports brokers from Kafka 2.6 on: for older
+    values it sends the requests of 2.6.
     """
 
     __slots__ = (
@@ -50,27 +50,27 @@ class InterBrokerProtocol:
     )
 
     def __init__(self, setting: str) -> None:
-        """setting: as in `VersionName`: `3.9-IV0`, or shorter for the last one of a release."""
+        """setting: as in `VersionName`: `3.9-IV0`, or a release for its last version."""
         self.name = _full_name(setting)
         self.fetch_version = _version(_FETCH, self.name)
         self.list_offsets_version = _version(_LIST_OFFSETS, self.name)
         self.offset_for_leader_epoch_version = _version(_OFFSET_FOR_LEADER_EPOCH, self.name)
         self.truncates_on_fetch = _is_at_least(self.name, "2.7-IV1")
-        """A diverging log shows in the answer to a Fetch (KIP-595); before, followers ask first."""
+        """The answer to a Fetch reports divergence (KIP-595); before, followers send OffsetForLeaderEpoch first."""
         self.alters_isr_by_request = _is_at_least(self.name, "2.7-IV2")
-        """Leaders ask the controller (KIP-497); before, they write to ZooKeeper themselves."""
+        """Leaders ask the controller to change the ISR (KIP-497); before, they write to ZooKeeper themselves."""
         self.leader_and_isr_version = _version(_LEADER_AND_ISR, self.name)
         self.update_metadata_version = _version(_UPDATE_METADATA, self.name)
         self.stop_replica_version = _version(_STOP_REPLICA, self.name)
         self.has_features = _is_at_least(self.name, "2.7-IV0")
-        """Registrations and /feature tell of features (KIP-584)."""
+        """Registrations and /feature contain features (KIP-584)."""
         self.feature_znode_version = 2 if _is_at_least(self.name, "3.3-IV0") else 1
         self.has_topic_ids = _is_at_least(self.name, "2.8-IV0")
         """Topics get an id (KIP-516)."""
         self.takes_producer_ids_at_start = not _is_at_least(self.name, "3.0-IV0")
-        """Every broker takes a block of producer ids when it starts; since then, when it needs one."""
+        """Every broker takes a block of producer ids when it starts; from 3.0 on, when it needs one."""
         self.has_recovery_state = _is_at_least(self.name, "3.2-IV0")
-        """A leader that was elected out of sync is marked as recovering (KIP-704)."""
+        """A leader that was elected from outside the ISR is marked as recovering (KIP-704)."""
 
 
 def _full_name(setting: str) -> str:

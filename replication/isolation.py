@@ -1,4 +1,4 @@
-"""How far into a log a reader may see."""
+"""How far a reader may read into a log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from storage.log.log import Log
 
 
 class Isolation(IntEnum):
-    """The first two are the protocol's."""
+    """The first two are the protocol's isolation levels."""
 
     READ_UNCOMMITTED = 0  # to the high watermark
     READ_COMMITTED = 1  # to the last stable offset
     LOG_END = 2  # followers
 
     def visible_end(self, log: Log) -> int:
-        """The first offset that such a reader may not see."""
+        """Return the first offset that the reader may not see."""
         if self is Isolation.READ_UNCOMMITTED:
             return log.high_watermark
         if self is Isolation.READ_COMMITTED:

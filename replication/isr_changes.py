@@ -1,9 +1,10 @@
-"""The in-sync replicas of the partitions that this broker leads: who joins, who leaves, and having it decided.
+"""Changes of the ISRs of the partitions that this broker leads: find replicas that join or leave, and propose them.
 
-A follower joins as soon as a fetch of its shows that it has all that is committed; who leaves is found out by a check
-at half of replica.lag.time.max.ms, which also recomputes the high watermark: a replica outside the ISR may have lagged
-too long to be waited for. Each change is proposed (see `alter_partition`) and is pending until it is decided;
-a refusal that says that we are out of date leaves it pending, since then the controller's next word is on its way.
+A follower joins as soon as one of its fetches shows that it has all committed records. A check at half of
+replica.lag.time.max.ms finds replicas that must leave. The check also recomputes the high watermark, because a replica
+outside the ISR may have lagged too long to be waited for. Each change is proposed (see `alter_partition`), and is
+pending until it is decided. A refusal that says that this broker is out of date leaves the change pending: the
+controller is about to send the new state.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 RETRY_BACKOFF_S = 0.05
 
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-"""The controller says that the partition is as we think, and that it did not make the change."""
+"""The controller has the same partition state as this broker, and did not make the change."""
 
 OUT_OF_DATE = frozenset(
     {
@@ -35,11 +36,11 @@ OUT_OF_DATE = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The partition is not as we think: the controller is going to tell us."""
+"""The controller has another partition state than this broker, and is about to send it."""
 
 
 class IsrChanges:
-    """Proposes changes and takes over decisions. `expanded`, `shrunk`, `failed`: how many there were."""
+    """Proposes changes and adopts decisions. `expanded`, `shrunk`, `failed`: the number of changes."""
 
     def __init__(
         self, broker_id: int, rules: LagRules, alter_partition: AlterPartition, broker_epoch: Callable[[], int]
@@ -54,7 +55,7 @@ class IsrChanges:
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Look for replicas that are out of sync, and have changes decided, for as long as the broker runs."""
+        """Find replicas that are out of sync, and propose changes, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             tasks.create_task(self._alter_partition.run())
@@ -67,7 +68,7 @@ class IsrChanges:
                 self._tasks = None
 
     def check_expand(self, partition: Partition, replica: int) -> None:
-        """A follower has fetched: see whether it may join."""
+        """Propose that a follower joins if it may. Called after a fetch of the follower."""
         log, sync = partition.log, partition.sync
         if log is None or sync is None or self._tasks is None or replica in sync.isr:
             return
@@ -75,7 +76,7 @@ class IsrChanges:
             self._propose(partition, sync, sync.propose(joining=replica))
 
     def check_lag(self, partition: Partition) -> None:
-        """Time has passed: see whether followers have to leave, or are no longer waited for."""
+        """Propose that out-of-sync followers leave, and recompute the high watermark. Called at intervals."""
         log, sync = partition.log, partition.sync
         if log is None or sync is None or self._tasks is None:
             return
@@ -83,7 +84,7 @@ class IsrChanges:
         leaving = sync.out_of_sync(log.log_end_offset)
         if leaving:
             logger.info(
-                "%s-%d: %s are out of sync (their ends %s, ours %d, committed %d)",
+                "%s-%d: replicas %s are out of sync (log end offsets %s, leader's %d, high watermark %d)",
                 partition.topic,
                 partition.partition,
                 leaving,
@@ -120,12 +121,12 @@ class IsrChanges:
                     return
                 if error.code in NOT_APPLIED:
                     sync.pending = None
-                    # Nothing moves the high watermark that waited for who was to join, unless this does.
+                    # The high watermark waited for the joining replica: nothing else advances it now.
                     partition.maybe_advance_high_watermark()
                 if error.code in NOT_APPLIED or error.code in OUT_OF_DATE:
                     logger.info("%s-%d: ISR %s refused: %s", change.topic, change.partition, pending.isr, error)
                     return
-                logger.warning("%s-%d: ISR %s again: %s", change.topic, change.partition, pending.isr, error)
+                logger.warning("%s-%d: retrying ISR %s: %s", change.topic, change.partition, pending.isr, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 continue
             if partition.sync is sync and sync.pending is pending:
@@ -141,7 +142,7 @@ class IsrChanges:
         else:
             self.expanded += 1
         logger.info(
-            "%s-%d: the ISR is %s (partition epoch %d)",
+            "%s-%d: the ISR is now %s (partition epoch %d)",
             partition.topic,
             partition.partition,
             decided.isr,
@@ -149,7 +150,7 @@ class IsrChanges:
         )
 
     def _epoch_of(self, sync: InSyncReplicas, replica: int) -> int:
-        """As the broker's fetches tell it; unknown of those that have not fetched since we lead."""
+        """Return the broker epoch that the replica's fetches report; unknown before its first fetch in this epoch."""
         if replica == self._broker_id:
             return self._broker_epoch()
         progress = sync.progress.get(replica)

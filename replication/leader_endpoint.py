@@ -1,4 +1,4 @@
-"""What a follower asks its leader: records, where epochs end, where the log starts and ends."""
+"""Requests of a follower to its leader: records, the ends of epochs, the start and the end of the log."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""The leader does not want to go on with a session: the next request begins another."""
+"""The leader does not continue the session: the next request begins a new one."""
 
 
 class LeaderEndpoint:
-    """One connection to one leader, for one task: a request at a time."""
+    """One connection to one leader, used by one task: one request at a time."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class LeaderEndpoint:
         *,
         keeps_session: bool,
     ) -> None:
-        """keeps_session: fetch in a session; else every request stands for itself."""
+        """keeps_session: use a fetch session; else every request names all partitions."""
         self._replica_id = replica_id
         self._connection = connection
         self._versions = versions
@@ -72,14 +72,14 @@ class LeaderEndpoint:
         has_sessions = versions.fetch_version >= FIRST_VERSION_WITH_SESSIONS
         self.session = FollowerSession() if keeps_session and has_sessions else None
         self._names: dict[bytes, str] = {}
-        """Of topics asked for, by id."""
+        """Names of the requested topics, by id."""
 
     def close(self) -> None:
         """Drop the connection."""
         self._connection.close()
 
     async def fetch(self, wanted: dict[Key, WantedPartition], max_wait_ms: int) -> dict[Key, PartitionData]:
-        """The answer for each partition that has one; none where the leader refuses the session.
+        """Return the answer for each partition that has one; none if the leader refuses the session.
 
         Raises KafkaError, also for a request that fails as a whole.
         """
@@ -151,7 +151,10 @@ class LeaderEndpoint:
         return request
 
     async def epoch_ends(self, asked: Iterable[tuple[Key, int, int]]) -> dict[Key, EpochEndOffset]:
-        """Where epochs end in the leader's logs: (partition, current leader epoch, epoch). Raises KafkaError."""
+        """Return where epochs end in the leader's logs. asked: (partition, current leader epoch, epoch).
+
+        Raises KafkaError.
+        """
         topics: dict[str, OffsetForLeaderTopic] = {}
         for (name, partition), current_leader_epoch, epoch in asked:
             topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name))
@@ -167,7 +170,7 @@ class LeaderEndpoint:
         return {(topic.topic, one.partition): one for topic in response.topics for one in topic.partitions}
 
     async def offset(self, key: Key, leader_epoch: int, timestamp: int) -> int:
-        """The leader's log start (EARLIEST) or end offset (LATEST). Raises KafkaError."""
+        """Return the leader's log start offset (EARLIEST) or log end offset (LATEST). Raises KafkaError."""
         asked = ListOffsetsPartition(partition_index=key[1], current_leader_epoch=leader_epoch, timestamp=timestamp)
         request = ListOffsetsRequest(
             replica_id=self._replica_id, topics=[ListOffsetsTopic(name=key[0], partitions=[asked])]

@@ -1,8 +1,8 @@
-"""One replica on its way to another log directory: how much is copied at a time, and pauses after failures.
+"""The move of one replica to another log directory: how much a step copies, and the pauses after failures.
 
-A step of copying is a turn of the event loop, so it is small: as much as takes some two milliseconds, which is more of
-large batches than of small ones. Where appends outrun the copying, the steps grow until they do not; what a throttle
-allows in a second is the most that a step may have.
+A step blocks the event loop, so it is small: what takes some two milliseconds, which is more bytes of large batches
+than of small ones. If appends are faster than the copying, the steps grow until the copy keeps up. A step is at most
+what the throttle allows per second.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from storage.log_manager import LogManager
 STEP_S = 0.002
 SMALLEST_STEP_BYTES = 16 * 1024
 LARGE_STEP_BYTES = 256 * 1024
-LARGEST_STEP_BYTES = 8 * 1024 * 1024  # where the copy falls behind
+LARGEST_STEP_BYTES = 8 * 1024 * 1024  # if the copy falls behind
 THROTTLED_PAUSE_S = 0.1
 FIRST_RETRY_S = 0.02
 
 
 class LogDirMove:
-    """The copying of one replica until the copy is the replica."""
+    """Copies one replica until the copy replaces it."""
 
     def __init__(
         self, partition: Partition, current: Log, future: Log, logs: LogManager, now_s: Callable[[], float]
     ) -> None:
-        """now_s: monotonic."""
+        """now_s: a monotonic clock."""
         self.key = (partition.topic, partition.partition)
         self.copy = LogCopy(logs, current, future)
         self.failures = 0
@@ -44,22 +44,22 @@ class LogDirMove:
 
     @property
     def is_taken(self) -> bool:
-        """Whether somebody carries it on."""
+        """Whether a worker is copying."""
         return not self._idle.is_set()
 
     def give_up(self) -> None:
-        """Nothing is copied any more from the next turn of the event loop on."""
+        """Stop copying, from the next turn of the event loop on."""
         self.copy.is_given_up = True
         self._stopped.set()
 
     async def until_idle(self) -> None:
-        """Return when nobody works on it: neither log is touched any more."""
+        """Return when no worker uses the two logs any more."""
         await self._idle.wait()
 
     async def carry_on(self, quota: ReplicationQuota, rate: Callable[[], float]) -> bool:
-        """Copy until the copy is the replica. False where it was given up, or a directory has failed.
+        """Copy until the copy replaces the replica. Return False if the move is given up or a directory has failed.
 
-        rate: bytes a second that all moves together may copy. Raises StorageError, ProtocolError.
+        rate: bytes per second that all moves together may copy. Raises StorageError, ProtocolError.
         """
         self._idle.clear()
         try:
@@ -73,7 +73,7 @@ class LogDirMove:
             self._idle.set()
 
     async def _step_on(self, quota: ReplicationQuota, step: int) -> bool:
-        """Copy some, or the rest. True where that was the end."""
+        """Copy one step, or the rest. Return True if the copy has replaced the replica."""
         copy = self.copy
         behind = copy.bytes_behind
         if behind <= step:
@@ -107,6 +107,6 @@ class LogDirMove:
             pass
 
     def delay(self, now_s: float, longest_s: float) -> None:
-        """Something went wrong: a pause that doubles each time."""
+        """Pause after an error. The pause doubles each time."""
         self.delayed_until_s = now_s + min(FIRST_RETRY_S * 2 ** min(self.failures, 16), longest_s)
         self.failures += 1

@@ -1,11 +1,12 @@
-"""Replicas that are moved between the log directories of this broker (KIP-113).
+"""Moves of replicas between the log directories of this broker (KIP-113).
 
-`alter` names the directory for a replica: a copy of its log is created there, and replaces the log when it is complete.
-Who reads or writes the partition notices nothing. Asked for another directory, or for the one where the replica is, a
-move is given up. After a restart, and after the controller has stopped the replica and named it again, a move goes on.
+`alter` names the directory of a replica: a copy of its log is created there, and replaces the log when it is complete.
+Readers and writers of the partition are not affected. A move is given up if a request names a third directory, or the
+one that holds the replica. A move continues after a restart, and after the controller has stopped and named the replica
+again.
 
-`num.replica.alter.log.dirs.threads` replicas are copied at the same time (as many as there are log directories, if that
-is not set), in the order of their names: one that is done is worth more than two halves.
+`num.replica.alter.log.dirs.threads` replicas are copied at the same time (if it is not set, as many as there are log
+directories), in the order of their names: one completed move is worth more than two half-completed ones.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ _FUTURE_SUFFIX_SIZE = len(f".{'0' * 32}-future")
 
 
 class MoveSettings(Protocol):
-    """The settings that moves act on."""
+    """The settings that moves use."""
 
     num_replica_alter_log_dirs_threads: int | None
     replica_fetch_backoff_ms: int
 
 
 class LogDirMoves:
-    """The moves of one broker."""
+    """All moves of one broker."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class LogDirMoves:
         rate: Callable[[], float],
         now_s: Callable[[], float],
     ) -> None:
-        """quota: measures what all moves copy. rate: bytes a second that are allowed."""
+        """quota: measures what all moves copy. rate: allowed bytes per second."""
         self.moves: dict[Key, LogDirMove] = {}
         self._replicas = replicas
         self._settings = settings
@@ -69,18 +70,18 @@ class LogDirMoves:
         self._now_s = now_s
         self._news: dict[int, asyncio.Event] = {}
 
-    # -- what is asked for -----------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     async def alter(self, topic: str, partition: int, path: str) -> None:
-        """Have a replica in the log directory `path`. On return the move has begun.
+        """Move a replica to the log directory `path`. On return, the move has begun.
 
-        A replica that is not here yet is begun there, should it come; and ReplicaNotAvailableError is raised, or
-        UnknownTopicOrPartitionError. Raises LogDirNotFoundError, LogDirOfflineError (also where any directory is: the
-        replica may have a copy there), TopicNameTooLongError, StorageError.
+        If this broker does not have the replica yet, it will be created in `path`; ReplicaNotAvailableError or
+        UnknownTopicOrPartitionError is raised. Raises LogDirNotFoundError, LogDirOfflineError (also if any other
+        directory is offline: the replica may have a copy there), TopicNameTooLongError, StorageError.
         """
         key = (topic, partition)
         if len(f"{topic}-{partition}") + _FUTURE_SUFFIX_SIZE > MAX_NAME:
-            raise TopicNameTooLongError(f"the name {topic} is too long to be moved")
+            raise TopicNameTooLongError(f"replicas of {topic} cannot be moved: the topic name is too long")
         directory = self._directory(path)
         async with self._replicas.roles.one_at_a_time:
             found = self._replicas.partitions.get(key)
@@ -90,7 +91,7 @@ class LogDirMoves:
             if found is None or log is None:
                 self._replicas.logs.prefer(topic, partition, directory)
                 self._check_exists(key)
-                raise ReplicaNotAvailableError(f"{topic}-{partition} is not here yet")
+                raise ReplicaNotAvailableError(f"this broker has no replica of {topic}-{partition} yet")
             await self._move(found, directory)
 
     def _directory(self, path: str) -> LogDirectory:
@@ -99,7 +100,7 @@ class LogDirMoves:
                 if not directory.is_online:
                     raise LogDirOfflineError(f"the log directory {path} is offline")
                 return directory
-        raise LogDirNotFoundError(f"{path} is none of this broker's log directories")
+        raise LogDirNotFoundError(f"{path} is not a log directory of this broker")
 
     def _check_exists(self, key: Key) -> None:
         try:
@@ -115,7 +116,7 @@ class LogDirMoves:
             await self.stop(key)
             await logs.futures.remove(key)
         current = partition.log
-        if current is None:  # its directory has failed meanwhile
+        if current is None:  # its directory has failed during the wait
             raise LogDirOfflineError(f"the log directory of {key[0]}-{key[1]} is offline")
         if current.directory.parent == directory.path:
             return
@@ -128,7 +129,7 @@ class LogDirMoves:
         self.start(partition)
 
     def start(self, partition: Partition) -> None:
-        """Go on with the move of a partition, if it has one."""
+        """Continue the move of a partition, if it has one."""
         key = (partition.topic, partition.partition)
         current, future = partition.log, self._replicas.logs.futures.logs.get(key)
         if current is None or future is None:
@@ -139,26 +140,26 @@ class LogDirMoves:
             self._wake()
 
     def drop(self, key: Key) -> LogDirMove | None:
-        """Go on with a move no more; its copy stays for later."""
+        """Stop a move without waiting. Its copy stays, and the move may continue later."""
         move = self.moves.pop(key, None)
         if move is not None:
             move.give_up()
         return move
 
     async def stop(self, key: Key) -> None:
-        """`drop`; on return nobody touches either log, and one that has been replaced is gone."""
+        """Stop a move. On return, no worker uses the two logs, and a replaced log is removed."""
         move = self.drop(key)
         if move is not None:
             await move.until_idle()
 
     async def _finish(self, key: Key) -> None:
-        """Return when the move before, which has just been done, has nothing left to do."""
+        """If the previous move has completed, wait until its worker has finished."""
         move = self.moves.get(key)
         if move is not None and move.copy.is_over:
             await move.until_idle()
 
     def config_changed(self, key: Key, log: Log) -> None:
-        """The topic's settings have changed: the copy has them, too."""
+        """Apply changed settings of the topic to the copy, too."""
         future = self._replicas.logs.futures.logs.get(key)
         if future is not None:
             future.config = log.config
@@ -166,7 +167,7 @@ class LogDirMoves:
     # -- the workers -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Move replicas for as long as the broker runs."""
+        """Move replicas until cancelled."""
         count = self._settings.num_replica_alter_log_dirs_threads or len(self._replicas.logs.dirs.all)
         async with asyncio.TaskGroup() as tasks:
             for number in range(count):
@@ -203,7 +204,7 @@ class LogDirMoves:
             move.delay(self._now_s(), max(self._settings.replica_fetch_backoff_ms / 1000, FIRST_RETRY_S))
             is_over = move.copy.is_over
         except Exception:
-            logger.exception("%s-%d could not be moved, and is not until the controller's next word", *key)
+            logger.exception("%s-%d: the move failed; it is not retried until the controller sends a new state", *key)
             move.give_up()
             is_over = True
         else:

@@ -1,7 +1,7 @@
-"""One partition on this broker: its log, whether we lead it, and how far it is committed.
+"""One partition on this broker: its log, whether this broker leads it, and how far it is committed.
 
-`Partition` decides; `Log` stores. Every request names the leader epoch it believes in, and is refused where that is
-not ours: an older one is fenced, a newer one means that we have not heard yet (KIP-320).
+`Partition` decides; `Log` stores. Every request names the leader epoch that its client knows. An epoch older than the
+partition's is fenced; a newer one means that this broker does not know the new leader yet (KIP-320).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ NO_EPOCH = -1
 NO_LEADER = -1
 ACKS_ALL = -1
 HIGH_WATERMARK = -1
-"""In DeleteRecords: whatever the high watermark is."""
+"""The offset in DeleteRecords that stands for the high watermark."""
 
 
 class PartitionEvents:
-    """What partitions tell; here nobody listens."""
+    """Callbacks of partitions. These do nothing."""
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """It has moved, but not by an append to a partition with one replica."""
+        """The high watermark has moved. Not called for an append to a partition with one replica."""
 
     def outsider_fetched(self, partition: Partition, replica_id: int) -> None:
-        """A follower that is not in sync has fetched."""
+        """A follower outside the ISR has fetched."""
 
     def follower_start_moved(self, partition: Partition) -> None:
-        """The log of a follower begins elsewhere."""
+        """The log start offset of a follower has changed."""
 
 
 class Partition:
-    """The state of one partition on one broker, as the controller last told it."""
+    """The state of one partition on one broker, as the controller last sent it."""
 
     __slots__ = (
         "controller_epoch",
@@ -85,9 +85,9 @@ class Partition:
         self.partition = partition
         self.topic_id = topic_id
         self.log: Log | None = None
-        """None while there is none to serve: its directory is offline, or there is no room to begin one."""
+        """None while there is no log to serve: its directory is offline, or there is no room to create one."""
         self.is_offline = False
-        """True once the log directory that holds it has failed: until the next start."""
+        """True from the failure of its log directory until the next start."""
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -100,7 +100,7 @@ class Partition:
         self.rules = rules or LagRules()
         self.events = events or PartitionEvents()
         self.verification = TransactionVerification()
-        # Since this broker hosts the partition: what is counted of a topic goes with its partitions.
+        # Counted since this broker hosts the partition; the counts of a topic disappear with its partitions.
         self.produced_bytes = 0  # by clients
         self.produced_records = 0
         self.fetched_bytes = 0  # by consumers
@@ -137,9 +137,9 @@ class Partition:
         replicas: Iterable[int],
         isr: Iterable[int],
     ) -> None:
-        """Lead the partition from now on, in a new epoch: its first offset is noted in the log.
+        """Lead the partition from now on, in a new leader epoch: the log records the first offset of the epoch.
 
-        What followers have is unknown until they fetch, also of those who followed us before.
+        The log end offset of a follower is unknown until it fetches, even if it followed this broker before.
         """
         self._assume(broker_id, leader_epoch, partition_epoch, controller_epoch, replicas, isr)
         self.log = log
@@ -159,7 +159,7 @@ class Partition:
         replicas: Iterable[int],
         isr: Iterable[int],
     ) -> None:
-        """Follow `leader_id` (NO_LEADER: nobody) from now on."""
+        """Follow `leader_id` from now on; NO_LEADER: no broker."""
         self._assume(leader_id, leader_epoch, partition_epoch, controller_epoch, replicas, isr)
         self.log = log
         self.sync = None
@@ -175,11 +175,11 @@ class Partition:
         replicas: Iterable[int],
         isr: Iterable[int],
     ) -> None:
-        """Know what the controller wants, without a log to do it with: every request is refused."""
+        """Adopt the controller's state without a log: every request is refused."""
         self._assume(leader_id, leader_epoch, partition_epoch, controller_epoch, replicas, isr)
 
     def go_offline(self) -> None:
-        """The log directory has failed: every request is refused from now on."""
+        """Refuse every request from now on: the log directory has failed."""
         self.log = None
         self.sync = None
         self.is_offline = True
@@ -200,10 +200,10 @@ class Partition:
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
 
-    # -- what requests ask -----------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
-        """The log, where this broker leads it in the epoch that the client believes in.
+        """Return the log if this broker leads the partition and the client knows the leader epoch, or none.
 
         Raises NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError, LogDirOfflineError.
         """
@@ -217,9 +217,9 @@ class Partition:
         return log
 
     def any_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
-        """The log, led or followed: for consumers that read from a follower (KIP-392).
+        """Return the log of a leader or a follower: for consumers that read from a follower (KIP-392).
 
-        Raises what `leader_log` raises, NotLeaderOrFollowerError only where the partition has no leader.
+        Raises what `leader_log` raises, but NotLeaderOrFollowerError only if the partition has no leader.
         """
         if self.sync is not None or self.log is None or self.leader_id == NO_LEADER:
             return self.leader_log(current_leader_epoch)
@@ -228,15 +228,15 @@ class Partition:
 
     @property
     def is_high_watermark_behind(self) -> bool:
-        """True on a new leader that does not know yet that all is committed which was before its epoch (KIP-207).
+        """True on a new leader that does not know yet that all records before its epoch are committed (KIP-207).
 
-        Its high watermark may be older than what consumers have seen.
+        Its high watermark may be lower than one that consumers have seen.
         """
         log = self.log
         return self.sync is not None and log is not None and log.high_watermark < self.leader_epoch_start_offset
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """Compare the client's idea of the leader epoch with ours; NO_EPOCH means that it has none."""
+        """Compare the client's leader epoch with the partition's. NO_EPOCH: the client knows none."""
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
@@ -246,9 +246,9 @@ class Partition:
     def start_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
     ) -> VerificationGuard | None:
-        """What a batch of a transaction needs to be appended, with the coordinator's word; None where that is open.
+        """Return the guard to append a batch of a transaction with, once the coordinator has confirmed.
 
-        Raises what `leader_log` raises.
+        None if the log has the transaction open already. Raises what `leader_log` raises.
         """
         producers = self.leader_log().producers
         if producers.has_ongoing_transaction(producer_id):
@@ -256,9 +256,9 @@ class Partition:
         return self.verification.start(producer_id, producer_epoch, sequence, now_ms, producers.expiration_ms)
 
     def check_verified(self, producer_id: int, guard: VerificationGuard | None) -> None:
-        """Refuse what a coordinator here is going to append to a transaction that has ended since it was verified.
+        """Check that a transaction is still open, or verified, before a coordinator on this broker appends to it.
 
-        guard: what `start_verification` gave. Raises what `leader_log` raises, and InvalidTxnStateError.
+        guard: the result of `start_verification`. Raises what `leader_log` raises, and InvalidTxnStateError.
         """
         is_open = self.leader_log().producers.has_ongoing_transaction(producer_id)
         self.verification.check(guard or UNVERIFIED, producer_id, NO_SEQUENCE, is_open=is_open)
@@ -270,14 +270,14 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
-        """Append records (patched in place) and advance the high watermark where nobody else must have them.
+        """Append records (patched in place), and advance the high watermark if no other replica must have them.
 
-        guard: of a batch of a transaction, where those are verified. Raises what `Log.append_as_leader`, `leader_log`
-        and `TransactionVerification.check` raise, and NotEnoughReplicasError for acks=all.
+        guard: of a batch of a transaction, if transactions are verified. Raises what `Log.append_as_leader`,
+        `leader_log` and `TransactionVerification.check` raise, and NotEnoughReplicasError for acks=all.
         """
         log, sync = self.log, self.sync
         if log is None or sync is None:
-            log = self.leader_log()  # says why not
+            log = self.leader_log()  # raises the reason
             assert sync is not None
         if required_acks == ACKS_ALL and sync.end_offsets and self._is_under_min_isr(log, sync):
             raise NotEnoughReplicasError(
@@ -309,7 +309,7 @@ class Partition:
         min_one_message: bool,
         current_leader_epoch: int = NO_EPOCH,
     ) -> LogReadInfo:
-        """Records of the leader from `offset` on, as far as `isolation` lets the reader see.
+        """Return records of the leader from `offset` on, as far as `isolation` lets the reader see.
 
         Raises what `leader_log` raises, and OffsetOutOfRangeError.
         """
@@ -319,7 +319,7 @@ class Partition:
     def read_log(
         self, log: Log, offset: int, max_bytes: int, *, isolation: Isolation, min_one_message: bool
     ) -> LogReadInfo:
-        """`read` of a log that `leader_log` or `any_log` has given."""
+        """`read` from a log that `leader_log` or `any_log` has returned."""
         return log.read(
             offset,
             max_bytes,
@@ -331,7 +331,7 @@ class Partition:
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up to `offset` (-1: the high watermark) and return it.
 
-        Raises OffsetOutOfRangeError beyond the high watermark and for other negative offsets.
+        Raises OffsetOutOfRangeError if `offset` is above the high watermark, or negative but not -1.
         """
         log = self.leader_log()
         target = log.high_watermark if offset == HIGH_WATERMARK else offset
@@ -343,21 +343,21 @@ class Partition:
     # -- followers ---------------------------------------------------------------------------------------------------
 
     def check_follower(self, replica_id: int, current_leader_epoch: int) -> None:
-        """Refuse the fetch of a broker that is no replica, as far as we have heard.
+        """Refuse the fetch of a broker that is not a replica in the state that this broker knows.
 
-        Raises UnknownLeaderEpochError (the caller may know more, and should ask again) or, for one that names no
-        epoch, NotLeaderOrFollowerError.
+        Raises UnknownLeaderEpochError (the follower may know a newer state, and should retry); for a request without a
+        leader epoch, NotLeaderOrFollowerError.
         """
         sync = self.sync
         assert sync is not None
         if replica_id not in sync.end_offsets:
-            text = f"broker {replica_id} is no follower of {self.topic}-{self.partition}"
+            text = f"broker {replica_id} is not a follower of {self.topic}-{self.partition}"
             raise NotLeaderOrFollowerError(text) if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError(text)
 
     def follower_fetches(
         self, replica_id: int, offset: int, log_start_offset: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
     ) -> None:
-        """A follower has asked for records from `offset` on: it has everything before.
+        """Record that a follower requests records from `offset` on: it has all before.
 
         May advance the high watermark. Raises what `check_follower` and `FollowerProgress.fetched` raise.
         """
@@ -368,14 +368,14 @@ class Partition:
         start_before = sync.progress[replica_id].log_start_offset
         moved = sync.fetched(replica_id, offset, log_start_offset, log.log_end_offset, broker_epoch)
         if replica_id not in sync.isr:
-            self.events.outsider_fetched(self, replica_id)  # before it counts: who may join is waited for
+            self.events.outsider_fetched(self, replica_id)  # first: the high watermark waits for a replica that joins
         if moved:
             self.maybe_advance_high_watermark()
         if log_start_offset != start_before:
             self.events.follower_start_moved(self)
 
     def isr_changed(self, decided: LeaderAndIsr) -> bool:
-        """Take over an ISR that was decided. False where we have heard something newer since."""
+        """Adopt a decided ISR. Return False if this broker knows a newer state."""
         sync = self.sync
         is_stale = decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch
         if sync is None or is_stale:
@@ -383,11 +383,11 @@ class Partition:
         self.isr = sync.isr = decided.isr
         self.partition_epoch = decided.partition_epoch
         sync.pending = None
-        self.maybe_advance_high_watermark()  # it may have shrunk to the leader
+        self.maybe_advance_high_watermark()  # the ISR may have shrunk to the leader
         return True
 
     def low_watermark(self) -> int:
-        """The smallest log start offset of the live replicas: what DeleteRecords waits for."""
+        """Return the smallest log start offset of the live replicas: DeleteRecords waits for it."""
         log, sync = self.leader_log(), self.sync
         assert sync is not None
         lowest = log.log_start_offset
@@ -397,10 +397,10 @@ class Partition:
         return lowest
 
     def maybe_advance_high_watermark(self) -> bool:
-        """Recompute the high watermark and complete the requests that wait for it. Returns True if it moved.
+        """Recompute the high watermark and complete the requests that wait for it. Return True if it moved.
 
         Called after an append, a follower's fetch, a change of the ISR, of the live brokers or of min.insync.replicas,
-        and periodically, since a follower that lags too long is no longer waited for.
+        and at intervals, since the high watermark does not wait for a follower that lags too long.
         """
         log, sync = self.log, self.sync
         assert log is not None
@@ -415,7 +415,7 @@ class Partition:
 
 
 def producer_and_sequence(records: memoryview) -> tuple[int, int]:
-    """(producer id, base sequence) of a batch; NO_PRODUCER_ID for what is too short or too old to have one."""
+    """Return (producer id, base sequence) of a batch; NO_PRODUCER_ID if it is too short or its format too old."""
     if len(records) < BATCH_HEADER_SIZE or records[16] != MAGIC_V2:
         return NO_PRODUCER_ID, NO_SEQUENCE
     header = HEADER.unpack_from(records)

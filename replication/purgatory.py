@@ -1,9 +1,9 @@
 """Requests that wait for something: a long poll for bytes, acks=all for the high watermark.
 
-An operation waits under the keys of what may satisfy it (partitions). Whoever changes such a thing calls
-`check(key)`; the operation then looks again, and is answered when it is satisfied or its time is up, whichever is
-first. What one check satisfies is answered in the order in which it began to wait: coordinators rely on it. Checking a
-key nobody waits for costs one dictionary lookup, which is what the hot path pays.
+An operation waits under keys (usually partitions): a change at one of them may satisfy it. Code that makes such a
+change calls `check(key)`. The operation then checks its condition; it is answered when it is satisfied or its timeout
+expires, whichever is first. Operations that one check satisfies are answered in the order in which they began to wait:
+coordinators rely on it. A check of a key without waiting operations costs one dictionary lookup, even on the hot path.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ R = TypeVar("R")
 
 
 class DelayedOperation(Protocol[T]):
-    """What waits."""
+    """An operation that waits."""
 
     def is_satisfied(self) -> bool:
-        """True when the answer need not wait any longer. Cheap, and without effect."""
+        """Return True if the answer need not wait any longer. Cheap, and without side effects."""
         ...
 
     def complete(self) -> T:
-        """The answer, as things stand now: called once, when satisfied or when time is up."""
+        """Return the answer for the present state. Called once: when satisfied, or at the timeout."""
         ...
 
 
@@ -35,22 +35,22 @@ class _Waiter(Generic[R]):
         self.operation = operation
         self.keys = keys
         self.future = future
-        self.timer: asyncio.TimerHandle  # from `Purgatory.wait` on
+        self.timer: asyncio.TimerHandle  # set by `Purgatory.wait`
 
 
 class Purgatory(Generic[R]):
-    """Operations of one kind that wait, by key."""
+    """Waiting operations of one kind, by key."""
 
     def __init__(self) -> None:
         self._waiters: dict[Hashable, dict[_Waiter[R], None]] = {}  # in the order of waiting
         self.size = 0
 
     def __contains__(self, key: Hashable) -> bool:
-        """True while something waits under `key`."""
+        """True while an operation waits under `key`."""
         return key in self._waiters
 
     def wait(self, operation: DelayedOperation[R], keys: Iterable[Hashable], timeout_s: float) -> asyncio.Future[R]:
-        """A future of the operation's answer. Cancelling it ends the wait."""
+        """Return a future of the operation's answer. Cancelling the future ends the wait."""
         loop = asyncio.get_running_loop()
         waiter = _Waiter(operation, tuple(keys), loop.create_future())
         for key in waiter.keys:
@@ -61,7 +61,7 @@ class Purgatory(Generic[R]):
         return waiter.future
 
     def check(self, key: Hashable) -> None:
-        """Something happened at `key`: answer what waits for it and is satisfied."""
+        """Complete the operations that wait under `key` and are satisfied now."""
         waiters = self._waiters.get(key)
         if waiters is None:
             return
@@ -70,14 +70,14 @@ class Purgatory(Generic[R]):
                 self._complete(waiter)
 
     def complete_all(self) -> None:
-        """Answer everything that waits, as things stand: the broker is stopping."""
+        """Complete all operations in the present state: the broker is stopping."""
         for waiters in list(self._waiters.values()):
             for waiter in list(waiters):
                 self._complete(waiter)
 
     @staticmethod
     def _is_satisfied(waiter: _Waiter[R]) -> bool:
-        """What goes wrong here is for the one who waits to hear, not for the one whose append made us look."""
+        """An exception goes to the request that waits, not to the caller of `check`, whose append caused the check."""
         try:
             return waiter.operation.is_satisfied()
         except Exception as error:

@@ -1,6 +1,6 @@
-"""All partitions of one broker: what clients and followers do with them, and what waits for them.
+"""All partitions of one broker: the operations of clients and followers on them, and those that wait.
 
-What the controller says about them is carried out by `roles`.
+`roles` carries out what the controller sends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LowWatermarks = dict[TopicPartition, int | ReplicationError]
 class ReplicaManager(PartitionEvents):
     """The partitions that this broker hosts.
 
-    A broker sets `isr_changes`, `fetchers`, `moves` and the quotas; without, partitions have one replica in one place.
+    A broker sets `isr_changes`, `fetchers`, `moves` and the quotas; without them, partitions have one fixed replica.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ReplicaManager(PartitionEvents):
         exists: Callable[[str, int], bool],
         rules: LagRules | None = None,
     ) -> None:
-        """exists: whether the cluster has a partition. rules: when followers of partitions that we lead lag."""
+        """exists: whether the cluster has a partition. rules: when followers count as lagging behind this broker."""
         self.broker_id = broker_id
         self.logs = logs
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -73,12 +73,12 @@ class ReplicaManager(PartitionEvents):
     def observe(self, topic: str, changed: Callable[[int, bool], None]) -> None:
         """Call `changed(partition, is leader)` whenever this broker's role in a partition of `topic` may have changed.
 
-        Before anything that waits for the partition hears of it. One observer a topic.
+        The call comes before operations that wait for the partition are completed. One observer per topic.
         """
         self._observers[topic] = changed
 
     async def run(self) -> None:
-        """Follow and lead in company, for as long as the broker runs."""
+        """Run ISR changes, fetchers and moves until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self.isr_changes is not None:
                 tasks.create_task(self.isr_changes.run(self.partitions.values))
@@ -90,9 +90,9 @@ class ReplicaManager(PartitionEvents):
     # -- clients ---------------------------------------------------------------------------------------------------
 
     def partition(self, topic: str, partition: int, topic_id: bytes = ZERO_UUID) -> Partition:
-        """The partition, of which the client may know the topic's id.
+        """Return a partition. topic_id: of its topic, if the client knows it.
 
-        Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError (it lives on other brokers),
+        Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError (only other brokers have it),
         InconsistentTopicIdError.
         """
         found = self.partitions.get((topic, partition))
@@ -115,7 +115,7 @@ class ReplicaManager(PartitionEvents):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
-        """Append records of a client (or of a coordinator here) to one partition, and wake what waits for it.
+        """Append records of a client, or of a coordinator on this broker, and complete fetches that wait for them.
 
         guard: see `Partition.append_as_leader`.
 
@@ -124,30 +124,31 @@ class ReplicaManager(PartitionEvents):
         key = (topic, partition)
         found = self.partitions.get(key)
         if found is None:
-            found = self.partition(topic, partition)  # says why not
+            found = self.partition(topic, partition)  # raises the reason
         info = found.append_as_leader(records, required_acks, origin, guard)
         if key in self.resting or key in self.fetches:
             self.check_fetches(key)
         return info
 
     def count_by_topic(self, count: Callable[[Partition], int]) -> dict[str, int]:
-        """Sums of what the partitions that are here have counted."""
+        """Return the sum of `count` over the partitions of each topic on this broker."""
         sums: dict[str, int] = {}
         for (topic, _), partition in self.partitions.items():
             sums[topic] = sums.get(topic, 0) + count(partition)
         return sums
 
     def is_committed(self, topic: str, partition: int, offset: int) -> bool:
-        """True where the high watermark has passed `offset`."""
+        """True if the high watermark has passed `offset`."""
         found = self.partitions.get((topic, partition))
         return found is not None and found.log is not None and found.log.high_watermark > offset
 
     def wait_for_commit(
         self, required: Mapping[TopicPartition, int], timeout_s: float
     ) -> asyncio.Future[dict[TopicPartition, Exception | None]] | None:
-        """Wait until the high watermarks reach the given offsets; None where they have already.
+        """Wait until the high watermarks reach the given offsets. Return None if they have already.
 
-        What will not be committed, because somebody else leads since the append, is told at once, but told.
+        If it is already known that records will not be committed, for example because the leader has changed since the
+        append, the returned future is done.
         """
         operation = DelayedProduce(required, self.partition)
         if not operation.is_satisfied():
@@ -162,9 +163,9 @@ class ReplicaManager(PartitionEvents):
     def wait_for_deletion(
         self, required: Mapping[TopicPartition, int], timeout_s: float
     ) -> LowWatermarks | asyncio.Future[LowWatermarks]:
-        """Wait until no live replica has records before the given offsets; the low watermarks, or what failed."""
+        """Wait until no live replica has records before the given offsets. Return the low watermarks, or the errors."""
         for key in required:
-            self.check_fetches(key)  # followers are to hear where the log starts
+            self.check_fetches(key)  # the answers tell followers where the log starts now
         operation = DelayedDeleteRecords(required, self.partition)
         if operation.is_satisfied():
             return operation.complete()
@@ -173,11 +174,11 @@ class ReplicaManager(PartitionEvents):
     def fetch(
         self, params: FetchParams, requests: Sequence[FetchPartition], reader: Reader | None = None
     ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
-        """Read now what there is; where that is less than `min_bytes` and nothing failed, wait for more.
+        """Read what is available. If that is less than `min_bytes` and nothing failed, wait for more.
 
-        reader: the session that has these requests and rests at its other partitions: they can end the wait, too.
+        reader: the session of these requests. Its resting partitions can end the wait, too.
 
-        Partitions that nobody knows do not end the wait of the others: a client that keeps asking for a deleted topic
+        Partitions that do not exist do not end the wait of the others: a client that keeps asking for a deleted topic
         would otherwise be answered as fast as it can ask.
         """
         fetched = read_partitions(params, requests, self.partition)
@@ -206,9 +207,10 @@ class ReplicaManager(PartitionEvents):
         return self.fetches.wait(operation, keys, params.max_wait_ms / 1000)
 
     def rest(self, params: FetchParams, fetched: FetchedPartition, reader: Reader) -> bool:
-        """Let a session rest at a partition of which it has been told all there is; False where there is more.
+        """Let a partition rest in a session whose client knows its present state. Return False if there is news.
 
-        Followers rest where they are in sync only: with each fetch of another one it is asked whether it may join.
+        A follower's partition rests only while the follower is in sync: each fetch of another follower checks whether
+        it may join the ISR.
         """
         request = fetched.request
         try:
@@ -227,7 +229,7 @@ class ReplicaManager(PartitionEvents):
         return True
 
     def topic_config_changed(self, topic: str) -> None:
-        """Apply the topic's settings to the logs that are here."""
+        """Apply the topic's settings to its logs on this broker."""
         config = self._topic_config(topic)
         for key, partition in self.partitions.items():
             if key[0] != topic or partition.log is None:
@@ -240,7 +242,7 @@ class ReplicaManager(PartitionEvents):
             self.check(key)
 
     def topic_config(self, topic: str) -> LogConfig:
-        """The topic's settings as they are now."""
+        """Return the topic's current settings."""
         return self._topic_config(topic)
 
     def settings_changed(self) -> None:
@@ -251,7 +253,7 @@ class ReplicaManager(PartitionEvents):
             self.fetchers.settings_changed()
 
     def brokers_died(self, broker_ids: Collection[int]) -> None:
-        """The metadata no longer list these brokers: high watermarks do not wait for their replicas."""
+        """The metadata no longer lists these brokers: stop waiting for their replicas to advance high watermarks."""
         for partition in list(self.partitions.values()):
             sync = partition.sync
             if sync is not None and any(broker_id in sync.end_offsets for broker_id in broker_ids):
@@ -273,7 +275,7 @@ class ReplicaManager(PartitionEvents):
         self.deletions.check((partition.topic, partition.partition))
 
     def role_changed(self, key: TopicPartition) -> None:
-        """Tell who observes the topic, and everything that waits for the partition."""
+        """Call the observer of the topic, and complete operations that wait for the partition."""
         observer = self._observers.get(key[0])
         if observer is not None:
             partition = self.partitions.get(key)
@@ -281,20 +283,20 @@ class ReplicaManager(PartitionEvents):
         self.check(key)
 
     def check(self, key: TopicPartition) -> None:
-        """Something has happened to a partition: answer who has waited for it."""
+        """Complete the operations that wait for a partition and are satisfied now."""
         self.check_fetches(key)
         self.produces.check(key)
         self.deletions.check(key)
 
     def check_fetches(self, key: TopicPartition) -> None:
-        """There is more to be read of a partition, or something to be told of it."""
+        """Wake sessions in which the partition rests, and complete the fetches that are satisfied now."""
         if key in self.resting:
             for reader in self.resting.wake(key):
                 self.fetches.check(reader)
         self.fetches.check(key)
 
     def close(self) -> None:
-        """Answer everything that waits: the broker is stopping."""
+        """Complete everything that waits: the broker is stopping."""
         self.fetches.complete_all()
         self.produces.complete_all()
         self.deletions.complete_all()

@@ -1,4 +1,4 @@
-"""The preferred read replica of a consumer (KIP-392): one in its own rack, if that has the offset it asks for."""
+"""The preferred read replica of a consumer (KIP-392): one in its own rack that has the requested offset."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def preferred_replica(partition: Partition, offset: int, rack: str, rack_of: Callable[[int], str | None]) -> int | None:
-    """The follower to read from, of a partition that we lead; None for ourselves.
+    """Return the follower that should serve a consumer of a partition that this broker leads; None: the leader.
 
-    Of the in-sync followers in the consumer's rack that have `offset`, the one that has got furthest, and of equals the
-    one that was caught up last. rack_of: None where a broker cannot be reached by this consumer, or has no rack.
+    Of the in-sync followers in the consumer's rack that have `offset`, choose the one with the highest log end offset;
+    of equals, the one that was caught up last. rack_of: returns None if the consumer cannot reach the broker, or the
+    broker has no rack.
     """
     sync = partition.sync
     if sync is None or not rack or rack_of(sync.leader_id) == rack:

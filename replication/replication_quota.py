@@ -1,6 +1,6 @@
-"""Throttles on replication (KIP-73): so many bytes a second for the replicas that a topic's settings name.
+"""Throttles on replication (KIP-73): bytes per second for the replicas that a topic's settings name.
 
-Only replicas out of sync are held back; what goes to and from the others counts all the same.
+Only replicas that are out of sync are held back; the traffic of the others counts all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ALL_REPLICAS = ("*",)
 
 
 class ReplicationQuota:
-    """One side's traffic: what this broker sends as a leader, or receives as a follower."""
+    """The traffic of one side: what this broker sends as a leader, or receives as a follower."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class ReplicationQuota:
         samples: int = 11,
         sample_s: float = 1.0,
     ) -> None:
-        """rate: bytes a second. replicas: the topic's setting that names throttled replicas as `partition:broker`.
+        """rate: bytes per second. replicas: the topic's setting that names throttled replicas as `partition:broker`.
 
-        The rate is measured over `samples` of `sample_s` seconds, the one that fills up now included.
+        The rate is measured over `samples` of `sample_s` seconds, the current one included.
         """
         self._rate = rate
         self._replicas = replicas
@@ -37,10 +37,10 @@ class ReplicationQuota:
         self._now_s = now_s
         self._window_s = samples * sample_s
         self._sample_s = sample_s
-        self._samples: deque[tuple[float, int]] = deque()  # (beginning, bytes)
+        self._samples: deque[tuple[float, int]] = deque()  # (start, bytes)
 
     def applies_to(self, partition: Partition) -> bool:
-        """Whether this broker's replica of the partition is a throttled one."""
+        """Whether this broker's replica of the partition is throttled."""
         log = partition.log
         if log is None:
             return False
@@ -50,7 +50,7 @@ class ReplicationQuota:
         return replicas == ALL_REPLICAS or f"{partition.partition}:{self._broker_id}" in replicas
 
     def record(self, size: int) -> None:
-        """Bytes of a throttled replica have passed."""
+        """Count bytes of a throttled replica."""
         now_s = self._now_s()
         samples = self._samples
         if samples and now_s - samples[-1][0] < self._sample_s:
@@ -62,7 +62,7 @@ class ReplicationQuota:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether more has passed in the last seconds than is allowed."""
+        """Whether the measured rate is above the allowed one."""
         now_s = self._now_s()
         self._forget(now_s)
         if not self._samples:

@@ -1,11 +1,11 @@
-"""Partitions of fetch sessions that need no look: their readers know all there is, and nothing has happened since.
+"""Partitions that a fetch session skips: its client knows their state, and they have not changed since.
 
-Followers have one session for all partitions of a leader, thousands of them, and ask again after every record of a busy
-one. To read each partition for each of these requests would cost milliseconds. Who is at the end of a partition and has
-been told of its high watermark and its start *rests* there: it is woken by whatever happens to the partition.
+A follower has one session for all partitions of a leader, thousands of them, and fetches again after every record of a
+busy one. To read each partition for each of these requests would cost milliseconds. A partition *rests* in a session
+whose reader is at its end and knows its high watermark and log start offset. A change of the partition wakes it.
 
-An in-sync follower that rests is caught up as long as it keeps asking, and when it is woken that is written down: up to
-its last request it was.
+An in-sync follower is caught up with a resting partition as long as it sends requests. Waking the partition records
+that: the follower was caught up until its last request.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ TopicPartition = tuple[str, int]
 
 
 class Reader(Protocol):
-    """A fetch session, as those see it who wake it."""
+    """A fetch session, as far as resting partitions concern it."""
 
     last_fetch_ms: int
     """When its last request came, by the clock of `LagRules`."""
 
     replica_id: int
-    """The follower, or CONSUMER."""
+    """The broker id of the follower, or CONSUMER."""
 
     def __hash__(self) -> int: ...
 
     @property
     def is_resting(self) -> bool:
-        """Whether it rests at any partition."""
+        """Whether any partition rests in the session."""
         ...
 
     def wanted(self) -> Sequence[FetchPartition]:
-        """What has to be looked at: the partitions that it does not rest at, in the order in which they are read."""
+        """Return the partitions to read, in the order of reading: those that do not rest."""
         ...
 
     def woken(self, key: TopicPartition) -> None:
-        """Something has happened to a partition that it rested at."""
+        """Read a partition again: it rested, and has changed."""
         ...
 
 
 class RestingPartitions:
-    """Who rests where."""
+    """The sessions in which each partition rests."""
 
     def __init__(self) -> None:
         self._readers: dict[TopicPartition, dict[Reader, InSyncReplicas | None]] = {}
 
     def __contains__(self, key: TopicPartition) -> bool:
-        """True while somebody rests at a partition."""
+        """True while the partition rests in any session."""
         return key in self._readers
 
     def add(self, key: TopicPartition, reader: Reader, sync: InSyncReplicas | None) -> None:
-        """`reader` rests at a partition; `sync`, where it is a follower of ours."""
+        """Let a partition rest in the session `reader`. sync: the leader's replicas if the reader is a follower."""
         self._readers.setdefault(key, {})[reader] = sync
 
     def remove(self, key: TopicPartition, reader: Reader) -> None:
-        """`reader` rests there no more, for a reason of its own."""
+        """Let a partition no longer rest in the session `reader`, without waking it."""
         readers = self._readers.get(key)
         if readers is not None and reader in readers:
             _note_progress(reader, readers.pop(reader))
@@ -68,7 +68,7 @@ class RestingPartitions:
                 del self._readers[key]
 
     def wake(self, key: TopicPartition) -> Iterable[Reader]:
-        """Wake those who rest at a partition, and return them."""
+        """Wake a partition in all sessions in which it rests, and return the sessions."""
         readers = self._readers.pop(key, {})
         for reader, sync in readers.items():
             _note_progress(reader, sync)

@@ -1,12 +1,12 @@
-"""The controller's word: which partitions this broker leads or follows, and which it gives up.
+"""Carry out the controller's requests: which partitions this broker leads or follows, and which it gives up.
 
-It arrives only as LeaderAndIsr and StopReplica requests. A request of a replaced controller (an older controller epoch)
-is refused whole; a partition state with an older leader epoch than ours is refused by itself. One request is carried
-out at a time: before a partition changes its role nobody fetches it any more or truncates its log.
+The requests are LeaderAndIsr and StopReplica. A request from a replaced controller (an older controller epoch) is
+refused as a whole; of the partition states in a request, only those with an older leader epoch are refused. One request
+is carried out at a time. Before a partition changes its role, no task fetches it or truncates its log any more.
 
-What was in a log directory that has failed is refused with LogDirOfflineError, also to the controller, which then gives
-the partition to somebody else. A partition for which there is no room to begin a log is no such case: the controller's
-word stands, and is carried out as soon as there is room.
+A partition in a failed log directory is refused with LogDirOfflineError, also to the controller, which then elects
+another leader. If there is no room to create the log of a partition, the controller's state is accepted, and the log is
+created as soon as there is room.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 
 EPOCH_OF_DELETION = -2
-"""The leader epoch in StopReplica requests for topics that are being deleted: newer than every other."""
+"""The leader epoch in StopReplica requests for topics that are being deleted: it counts as newer than every other."""
 
 
 class Roles:
-    """Carries out what the controller says about a broker's partitions."""
+    """Carries out the controller's requests for the partitions of one broker."""
 
     def __init__(self, replicas: ReplicaManager) -> None:
         self.controller_epoch = 0
         self._replicas = replicas
         self._without_room: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
         self.one_at_a_time = asyncio.Lock()
-        """Held by whoever changes which partitions are here, and where."""
+        """Held while the partitions on this broker change, or their log directories."""
 
     def check_controller_epoch(self, controller_epoch: int) -> None:
-        """Learn a new controller's epoch; refuse a replaced controller with StaleControllerEpochError."""
+        """Adopt a new controller's epoch; refuse a replaced controller with StaleControllerEpochError."""
         if controller_epoch < self.controller_epoch:
             raise StaleControllerEpochError(
                 f"controller epoch {controller_epoch} is older than {self.controller_epoch}"
@@ -62,7 +62,7 @@ class Roles:
     async def become_leader_or_follower(
         self, states: Iterable[tuple[str, bytes, LeaderAndIsrPartitionState]]
     ) -> dict[TopicPartition, Exception | None]:
-        """Take over the controller's states: (topic, topic id, state). The outcome of each; None where it is done."""
+        """Adopt the controller's states: (topic, topic id, state). Return the outcome of each; None on success."""
         states = list(states)
         async with self.one_at_a_time:
             fetchers = self._replicas.fetchers
@@ -78,13 +78,13 @@ class Roles:
             return outcomes
 
     def _changing(self, states: Iterable[tuple[str, bytes, LeaderAndIsrPartitionState]]) -> list[TopicPartition]:
-        """The partitions of which these states are news."""
+        """Return the known partitions for which a state has a newer leader epoch."""
         partitions = self._replicas.partitions
         keys = [((topic, state.partition_index), state) for topic, _, state in states]
         return [key for key, state in keys if key in partitions and state.leader_epoch > partitions[key].leader_epoch]
 
     def _follow(self, key: TopicPartition) -> None:
-        """Fetch a partition that we follow from now on, where it has a leader and we have a log for it."""
+        """Fetch a partition from now on if this broker follows it, it has a leader, and there is a log for it."""
         partition, fetchers = self._replicas.partitions.get(key), self._replicas.fetchers
         if partition is None or partition.is_leader or fetchers is None:
             return
@@ -92,7 +92,7 @@ class Roles:
             fetchers.add(partition)
 
     def _move(self, key: TopicPartition) -> None:
-        """Go on moving a replica to another log directory: before a restart it was on its way."""
+        """Continue the move of a replica to another log directory, for example after a restart."""
         partition, moves = self._replicas.partitions.get(key), self._replicas.moves
         if partition is not None and moves is not None:
             moves.start(partition)
@@ -107,7 +107,7 @@ class Roles:
                 self._apply_state(topic, topic_id, state)
                 outcomes[key] = None
             except (ReplicationError, StorageError) as error:
-                # A controller that asks what has become of the replicas sends states that are known.
+                # A controller that asks for the state of the replicas sends states that this broker has already.
                 level = logging.INFO if isinstance(error, StaleControllerEpochError) else logging.WARNING
                 logger.log(level, "%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
                 outcomes[key] = error
@@ -127,14 +127,14 @@ class Roles:
             raise LogDirOfflineError(f"the log directory of {topic}-{state.partition_index} is offline")
         if state.leader_epoch <= partition.leader_epoch:
             if state.leader_epoch == partition.leader_epoch and partition.topic_id == ZERO_UUID != topic_id:
-                partition.topic_id = topic_id  # the controller has learnt to use topic ids
+                partition.topic_id = topic_id  # the controller now uses topic ids
                 return
             raise StaleControllerEpochError(
                 f"leader epoch {state.leader_epoch} is not newer than {partition.leader_epoch}"
             )
         if self._replicas.broker_id not in state.replicas:
             raise UnknownTopicOrPartitionError(
-                f"broker {self._replicas.broker_id} is none of the replicas {state.replicas}"
+                f"broker {self._replicas.broker_id} is not one of the replicas {state.replicas}"
             )
         if partition.topic_id == ZERO_UUID:
             partition.topic_id = topic_id
@@ -173,10 +173,10 @@ class Roles:
             )
 
     def _log_of(self, partition: Partition, state: LeaderAndIsrPartitionState, topic_id: bytes) -> Log | None:
-        """The partition's log, begun where there is none; None while there is no room for that.
+        """Return the partition's log; create it if there is none. None while there is no room to create it.
 
-        Where a directory is offline only a new partition gets one: an older one may have its log there. Raises
-        LogDirOfflineError, StorageError.
+        If a log directory is offline, create a log only for a new partition: an older one may have its log there.
+        Raises LogDirOfflineError, StorageError.
         """
         key = (partition.topic, partition.partition)
         self._without_room.pop(key, None)
@@ -198,7 +198,7 @@ class Roles:
             return None
 
     def begin_logs(self) -> None:
-        """There is room again: do what the controller wanted meanwhile."""
+        """Create logs for which there was no room, and adopt the states that the controller has sent for them."""
         for key, (topic_id, state) in list(self._without_room.items()):
             partition = self._replicas.partitions[key]
             try:
@@ -209,7 +209,7 @@ class Roles:
             self._replicas.role_changed(key)
 
     def log_directory_failed(self, keys: Iterable[TopicPartition]) -> None:
-        """Stop serving partitions whose logs are in a directory that has failed; who waits for them hears of it."""
+        """Stop serving the partitions in a failed log directory; requests that wait for them get an error."""
         for key in keys:
             partition = self._replicas.partitions.get(key)
             if partition is not None:
@@ -221,9 +221,9 @@ class Roles:
                 self._replicas.role_changed(key)
 
     async def stop_replica(self, topic: str, partition: int, leader_epoch: int, *, delete: bool) -> None:
-        """Stop serving a replica, and delete its log where the controller says so.
+        """Stop serving a replica; delete its log if the controller says so.
 
-        Raises FencedLeaderEpochError for a leader epoch older than ours, LogDirOfflineError, LogDirIOError.
+        Raises FencedLeaderEpochError for a leader epoch older than the partition's, LogDirOfflineError, LogDirIOError.
         """
         async with self.one_at_a_time:
             await self._stop_replica(topic, partition, leader_epoch, delete=delete)
@@ -262,7 +262,7 @@ class Roles:
             try:
                 await self._replicas.logs.delete(topic, partition)
             except LogDirIOError as error:
-                if error.is_fatal and found is not None:  # it may be there again at the next start: it is not deleted
+                if error.is_fatal and found is not None:  # not deleted: the log may be there again at the next start
                     found.go_offline()
                     self._replicas.partitions[key] = found
                 raise

@@ -1,10 +1,10 @@
-"""Whether what a producer writes belongs to a transaction that its coordinator knows (KIP-890, part 1).
+"""Whether a batch belongs to a transaction that the producer's coordinator knows (KIP-890, part 1).
 
-Without it a batch that arrives after its transaction has ended would open a transaction that nobody ends, and hold
-readers of committed data back for ever. So the first batch of a transaction in a partition is appended only with a
-*guard*: the leader makes one, asks the coordinator, and appends if that said yes and the guard still stands. A marker
-or an append takes the guards of its producer away, and who comes after needs another. Later batches need none: the log
-knows the transaction to be open.
+Without verification, a batch that arrives after the end of its transaction would open a transaction that never ends,
+and block readers of committed data forever. Therefore the first batch of a transaction in a partition is appended only
+with a *guard*. The leader creates the guard, asks the coordinator, and appends the batch if the coordinator confirms
+the transaction and the guard still exists. A marker or an append removes the guard of its producer: the next
+verification needs a new one. Later batches need none: the log has the transaction open.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from storage.errors import InvalidTxnStateError, OutOfOrderSequenceError
 
 
 class VerificationGuard:
-    """One question to the coordinator, and all that join it until it is used up."""
+    """One query to the coordinator, shared by all batches that join it until it is used up."""
 
     __slots__ = ("lowest_sequence", "producer_epoch", "started_ms")
 
@@ -23,7 +23,7 @@ class VerificationGuard:
         self.started_ms = started_ms
 
     def join(self, producer_epoch: int, sequence: int) -> None:
-        """Another batch waits for the same answer."""
+        """Let another batch wait for the same answer."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
         elif producer_epoch == self.producer_epoch:
@@ -31,7 +31,7 @@ class VerificationGuard:
 
 
 UNVERIFIED = VerificationGuard(-1, -1, 0)
-"""For batches of transactions that nobody asked about: they may only go on with what is open."""
+"""For batches of transactions that are not verified: they may only continue an open transaction."""
 
 
 class TransactionVerification:
@@ -45,7 +45,7 @@ class TransactionVerification:
     def start(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, expiration_ms: int
     ) -> VerificationGuard:
-        """The guard to append with once the coordinator has confirmed. Those older than `expiration_ms` go."""
+        """Return the guard to append with once the coordinator has confirmed. Drop those older than `expiration_ms`."""
         guards = self.guards
         while guards:
             oldest, guard = next(iter(guards.items()))
@@ -60,19 +60,19 @@ class TransactionVerification:
         return known
 
     def check(self, guard: VerificationGuard, producer_id: int, sequence: int, *, is_open: bool) -> None:
-        """Refuse a batch that may not be appended. is_open: the log knows the producer's transaction.
+        """Refuse a batch that must not be appended. is_open: whether the log has the producer's transaction open.
 
-        Raises InvalidTxnStateError; OutOfOrderSequenceError where an earlier batch of the producer was refused and will
-        be sent again: it must come first.
+        Raises InvalidTxnStateError; OutOfOrderSequenceError if an earlier batch of the producer was refused and will be
+        sent again: that batch must come first.
         """
         known = self.guards.get(producer_id)
         if not is_open and (known is None or known is not guard):
             raise InvalidTxnStateError(f"producer {producer_id} has no verified transaction here")
         if known is not None and sequence > known.lowest_sequence:
             raise OutOfOrderSequenceError(
-                f"sequence number {sequence} of producer {producer_id} where {known.lowest_sequence} was refused before"
+                f"producer {producer_id} must resend sequence number {known.lowest_sequence} before {sequence}"
             )
 
     def appended(self, producer_id: int) -> None:
-        """A batch or a marker of the producer was appended."""
+        """Remove the guard of a producer: its batch or marker was appended."""
         self.guards.pop(producer_id, None)
