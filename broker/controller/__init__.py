@@ -1,1 +1,1 @@
-"""The controller: election, its event queue, and what it tells the brokers."""
+"""The controller: its election, its event queue, and its requests to the brokers."""

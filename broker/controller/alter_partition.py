@@ -1,8 +1,8 @@
-"""Changes of an ISR that leaders propose (KIP-497): what the controller takes, and what it refuses and why.
+"""ISR changes that leaders propose (KIP-497): which of them the controller accepts, which it refuses, and why.
 
-A proposal names the leader epoch and the partition epoch (the version of the state's znode) that it was made at, and
-the broker epochs of the replicas in it (KIP-903), so that nobody gets in who has been restarted since it caught up.
-What was done already is answered as done, so that a leader may ask twice.
+A proposal names the leader epoch and the partition epoch (the version of the state znode) that it is based on. It also
+names the broker epochs of its replicas (KIP-903), so that a replica cannot join if its broker has restarted since it
+caught up. A change that is already made is answered as successful, so that a leader may ask twice.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class Proposal(NamedTuple):
-    """What a leader would have the state be."""
+    """The state that a leader proposes."""
 
     leader_epoch: int
     partition_epoch: int
     isr: dict[int, int]
-    """Broker epoch by broker id, in the order of the ISR; -1 where the leader does not know it."""
+    """Broker epoch by broker id, in the order of the ISR; -1 if the leader does not know it."""
     leader_recovery_state: int = LEADER_RECOVERED
 
 
 Outcome = Leadership | ErrorCode
-"""The state as it is now, or why it was not changed."""
+"""The current state, or the reason why it was not changed."""
 
 
 class IsrProposals:
-    """Decides on them."""
+    """Decides on proposals."""
 
     def __init__(self, context: ControllerContext, states: PartitionStates) -> None:
         self._context = context
@@ -47,12 +47,12 @@ class IsrProposals:
     async def decide(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """Change what may be changed. Raises RequestError (STALE_BROKER_EPOCH) where that is not a live broker."""
+        """Make the allowed changes. Raises RequestError (STALE_BROKER_EPOCH) unless this broker is registered."""
         broker = self._context.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             known = "none is registered" if broker is None else f"{broker.epoch} is registered"
             raise RequestError(
-                ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} speaks with broker epoch {broker_epoch}; {known}"
+                ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} sends broker epoch {broker_epoch}; {known}"
             )
         while True:
             outcomes = {key: self._judge(broker_id, key, proposal) for key, proposal in proposals.items()}
@@ -62,10 +62,10 @@ class IsrProposals:
                 break
             except BadVersionError as error:
                 if not error.op_index:
-                    raise  # it is the controller epoch
-            # Somebody was faster with one of them, or the answer to our own write was lost: it has been read again, and
-            # is judged otherwise now.
-        self._states.publish(key for key in proposals if key in self._context.leaderships)  # whoever was wrong learns
+                    raise  # op 0 is the check of the controller epoch
+            # Another writer has changed one of the states, or the answer to our own write was lost. The state has been
+            # read again, and the next turn judges the proposals by it.
+        self._states.publish(key for key in proposals if key in self._context.leaderships)  # for out-of-date leaders
         written = {key: self._context.leaderships[key] for key in accepted}
         return {
             key: written[key] if isinstance(outcome, PartitionStateZnode) else outcome
@@ -73,13 +73,13 @@ class IsrProposals:
         }
 
     def _judge(self, broker_id: int, key: TopicPartition, proposal: Proposal) -> PartitionStateZnode | Outcome:
-        """The state to be written, the present one where that is what was proposed, or a refusal."""
+        """Return the state to write, the current state if it is the proposed one, or a refusal."""
         leadership = self._context.leaderships.get(key)
         if leadership is None or key in self._context.unreadable or not self._context.partition_exists(key):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         state = leadership.state
         if proposal.partition_epoch > leadership.partition_epoch or proposal.leader_epoch > state.leader_epoch:
-            return ErrorCode.NOT_CONTROLLER  # it knows what we do not: somebody else decides by now
+            return ErrorCode.NOT_CONTROLLER  # the leader knows a newer state: there is another controller by now
         if proposal.leader_epoch < state.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if state.leader != broker_id:
@@ -97,7 +97,7 @@ class IsrProposals:
         joining = {one: epoch for one, epoch in proposal.isr.items() if one not in state.isr}
         ineligible = [one for one, epoch in joining.items() if not self._may_join(one, epoch, key)]
         if ineligible:
-            logger.info("%s-%d: %s may not be in the ISR %s", *key, ineligible, isr)
+            logger.info("%s-%d: replicas %s may not join the ISR %s", *key, ineligible, isr)
             return ErrorCode.INELIGIBLE_REPLICA
         return state.replace(
             isr=isr,

@@ -1,6 +1,6 @@
-"""Who is told what: newcomers everything, the others what they have not been told yet.
+"""Which brokers are sent what: newcomers all states, other brokers the states that they have not been sent yet.
 
-A newcomer is a live broker that has not been told what it leads: one that has just come, or listens elsewhere now.
+A newcomer is a live broker that has not been sent its partitions: it has just registered, or its address has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Of one controller, in one term after the other."""
+    """The announcements of one controller, for one term after another."""
 
     def __init__(
         self, context: ControllerContext, channels: BrokerChannels, states: PartitionStates, stopped: StoppedReplicas
@@ -29,14 +29,14 @@ class Announcements:
         self._newcomers: set[int] = set()
 
     def welcome(self, brokers: dict[int, LiveBroker], create_task: CreateTask) -> None:
-        """Take over who is alive, and tell all of them; what newcomers lead they are told by `tell`."""
+        """Adopt the live brokers and send them UpdateMetadata. `tell` sends newcomers the partitions that they lead."""
         before = self._context.brokers
         arrived = brokers.keys() - before.keys()
         moved = [id_ for id_, broker in brokers.items() if id_ in before and before[id_] != broker]
-        logger.info("live brokers: %s; newly come: %s", sorted(brokers), sorted(arrived))
+        logger.info("live brokers: %s; new: %s", sorted(brokers), sorted(arrived))
         self._context.brokers = brokers
         self._newcomers |= arrived
-        for broker_id in moved:  # it may listen elsewhere now; what was queued for it is said again
+        for broker_id in moved:  # its address may have changed; dropped requests are sent again
             self._channels.stop(broker_id)
             self._newcomers.add(broker_id)
         self._channels.start({*arrived, *moved}, create_task)
@@ -44,13 +44,13 @@ class Announcements:
         self._channels.update_metadata(arrived, self._context.all_partitions())
 
     def part_with(self, brokers: Iterable[int]) -> None:
-        """These have gone: tell them nothing more."""
+        """Send nothing more to these brokers: their registrations have ended."""
         for broker_id in brokers:
             self._channels.stop(broker_id)
             self._newcomers.discard(broker_id)
 
     def tell(self) -> None:
-        """Tell what has been written since the last time, and who is to stop which replicas."""
+        """Send what has been written since the last call, and the requests to stop replicas."""
         told = self._states.take_unannounced()
         newcomers, self._newcomers = self._newcomers, set()
         if newcomers:
@@ -62,6 +62,6 @@ class Announcements:
         self._stopped.tell(self._channels)
 
     def clear(self) -> None:
-        """The term is over: tell nobody anything."""
+        """End the term: drop all channels."""
         self._channels.stop_all()
         self._newcomers.clear()

@@ -1,11 +1,11 @@
-"""Where the replicas of new partitions go.
+"""Which brokers get the replicas of new partitions.
 
-Kafka's spread: leaders go round the brokers from a random start, and the other replicas of a partition follow at a
-distance that grows by one with every round, so that the load of a lost broker falls on many.
+The distribution is Kafka's. Leaders are assigned round-robin from a random start. The other replicas of a partition
+follow at a distance that grows by one with every round, so that the load of a failed broker goes to many others.
 
-Where brokers have racks (KIP-36), the brokers go round rack by rack, and no rack gets a second replica of a partition
-before every rack has one. That needs the rack of every broker: where some have none, racks are left out of it (Kafka
-refuses to create topics then).
+If brokers have racks (KIP-36), the round goes rack by rack, and no rack gets a second replica of a partition before
+every rack has one. That needs the rack of every broker: if one has none, racks are ignored (Kafka then refuses to
+create topics).
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ def assign_replicas(
     first_partition: int = 0,
     start: int | None = None,
 ) -> dict[int, list[int]]:
-    """Replicas of `partitions` new partitions, numbered from `first_partition`.
+    """Return the replicas of `partitions` new partitions, numbered from `first_partition`.
 
-    `racks` are those of the live brokers. `start` is the index of the broker that leads partition 0 (random where
-    None: for a new topic).
+    racks: of the live brokers. start: the index of the broker that leads partition 0; None: random, for a new topic.
     """
     count = len(racks)
     if not 0 < replication_factor <= count:
@@ -46,7 +45,7 @@ def assign_replicas(
 
 
 def _rack_by_rack(rack_of: Mapping[int, str]) -> list[int]:
-    """All brokers: the first of each rack, then the second of each, and so on."""
+    """Return all brokers: the first of each rack, then the second of each, and so on."""
     of_rack: dict[str, list[int]] = {}
     for broker in sorted(rack_of):
         of_rack.setdefault(rack_of[broker], []).append(broker)
@@ -57,7 +56,7 @@ def _rack_by_rack(rack_of: Mapping[int, str]) -> list[int]:
 def _replicas(
     ordered: list[int], rack_of: Mapping[int, str], leader: int, distance: int, replication_factor: int
 ) -> list[int]:
-    """The replicas of one partition; `leader` is an index into `ordered`."""
+    """Return the replicas of one partition. leader: an index into `ordered`."""
     count = len(ordered)
     rack_count = len(set(rack_of.values()))
     replicas = [ordered[leader]]

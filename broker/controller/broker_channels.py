@@ -1,6 +1,6 @@
-"""The channels to all live brokers, and what the controller says over them.
+"""The channels to all live brokers, and the requests that the controller sends through them.
 
-LeaderAndIsr goes before the UpdateMetadata that advertises it; each channel keeps that order.
+LeaderAndIsr is sent before the UpdateMetadata that advertises it; each channel keeps the order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CreateTask = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class BrokerChannels:
-    """One channel for every live broker of the context."""
+    """One channel for each live broker of the context."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class BrokerChannels:
         listener_name: str,
         new_channel: NewChannel,
     ) -> None:
-        """listener_name: the listener of every broker that the controller connects to."""
+        """listener_name: the listener of each broker that the controller connects to."""
         self._versions = versions
         self._context = context
         self._listener_name = listener_name
@@ -44,12 +44,12 @@ class BrokerChannels:
         self._requests = RequestBuilder(controller_id, context, listener_name)
         self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
         self.on_leader_and_isr: Callable[[int, int, Message], None] = lambda broker_id, broker_epoch, answer: None
-        """Hears the answers to LeaderAndIsr: broker id, broker epoch, answer."""
+        """Called with each answer to LeaderAndIsr: broker id, broker epoch, answer."""
 
-    # -- who is there ----------------------------------------------------------------------------------------------
+    # -- channels --------------------------------------------------------------------------------------------------
 
     def start(self, broker_ids: Iterable[int], create_task: CreateTask) -> None:
-        """Open channels to brokers that have registered; each runs as a task."""
+        """Open channels to brokers that have registered. Each channel runs as a task."""
         for broker_id in broker_ids:
             address = self._requests.address(broker_id)
             if address is None:
@@ -59,20 +59,20 @@ class BrokerChannels:
             self._channels[broker_id] = (channel, create_task(channel.run()))
 
     def stop(self, broker_id: int) -> None:
-        """The broker's registration has ended: what is queued for it is dropped."""
+        """Close the channel and drop its queue: the broker's registration has ended."""
         entry = self._channels.pop(broker_id, None)
         if entry is not None:
             entry[1].cancel()
 
     def stop_all(self) -> None:
-        """Drop every channel."""
+        """Close all channels."""
         for broker_id in list(self._channels):
             self.stop(broker_id)
 
-    # -- what they are told ----------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def announce(self, told: Unannounced, *, except_to: Collection[int] = ()) -> None:
-        """Tell replicas what they lead and follow, then everyone who leads."""
+        """Send LeaderAndIsr to the replicas of changed partitions, then UpdateMetadata to all brokers."""
         others = [broker_id for broker_id in self._context.brokers if broker_id not in except_to]
         changed = sorted(told.changed)
         if changed:
@@ -85,7 +85,7 @@ class BrokerChannels:
     def leader_and_isr(
         self, broker_id: int, keys: Iterable[TopicPartition], *, new: Collection[TopicPartition]
     ) -> None:
-        """Send the states of those of `keys` that the broker holds; nothing where it holds none."""
+        """Send the states of those of `keys` that the broker has a replica of; send nothing if it has none."""
         entry = self._channels.get(broker_id)
         if entry is not None:
             request = self._requests.leader_and_isr(broker_id, keys, new=new)
@@ -94,7 +94,7 @@ class BrokerChannels:
                 entry[0].send(request, self._versions.leader_and_isr_version, heard)
 
     def update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:
-        """Send who is alive and the states of `keys`."""
+        """Send UpdateMetadata with the live brokers and the states of `keys`."""
         keys = list(keys)
         for broker_id in broker_ids:
             entry = self._channels.get(broker_id)
@@ -104,7 +104,7 @@ class BrokerChannels:
     def stop_replicas(
         self, broker_id: int, keys: Iterable[TopicPartition], *, delete: bool, on_answer: OnAnswer | None = None
     ) -> None:
-        """Have a broker stop its replicas, or delete them; `on_answer` hears how that went."""
+        """Have a broker stop its replicas, or delete them. on_answer: called with the answer."""
         entry = self._channels.get(broker_id)
         if entry is not None:
             request = self._requests.stop_replicas(broker_id, keys, delete=delete)

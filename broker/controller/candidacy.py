@@ -1,7 +1,7 @@
-"""Standing for controller: who holds `/controller`, and how it is won.
+"""Election of the controller: which broker owns `/controller`, and how a broker wins.
 
-The winner makes `/controller` and raises `/controller_epoch` in one transaction. The epoch is read first: where
-`/controller` is ours afterwards, nobody can have raised it in between.
+The winner creates `/controller` and increments `/controller_epoch` in one transaction. The epoch is read first: if the
+transaction succeeds, no other broker has incremented it in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Candidacy:
-    """One broker's part in elections."""
+    """One broker as a candidate in elections."""
 
     def __init__(self, broker_id: int, registry: Registry, now_ms: Callable[[], int]) -> None:
         self._broker_id = broker_id
@@ -27,11 +27,11 @@ class Candidacy:
         self._highest_epoch = 0
 
     def watched_paths(self) -> list[str]:
-        """Where something changes that may make us, or somebody else, controller."""
+        """Return the znodes whose changes may make this broker, or another one, the controller."""
         return [ControllerZnode.path(), ControllerEpochZnode.path(), BrokerZnode.path(self._broker_id)]
 
     async def epoch(self) -> tuple[int, int]:
-        """The controller epoch, and the version of its znode. Raises ZnodeFormatError."""
+        """Return the controller epoch and the version of its znode. Raises ZnodeFormatError."""
         path = ControllerEpochZnode.path()
         try:
             data, stat = await self._registry.get(path)
@@ -43,7 +43,7 @@ class Candidacy:
         return epoch, stat.version
 
     async def holder(self) -> Stat | None:
-        """The stat of `/controller`: whose it is, whatever it says."""
+        """Return the stat of `/controller`, also if its content is invalid; None if there is no controller."""
         path = ControllerZnode.path()
         try:
             data, stat = await self._registry.get(path)
@@ -52,16 +52,19 @@ class Candidacy:
         try:
             ControllerZnode.decode(data, path)
         except ZnodeFormatError as error:
-            logger.error("there is a controller, but nobody can tell which: %s", error)
+            logger.error("there is a controller, but its znode cannot be read: %s", error)
         return stat
 
     async def may_stand(self) -> bool:
-        """Whether this session has registered us: who is no live broker would have others lead what it leads."""
+        """Return whether this session has registered this broker.
+
+        The controller would otherwise take the leadership of its partitions away from an unregistered broker: itself.
+        """
         stat = await self._registry.exists(BrokerZnode.path(self._broker_id))
         return stat is not None and stat.ephemeral_owner == self._registry.session_id
 
     async def win(self, epoch: int, version: int) -> None:
-        """Become the controller of the epoch after this one. Raises NodeExistsError, BadVersionError."""
+        """Become the controller with the next epoch. Raises NodeExistsError, BadVersionError."""
         znode = ControllerZnode(broker=self._broker_id, timestamp_ms=self._now_ms())
         await self._registry.multi(
             [

@@ -1,11 +1,11 @@
-"""One broker, as the controller talks to it: a queue of requests, sent one at a time and until they are answered.
+"""The controller's channel to one broker: a queue of requests, each sent until it is answered.
 
-Order matters (LeaderAndIsr before the UpdateMetadata that advertises it), so there is one request under way at a time;
-a lost connection means that the request is sent again, which brokers bear because states carry epochs. A channel ends
-when the broker's registration does.
+Order matters (LeaderAndIsr before the UpdateMetadata that advertises it), so only one request is in flight. If the
+connection is lost, the request is sent again; that is safe because states carry epochs. A channel ends with the
+broker's registration.
 
-A broker may hang and stay registered: requests that newer ones supersede leave a long queue (see `superseded`), where
-Kafka's grows.
+A broker may hang and stay registered. A long queue is then shortened: requests that newer ones supersede are removed
+(see `superseded`). Kafka's queue grows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.1
 LONG_QUEUE = 100
-"""Requests: above that, and again when it has doubled since, a queue is looked through."""
+"""Requests. The queue is shortened when it is longer than this, and again each time its length has doubled."""
 
 NewChannel = Callable[[int, HostPort], "ControllerChannel"]
-"""Makes the channel to a broker of this id and address."""
+"""Creates the channel to a broker of this id and address."""
 
 
 class ControllerChannel:
-    """The requests to one broker."""
+    """The queue of requests to one broker."""
 
     def __init__(self, broker_id: int, address: HostPort, options: ConnectionOptions) -> None:
         self.broker_id = broker_id
@@ -42,14 +42,14 @@ class ControllerChannel:
         self._news = asyncio.Event()
 
     def send(self, request: Message, version: int, on_answer: OnAnswer | None = None) -> None:
-        """Queue a request; `on_answer` hears the answer."""
+        """Queue a request. on_answer: called with the answer."""
         self._queue.append(QueuedRequest(request, version, on_answer))
         if len(self._queue) > self._limit:
             before = len(self._queue)
             self._queue = deque(without_superseded(self._queue))
             self._limit = max(LONG_QUEUE, 2 * len(self._queue))
             logger.info(
-                "broker %d does not answer: %d requests wait for it, %d without those that are superseded",
+                "broker %d does not answer: %d requests are queued, %d without superseded ones",
                 self.broker_id,
                 before,
                 len(self._queue),
@@ -57,7 +57,7 @@ class ControllerChannel:
         self._news.set()
 
     async def run(self) -> None:
-        """Send what is queued, until cancelled."""
+        """Send queued requests until cancelled."""
         try:
             while True:
                 while not self._queue:

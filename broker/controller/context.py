@@ -1,4 +1,4 @@
-"""What the controller knows: brokers, topics, assignments, leaders. No I/O: the controller reads, this remembers."""
+"""What the controller knows: brokers, topics, assignments, leaders. No I/O: the controller reads the registry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TopicPartition = tuple[str, int]
 
 
 class LiveBroker(NamedTuple):
-    """A registered broker. Its epoch is the czxid of the registration: a restart has a new one."""
+    """A registered broker. Its epoch is the czxid of the registration: a restarted broker has a new one."""
 
     id: int
     epoch: int
@@ -23,46 +23,46 @@ class LiveBroker(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """A partition's state znode, and its version, which is Kafka's partition epoch."""
+    """A partition's state znode and its version, which is Kafka's partition epoch."""
 
     state: PartitionStateZnode
     partition_epoch: int
 
 
 class ControllerContext:
-    """The controller's picture of the cluster."""
+    """The cluster as the controller knows it."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: the next term begins by reading."""
+        """Forget everything: the next term reads it again."""
         self.epoch = 0
         self.epoch_version = 0
-        """Version of /controller_epoch: every write names it, so that a replaced controller can write nothing."""
+        """Version of /controller_epoch. Every write checks it, so that a replaced controller can write nothing."""
         self.brokers: dict[int, LiveBroker] = {}
         self.topics: dict[str, TopicZnode] = {}
         self.leaderships: dict[TopicPartition, Leadership] = {}
         self.deleting: set[str] = set()
         """Topics that have a znode under /admin/delete_topics."""
         self.unreadable: set[TopicPartition] = set()
-        """Partitions whose state znode breaks Kafka's rules: left alone until somebody has repaired it."""
+        """Partitions with an invalid state znode: not changed until it is repaired."""
         self.unreadable_topics: set[str] = set()
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
-        """By live broker: its replicas that are in log directories that have failed."""
+        """By live broker: its replicas in failed log directories."""
         self.shutting_down: set[int] = set()
-        """Live brokers that have asked to be relieved (ControlledShutdown): nobody is elected there any more."""
+        """Live brokers that have sent ControlledShutdown: they are not elected any more."""
         self.stopped: dict[int, set[TopicPartition]] = {}
-        """By live broker: replicas that it was told to stop, so that it hears no more of them in this life."""
+        """By live broker: replicas that it was told to stop. It is sent nothing about them until it registers again."""
         self.topic_versions: dict[str, int] = {}
-        """Versions of the topics' znodes, which our own changes name."""
+        """Versions of the topics' znodes; this controller's changes name them."""
 
     def epoch_check(self) -> Check:
-        """What makes a transaction fail where another controller has been elected."""
+        """Return the operation that fails a transaction if another controller has been elected."""
         return Check(ControllerEpochZnode.path(), self.epoch_version)
 
     def take_topic(self, topic: str, znode: TopicZnode, version: int = ANY_VERSION) -> None:
-        """A topic is new or has changed. What was known of partitions that it has no more is forgotten."""
+        """Adopt a new or changed topic. Forget partitions that it no longer has, or all if its id has changed."""
         known = self.topics.get(topic)
         is_other = known is not None and known.topic_id not in (None, znode.topic_id)
         self.topics[topic] = znode
@@ -70,12 +70,12 @@ class ControllerContext:
         self._forget_states(topic, lambda partition: is_other or partition not in znode.partitions)
 
     def topic_id(self, topic: str) -> bytes:
-        """The topic's id, ZERO_UUID where it has none."""
+        """Return the topic's id; ZERO_UUID if it has none."""
         znode = self.topics.get(topic)
         return ZERO_UUID if znode is None or znode.topic_id is None else znode.topic_id
 
     def replicas(self, key: TopicPartition) -> list[int]:
-        """The brokers that hold a partition, the preferred leader first."""
+        """Return the replicas of a partition, the preferred leader first."""
         return self.topics[key[0]].partitions[key[1]]
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
@@ -87,11 +87,11 @@ class ControllerContext:
         return (key for topic in self.topics for key in self.partitions_of(topic))
 
     def without_state(self) -> list[TopicPartition]:
-        """Partitions that were assigned and never had a leader."""
+        """Return partitions that are assigned but have never had a leader."""
         return [key for key in self.all_partitions() if key not in self.leaderships]  # unreadable ones included
 
     def with_losses(self) -> list[TopicPartition]:
-        """Partitions whose leader is gone, or an in-sync replica; those that are being deleted need neither."""
+        """Return partitions with an offline leader or in-sync replica, except those that are being deleted."""
         return [
             key
             for key, leadership in self.leaderships.items()
@@ -103,12 +103,12 @@ class ControllerContext:
         return not self.is_online(state.leader, key) or not all(self.is_online(one, key) for one in state.isr)
 
     def restarted(self, brokers: Mapping[int, LiveBroker], written: Mapping[TopicPartition, int]) -> set[int]:
-        """Brokers that were restarted, and that nobody has taken out of the ISRs: there was no controller meanwhile.
+        """Return brokers that have restarted while there was no controller, and are therefore still in ISRs.
 
-        Whoever is in an ISR has been registered since before its state was written. One that registered later may have
-        lost what was not synced; that counts where another replica was alive throughout, and has everything.
+        A broker in an ISR registered before the state was written. A broker that has registered later may have lost
+        unsynced records. It counts only if another in-sync replica was alive throughout, and so has all records.
 
-        brokers: those that are alive. written: the transaction that wrote the state, by partition.
+        brokers: the live brokers. written: by partition, the transaction that wrote its state.
         """
         found: set[int] = set()
         for key, transaction in written.items():
@@ -119,29 +119,29 @@ class ControllerContext:
         return found
 
     def is_online(self, broker_id: int, key: TopicPartition) -> bool:
-        """Whether a broker is alive and the log directory of its replica has not failed."""
+        """Return whether the broker is alive and the log directory of its replica has not failed."""
         return broker_id in self.brokers and key not in self.offline_dirs.get(broker_id, ())
 
     def is_eligible(self, broker_id: int, key: TopicPartition) -> bool:
-        """Whether a replica is online, and its broker not about to go."""
+        """Return whether a replica is online and its broker is not shutting down."""
         return broker_id not in self.shutting_down and self.is_online(broker_id, key)
 
     def eligible_replicas(self, key: TopicPartition) -> list[int]:
-        """The replicas of a partition that could lead it."""
+        """Return the replicas of a partition that could lead it."""
         return [replica for replica in self.replicas(key) if self.is_eligible(replica, key)]
 
     def partition_exists(self, key: TopicPartition) -> bool:
-        """Whether a topic's znode has this partition."""
+        """Return whether the topic's znode has this partition."""
         znode = self.topics.get(key[0])
         return znode is not None and key[1] in znode.partitions
 
     def is_reassigning(self, key: TopicPartition) -> bool:
-        """Whether a partition is on its way to other replicas."""
+        """Return whether a reassignment of the partition is in progress."""
         znode = self.topics[key[0]]
         return bool(znode.adding_replicas.get(key[1]) or znode.removing_replicas.get(key[1]))
 
     def reassigning(self) -> list[TopicPartition]:
-        """All partitions that are on their way; deletion ends that."""
+        """Return all partitions with a reassignment in progress, except those of topics that are being deleted."""
         return [
             (topic, partition)
             for topic, znode in self.topics.items()
@@ -151,7 +151,7 @@ class ControllerContext:
         ]
 
     def led_by(self, broker_id: int) -> list[TopicPartition]:
-        """The partitions that a broker leads and somebody else could."""
+        """Return the partitions with several replicas that a broker leads."""
         return [
             key
             for key, leadership in self.leaderships.items()
@@ -159,17 +159,17 @@ class ControllerContext:
         ]
 
     def broker_gone(self, broker_id: int) -> None:
-        """What was known of this life of a broker is of no use any more."""
+        """Forget what belonged to the broker's registration, which has ended."""
         self.offline_dirs.pop(broker_id, None)
         self.shutting_down.discard(broker_id)
         self.stopped.pop(broker_id, None)
 
     def partitions_on(self, broker_id: int) -> list[TopicPartition]:
-        """The partitions that a broker has a replica of."""
+        """Return the partitions that have a replica on the broker."""
         return [key for key in self.all_partitions() if broker_id in self.replicas(key)]
 
     def forget(self, topic: str) -> None:
-        """The topic does not exist any more."""
+        """Forget a topic that no longer exists."""
         self.topics.pop(topic, None)
         self.topic_versions.pop(topic, None)
         self.deleting.discard(topic)
@@ -183,5 +183,5 @@ class ControllerContext:
             keys -= {key for key in keys if key[0] == topic and is_gone(key[1])}
 
     def offline_replicas(self, key: TopicPartition) -> list[int]:
-        """Replicas on brokers that are not alive or about to go, and in log directories that have failed."""
+        """Return replicas in failed log directories, and on brokers that are not alive or are shutting down."""
         return [replica for replica in self.replicas(key) if not self.is_eligible(replica, key)]

@@ -1,12 +1,12 @@
-"""The controller: one broker of the cluster decides who leads what, and tells the others.
+"""The controller: one elected broker of the cluster decides which broker leads each partition, and informs the others.
 
-It is elected (candidacy.py), and every later write of its checks `/controller_epoch`, so a controller that has been
-replaced without noticing can change nothing. It works through one queue of events, one at a time. Events are
-level-triggered: each says "look again at this part of the tree", so noticing the same thing twice is harmless and
-missing none is enough. Requests that it decides on (`decide`) take their turn in the same queue.
+The election is in `candidacy`. Every later write checks `/controller_epoch`: a controller that has been replaced
+without noticing can change nothing. The controller handles one queue of events, one at a time. Events are
+level-triggered: each says "look again at this part of the tree". Noticing the same change twice is harmless, as long as
+each change is noticed once. Requests that the controller decides (`decide`) take their turn in the same queue.
 
-What brokers and admin handlers want done they write into the tree (a topic's znode, `/admin/delete_topics/t`), or ask
-for; the controller acts. That is also how tools of the ZooKeeper era are obeyed.
+Brokers and admin handlers write what they want into the tree (a topic's znode, `/admin/delete_topics/t`) or send a
+request; the controller carries it out. Tools of the ZooKeeper era work in the same way.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from replication.inter_broker_protocol import InterBrokerProtocol
 logger = logging.getLogger(__name__)
 
 FIRST_REBALANCE_S = 5.0
-"""After taking office leaders are left to settle for so long; then every leader.imbalance.check.interval.seconds."""
+"""Delay of a new controller's first rebalance; then leader.imbalance.check.interval.seconds applies."""
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ LOSSES = "losses"
 
 
 class Controller:
-    """One broker's candidate for controller; does nothing but wait while another one is."""
+    """One broker's candidate for controller. It only waits while another broker is the controller."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class Controller:
     ) -> None:
         self.broker_id = broker_id
         self.is_active = False
-        """True from the election until somebody else is elected, or we cannot tell."""
+        """True from the election until another broker is elected, or this broker cannot know whether one is."""
         self.context = context = ControllerContext()
         self._registry = registry
         self._config = config
-        self._in_office = False  # active, and everybody has been told everything
+        self._in_office = False  # active, and all brokers have been informed
         self._queue = EventQueue(lambda: self.is_active, self._was_replaced, self._resign)
         self._watches: list[Watch] = []
         self._tasks: asyncio.TaskGroup | None = None
@@ -119,17 +119,17 @@ class Controller:
         self._isr_notifications = IsrNotifications(registry, context, states)
 
     def live_broker_epoch(self, broker_id: int) -> int | None:
-        """The epoch of a broker's registration; None where it is not there."""
+        """Return the epoch of a broker's registration; None if it is not registered."""
         broker = self.context.brokers.get(broker_id)
         return None if broker is None else broker.epoch
 
     # -- the queue -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Stand for election, and be the controller whenever won, until cancelled."""
+        """Take part in elections, and be the controller after each one that is won, until cancelled."""
         stand = partial(self._queue.notice, ELECTION, self._elect)
         watches: list[Watch] = [self._registry.watch_data(path, stand) for path in self._candidacy.watched_paths()]
-        watches.append(self._registry.listen(lambda state: stand()))  # whose session has expired has been replaced
+        watches.append(self._registry.listen(lambda state: stand()))  # an expired session means: another may be elected
         stand()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -142,7 +142,7 @@ class Controller:
             self._resign()
 
     async def decide(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Have `work` done in its turn, and what came of it told to the brokers (see EventQueue.ask)."""
+        """Call `work` in its turn, and inform the brokers of the result (see EventQueue.ask)."""
 
         async def told() -> T:
             result = await work()
@@ -151,14 +151,14 @@ class Controller:
 
         return await self._queue.ask(what, told)
 
-    # -- what others ask for -----------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Callable[[], Mapping[TopicPartition, Proposal]]
     ) -> dict[TopicPartition, Outcome]:
-        """ISR changes that a leader proposes. Raises RequestError, NotControllerError.
+        """Decide on ISR changes that a leader proposes. Raises RequestError, NotControllerError.
 
-        proposals: called in our turn. A controller that is new knows no topic and no topic id before.
+        proposals: called in its turn, because a new controller knows no topics and topic ids before it has read them.
         """
         outcomes = await self.decide(
             "AlterPartition", lambda: self._proposals.decide(broker_id, broker_epoch, proposals())
@@ -168,28 +168,28 @@ class Controller:
         return outcomes
 
     async def relieve(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """A broker is about to go: what it still leads though others could. Raises RequestError, NotControllerError."""
+        """Move leaders off a broker that shuts down: see `Shutdowns.relieve`. Also raises NotControllerError."""
         return await self.decide("ControlledShutdown", partial(self._shutdowns.relieve, broker_id, broker_epoch))
 
     @property
     def reassignments(self) -> Reassignments:
-        """For `decide`."""
+        """Call its methods within `decide`."""
         return self._reassignments
 
     @property
     def elections(self) -> Elections:
-        """For `decide`."""
+        """Call its methods within `decide`."""
         return self._elections
 
     def leaders_may_be_found(self) -> None:
-        """A setting has changed that may let somebody lead (unclean.leader.election.enable)."""
+        """Elect again: a setting has changed that may allow it (unclean.leader.election.enable)."""
         if self.is_active:
             self._queue.notice(LOSSES, self._look_after_losses)
 
     # -- election --------------------------------------------------------------------------------------------------
 
     async def _elect(self) -> None:
-        """Look who the controller is, and try to become it where nobody is."""
+        """Find out which broker is the controller; try to become it if there is none."""
         epoch, version = await self._candidacy.epoch()
         holder = await self._candidacy.holder()
         if holder is None:
@@ -204,11 +204,11 @@ class Controller:
             await self._take_office(epoch + 1, version + 1)
         elif holder.ephemeral_owner != self._registry.session_id:
             self._resign()
-        elif not self._in_office:  # the answer to our election was lost, or taking office failed half way
+        elif not self._in_office:  # the answer to the election was lost, or taking office failed half way
             await self._take_office(epoch, version)
 
     async def _take_office(self, epoch: int, epoch_version: int) -> None:
-        """Read the tree, tell everyone, and act on what was left undone."""
+        """Read the tree, inform all brokers, and complete unfinished work."""
         self._leave_office()
         logger.info("broker %d is the controller, epoch %d", self.broker_id, epoch)
         self.is_active = True
@@ -217,7 +217,7 @@ class Controller:
         try:
             await set_up_features(self._registry, context, self._versions)
             self._watch_tree()
-            await self._log_dirs.remove(await self._log_dirs.read())  # everybody is told everything below, and answers
+            await self._log_dirs.remove(await self._log_dirs.read())  # below, brokers are sent all states and answer
             await self._isr_notifications.take()  # all states are read below
             await self._deletion.read()
             await self._topics.read_all()
@@ -266,11 +266,11 @@ class Controller:
 
     def _resign(self) -> None:
         if self.is_active:
-            logger.info("broker %d is not the controller any more", self.broker_id)
+            logger.info("broker %d is no longer the controller", self.broker_id)
         self._leave_office()
 
     def _leave_office(self) -> None:
-        """Forget everything that was known: the next term begins by reading."""
+        """Forget everything: the next term reads it again."""
         self.is_active = self._in_office = False
         for watch in self._watches:
             watch.cancel()
@@ -291,7 +291,7 @@ class Controller:
         self._announcements.part_with(gone)
         for broker_id in gone:
             context.broker_gone(broker_id)
-        if gone:  # also those that are back already: what they led had no leader in between
+        if gone:  # also those that have registered again: their partitions had no leader in between
             context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
             await self._leaders.look_after_losses()
         arrived = after.keys() - context.brokers.keys()
@@ -355,7 +355,7 @@ class Controller:
     # -- log directories -------------------------------------------------------------------------------------------
 
     async def _log_dirs_failed(self) -> None:
-        """Ask the brokers that say so what they have lost."""
+        """Ask the brokers that have reported a failed log directory which replicas are lost."""
         events = await self._log_dirs.read()
         for broker_id in sorted(set(events.values()) & self.context.brokers.keys()):
             logger.info("broker %d has a failed log directory", broker_id)
@@ -363,7 +363,7 @@ class Controller:
         await self._log_dirs.remove(events)
 
     async def _answered(self) -> None:
-        """Brokers have said which of their replicas they have lost: have others lead, and tell who cannot."""
+        """Handle answers of brokers that have lost replicas: publish the losses and elect new leaders."""
         lost = self._log_dirs.take_answers()
         if lost:
             self._states.publish(lost)
@@ -376,7 +376,7 @@ class Controller:
         await self._deletion.resume()
 
     def _notice_deletions(self, delay_s: float = 0.0) -> None:
-        """Look at the deletions (again)."""
+        """Check the deletions, after a delay or at once."""
         if delay_s:
             self._queue.notice_later(delay_s, DELETIONS, self._deletions_changed)
         else:

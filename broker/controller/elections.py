@@ -1,4 +1,4 @@
-"""Elections that somebody asks for: ElectLeaders, `/admin/preferred_replica_election`, and the automatic rebalance."""
+"""Elections on request: ElectLeaders, `/admin/preferred_replica_election`, and the automatic rebalance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class ElectionType(IntEnum):
-    """Kafka's kinds of elections on request."""
+    """Kafka's types of elections on request."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -31,7 +31,7 @@ _DONE: Outcome = (ErrorCode.NONE, None)
 
 
 class Elections:
-    """Holds them."""
+    """Holds elections on request."""
 
     def __init__(
         self, registry: Registry, context: ControllerContext, config: BrokerConfig, leaders: PartitionLeaders
@@ -42,7 +42,7 @@ class Elections:
         self._leaders = leaders
 
     async def elect(self, keys: Iterable[TopicPartition] | None, kind: ElectionType) -> dict[TopicPartition, Outcome]:
-        """Elect for these partitions, or for all (None). What became of each."""
+        """Elect leaders for these partitions; None: for all. Return the outcome of each."""
         context = self._context
         wanted = list(context.all_partitions()) if keys is None else list(dict.fromkeys(keys))
         outcomes: dict[TopicPartition, Outcome] = {}
@@ -73,7 +73,7 @@ class Elections:
         return leader == NO_LEADER or leader not in self._context.brokers
 
     async def read_requested(self) -> None:
-        """Do what a tool has written to /admin/preferred_replica_election, and remove it."""
+        """Hold the elections that a tool has requested in /admin/preferred_replica_election, and remove the znode."""
         path = PreferredReplicaElectionZnode.path()
         try:
             data, _ = await self._registry.get(path)
@@ -81,7 +81,7 @@ class Elections:
         except NoNodeError:
             return
         except ZnodeFormatError as error:
-            logger.error("a request for elections is left alone: %s", error)
+            logger.error("a request for elections is ignored: %s", error)
             return
         for key, (code, _) in (await self.elect(keys, ElectionType.PREFERRED)).items():
             if code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
@@ -89,7 +89,7 @@ class Elections:
         await self._registry.multi([self._context.epoch_check(), Delete(path)])
 
     async def rebalance(self) -> None:
-        """Give leadership back where too many partitions of a preferred leader are led by others."""
+        """Elect preferred leaders where too many of a broker's partitions are led by others."""
         preferred: dict[int, list[TopicPartition]] = {}
         for key in self._context.leaderships:
             if key[0] not in self._context.deleting and key not in self._context.unreadable:
@@ -100,7 +100,7 @@ class Elections:
             if len(astray) * 100 > allowed * len(keys):
                 possible = [key for key in astray if self._can_lead(key)]
                 if possible:
-                    logger.info("broker %d gets back the leadership of %d partitions", broker_id, len(possible))
+                    logger.info("broker %d becomes the leader of %d partitions again", broker_id, len(possible))
                 await self._leaders.elect_preferred(possible)
 
     def _can_lead(self, key: TopicPartition) -> bool:

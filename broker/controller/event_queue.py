@@ -1,7 +1,7 @@
-"""The controller's queue: one event at a time, each queued at most once, and questions of others in between.
+"""The controller's queue: one event at a time, each queued at most once, and requests in between.
 
-Events are level-triggered, so an event that fails because the tree changed meanwhile, or because an answer was lost, is
-put into the queue again: it looks anew. What says that the whole term is over ends the queue's content with it.
+Events are level-triggered. An event that fails, because the tree has changed meanwhile or an answer was lost, is queued
+again and looks at the tree again. If the failure shows that the term is over, the whole queue is dropped.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ RETRIED = (
     RegistryFullError,
     SessionExpiredError,
 )
-"""What the queue deals with; an event raises nothing else that it can expect, but ZnodeFormatError."""
+"""Errors that the queue handles. Besides these, an event raises only ZnodeFormatError as an expected error."""
 
 ELECTION = "election"
-"""The one event that is of interest in no office, too."""
+"""The one event that is also handled while this broker is not the controller."""
 
 
 class EventQueue:
-    """What is to be looked at."""
+    """The events that are to be handled."""
 
     def __init__(
         self, is_active: Callable[[], bool], replaced: Callable[[], None], expired: Callable[[], None]
     ) -> None:
-        """`replaced` and `expired`: the term is over, since somebody else is elected, or the session has ended."""
+        """replaced: called if another controller is elected. expired: called if the session has expired."""
         self._is_active = is_active
         self._replaced = replaced
         self._expired = expired
@@ -70,7 +70,7 @@ class EventQueue:
         self._wake.set()
 
     def notice_later(self, delay_s: float, name: str, event: Event) -> None:
-        """Queue an event after a while, if this term lasts so long."""
+        """Queue an event after a delay, unless the term ends before."""
 
         def notice() -> None:
             self._timers.discard(timer)
@@ -80,10 +80,10 @@ class EventQueue:
         self._timers.add(timer)
 
     async def ask(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Have `work` done in its turn; it is done again where the tree changed meanwhile.
+        """Call `work` in its turn, and return its result. `work` is called again if the tree has changed meanwhile.
 
-        Raises NotControllerError where this broker is none, or ceases to be one before it is done; and what `work`
-        raises.
+        Raises NotControllerError if this broker is not the controller, or ceases to be before `work` is done; and what
+        `work` raises.
         """
         if not self._is_active():
             raise NotControllerError("This is not the correct controller for this cluster.")
@@ -107,7 +107,7 @@ class EventQueue:
         return await answer
 
     def drop(self) -> None:
-        """The term is over: what is queued and was asked was for it."""
+        """End the term: drop its events, and fail its requests."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -115,10 +115,10 @@ class EventQueue:
             del self._events[name]
         for answer in list(self._questions):
             if not answer.done():
-                answer.set_exception(NotControllerError("This is not the controller any more."))
+                answer.set_exception(NotControllerError("This is no longer the controller."))
 
     async def handle_next(self) -> None:
-        """Wait for an event, and do it."""
+        """Wait for an event and handle it."""
         while not self._events:
             self._wake.clear()
             await self._wake.wait()
@@ -131,9 +131,9 @@ class EventQueue:
         except SessionExpiredError:
             self._expired()
         except ZnodeFormatError as error:
-            logger.error("%s: left alone: %s", name, error)
+            logger.error("%s: ignored: %s", name, error)
         except RegistryFullError as error:
-            logger.warning("%s: nothing can be decided (%s): looking again", name, error)
+            logger.warning("%s: no decision can be written (%s): retrying", name, error)
             await asyncio.sleep(FULL_BACKOFF_S)
             self.notice(name, event)
         except RETRIED as error:
@@ -141,6 +141,6 @@ class EventQueue:
                 logger.info("another controller has taken over")
                 self._replaced()
                 return
-            logger.info("%s: the tree changed meanwhile, or the answer was lost (%s): looking again", name, error)
+            logger.info("%s: the tree has changed meanwhile, or the answer was lost (%s): retrying", name, error)
             await asyncio.sleep(RETRY_BACKOFF_S)
             self.notice(name, event)

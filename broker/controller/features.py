@@ -1,7 +1,7 @@
-"""`/feature`, the finalized features of the cluster (KIP-584): of a ZooKeeper cluster there are none.
+"""`/feature`, the finalized features of the cluster (KIP-584): a ZooKeeper cluster has none.
 
-The znode is there all the same, since brokers look for it: enabled from inter.broker.protocol.version 2.7 on, disabled
-before. A controller that finds it otherwise puts it right; what somebody has finalized stays while it is enabled.
+The znode exists nevertheless, because brokers look for it: it is enabled from inter.broker.protocol.version 2.7 on, and
+disabled before. The controller corrects any other status. Finalized features are kept while the znode is enabled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 async def set_up_features(registry: Registry, context: ControllerContext, versions: InterBrokerProtocol) -> None:
-    """Make the znode what the settings say. Raises BadVersionError where another controller has taken over."""
+    """Write what the settings require to the znode. Raises BadVersionError if another controller has been elected."""
     path = FeatureZnode.path()
     status = FEATURES_ENABLED if versions.has_features else FEATURES_DISABLED
     wanted = FeatureZnode(status=status, version=versions.feature_znode_version)
@@ -32,7 +32,7 @@ async def set_up_features(registry: Registry, context: ControllerContext, versio
             await set_up_features(registry, context, versions)
         return
     except ZnodeFormatError as error:
-        logger.error("the features are left alone: %s", error)
+        logger.error("the features are not changed: %s", error)
         return
     if versions.has_features and known.status == FEATURES_ENABLED:
         wanted = wanted.replace(features=known.features)

@@ -1,7 +1,7 @@
-"""What leaders below inter.broker.protocol.version 2.7 have done to their ISR by themselves.
+"""Notifications of ISR changes that leaders below inter.broker.protocol.version 2.7 have written themselves.
 
-They write the state with its version as the condition, and now and then a list of what they have changed under
-/isr_change_notification. The controller reads these states again, has everybody hear of them, and removes the lists.
+Such a leader writes the state with its version as the condition. From time to time it writes a list of the changed
+partitions under /isr_change_notification. The controller reads these states, publishes them, and removes the lists.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class IsrNotifications:
         self._states = states
 
     async def take(self) -> None:
-        """Look at the partitions that are named, and remove the notifications."""
+        """Read the states of the named partitions, publish them, and remove the notifications."""
         parent = IsrChangeNotificationsZnode.path()
         try:
             names = await self._registry.children(parent)
@@ -41,7 +41,7 @@ class IsrNotifications:
             except NoNodeError:
                 continue
             except ZnodeFormatError as error:
-                logger.error("a notification is thrown away: %s", error)
+                logger.error("an invalid notification is removed: %s", error)
         known = [key for key in keys if self._context.partition_exists(key)]
         await self._states.read(known)
         self._states.publish(known)

@@ -1,6 +1,6 @@
-"""Who is alive: the registrations under /brokers/ids, as the controller reads them.
+"""The live brokers: the registrations under /brokers/ids, as the controller reads them.
 
-Each is watched, too: a broker may change what it advertises without ending its life.
+Each registration is watched, too: a broker may change its addresses without a new registration.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ class LiveBrokers:
     """Reads the registrations."""
 
     def __init__(self, registry: Registry, changed: Callable[[], None]) -> None:
-        """`changed`: have the controller `read` again."""
+        """changed: makes the controller call `read` again."""
         self._registry = registry
         self._changed = changed
         self._watches: dict[str, Watch] = {}
 
     def clear(self) -> None:
-        """The term has ended: watch nothing any more."""
+        """End the term: remove the watches."""
         for watch in self._watches.values():
             watch.cancel()
         self._watches.clear()
 
     async def read(self) -> dict[int, LiveBroker]:
-        """The live brokers by id. What cannot be read is reported and left alone."""
+        """Return the live brokers by id. Invalid registrations are logged and ignored."""
         names = await self._registry.children(BrokerIdsZnode.TEMPLATE)
         for gone in self._watches.keys() - set(names):
             self._watches.pop(gone).cancel()
@@ -50,9 +50,9 @@ class LiveBrokers:
             data, stat = await self._registry.get(path)
             return LiveBroker(broker_id, stat.czxid, BrokerZnode.decode(data, path))
         except NoNodeError:
-            return None  # gone since
+            return None  # removed meanwhile
         except ZnodeFormatError as error:
-            logger.error("a broker's registration is left alone: %s", error)
+            logger.error("a broker's registration is ignored: %s", error)
         except ValueError:
-            logger.error("a broker's registration is left alone: %s: %r is no broker id", path, name)
+            logger.error("a broker's registration is ignored: %s: %r is not a broker id", path, name)
         return None

@@ -1,9 +1,9 @@
-"""Log directories that fail: what brokers say of them, and which replicas are gone with them.
+"""Failed log directories: what brokers report, and which replicas are offline because of it.
 
-A broker with a failed directory makes a znode under /log_dir_event_notification. The controller then sends it the
-states of all its partitions once more, and it answers KAFKA_STORAGE_ERROR for those that it has lost (KIP-112). So it
-does at any LeaderAndIsr, for example the first one after a start with a directory that cannot be used. A replica is
-offline until the broker says otherwise, or registers anew.
+A broker with a failed log directory creates a znode under /log_dir_event_notification. The controller then sends it the
+states of all its partitions again, and the broker answers KAFKA_STORAGE_ERROR for those that it has lost (KIP-112). The
+broker does so for any LeaderAndIsr, for example for the first one after a start with an unusable directory. A replica
+is offline until the broker answers without that error, or registers again.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirEvents:
-    """Reads the notifications, and keeps `context.offline_dirs`."""
+    """Reads the notifications and maintains `context.offline_dirs`."""
 
     def __init__(self, registry: Registry, context: ControllerContext, notice_answers: Callable[[], None]) -> None:
-        """notice_answers: have the controller `take_answers`."""
+        """notice_answers: makes the controller call `take_answers`."""
         self._registry = registry
         self._context = context
         self._notice_answers = notice_answers
         self._answers: list[tuple[int, int, LeaderAndIsrResponse]] = []
 
     def clear(self) -> None:
-        """Another term begins: every broker is asked about everything."""
+        """Start another term: every broker is sent all states again."""
         self._answers.clear()
 
     # -- notifications ---------------------------------------------------------------------------------------------
 
     async def read(self) -> dict[str, int]:
-        """The notifications: path, and the broker that made it (-1 where nobody can tell)."""
+        """Return the notifications: path, and the broker that created it (-1 if the znode is invalid)."""
         parent = LogDirEventNotificationsZnode.path()
         try:
             names = await self._registry.children(parent)
@@ -53,12 +53,12 @@ class LogDirEvents:
             except NoNodeError:
                 continue
             except ZnodeFormatError as error:
-                logger.error("a notification is thrown away: %s", error)
+                logger.error("an invalid notification is removed: %s", error)
                 events[path] = -1
         return events
 
     async def remove(self, paths: Iterable[str]) -> None:
-        """Delete notifications that have been acted on. Raises BadVersionError where another controller took over."""
+        """Delete handled notifications. Raises BadVersionError if another controller has been elected."""
         for path in paths:
             if await self._registry.exists(path) is not None:
                 await self._registry.multi([self._context.epoch_check(), Delete(path)])
@@ -66,14 +66,14 @@ class LogDirEvents:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def heard(self, broker_id: int, broker_epoch: int, answer: Message) -> None:
-        """A broker has answered a LeaderAndIsr."""
+        """Keep a broker's answer to LeaderAndIsr for `take_answers`."""
         assert isinstance(answer, LeaderAndIsrResponse)
         if answer.error_code == ErrorCode.NONE and (answer.topics or answer.partition_errors):
             self._answers.append((broker_id, broker_epoch, answer))
             self._notice_answers()
 
     def take_answers(self) -> set[TopicPartition]:
-        """Take over what brokers have answered: the partitions that have lost a replica since."""
+        """Process the brokers' answers. Return the partitions that have lost a replica."""
         context = self._context
         lost: set[TopicPartition] = set()
         answers, self._answers = self._answers, []
@@ -93,7 +93,7 @@ class LogDirEvents:
             else:
                 context.offline_dirs.pop(broker_id, None)
         if lost:
-            logger.warning("replicas are offline with their log directories: %s", sorted(lost))
+            logger.warning("replicas are offline because their log directories have failed: %s", sorted(lost))
         return lost
 
     def _codes(self, answer: LeaderAndIsrResponse) -> list[tuple[TopicPartition, int]]:

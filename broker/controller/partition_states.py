@@ -1,11 +1,11 @@
-"""The state znodes of partitions: reading and writing them, and what of them the brokers have not been told yet.
+"""The state znodes of partitions: reads and writes them, and collects the changes to send to brokers.
 
-Every write is a transaction that also checks the controller epoch, and every change of a state names the version it
-was read with, so nothing that a leader wrote in between is lost: such a write raises BadVersionError, the state counts
-as unknown until it has been read again, and the event is repeated.
+Every write is a transaction that also checks the controller epoch. Every change of a state names the version that was
+read, so that nothing is lost that a leader wrote in between: the write then raises BadVersionError, the state is read
+again, and the event is repeated.
 
-A state with a new leader epoch goes to the replicas (LeaderAndIsr) and to everybody (UpdateMetadata); one whose leader
-has only changed its ISR goes into metadata alone, since that leader knows.
+A state with a new leader epoch is sent to the replicas (LeaderAndIsr) and to all brokers (UpdateMetadata). If the
+leader has only changed its ISR, the state is sent in UpdateMetadata alone, since the leader knows it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from registry.znodes.topics import PartitionStateZnode, TopicPartitionsZnode, To
 logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_TRANSACTION = 200
-"""Transactions must fit ZooKeeper's packet limit."""
+"""Transactions must fit into ZooKeeper's packet limit."""
 
 States = Mapping[TopicPartition, PartitionStateZnode]
 
 
 class Unannounced(NamedTuple):
-    """Partitions that brokers must be told of."""
+    """Partitions whose states must be sent to brokers."""
 
     changed: set[TopicPartition]
-    """Their leader epoch is new."""
+    """Partitions with a new leader epoch."""
     new: set[TopicPartition]
-    """Of these, the ones that never had a leader before."""
+    """Those of `changed` that never had a leader before."""
     published: set[TopicPartition]
-    """Those that only metadata tell of."""
+    """Partitions that are sent only in UpdateMetadata."""
 
 
 class PartitionStates:
-    """Reads and writes `/brokers/topics/t/partitions/p/state`, and keeps `context.leaderships`."""
+    """Reads and writes `/brokers/topics/t/partitions/p/state`, and maintains `context.leaderships`."""
 
     def __init__(self, registry: Registry, context: ControllerContext) -> None:
         self._registry = registry
@@ -50,15 +50,15 @@ class PartitionStates:
         self._published: set[TopicPartition] = set()
 
     def clear(self) -> None:
-        """Another term begins."""
+        """Start another term: forget what is to be sent."""
         self._changed.clear()
         self._new.clear()
         self._published.clear()
 
-    # -- what is to be told --------------------------------------------------------------------------------------------
+    # -- changes to send -----------------------------------------------------------------------------------------------
 
     def take_unannounced(self) -> Unannounced:
-        """What brokers must be told of now; it counts as told from here on."""
+        """Return what must be sent to brokers now, and forget it."""
         exist = self._context.leaderships.keys()
         changed = self._changed & exist
         told = Unannounced(changed, self._new & exist, {key for key in self._published if key in exist} - changed)
@@ -66,14 +66,14 @@ class PartitionStates:
         return told
 
     def publish(self, keys: Iterable[TopicPartition]) -> None:
-        """Have metadata tell of partitions once more."""
+        """Send the states of partitions in UpdateMetadata once more."""
         self._published.update(keys)
 
     def _learn(self, key: TopicPartition, leadership: Leadership) -> None:
         known = self._context.leaderships.get(key)
         state = leadership.state
         if known is None and state.controller_epoch == self._context.epoch:
-            self._new.add(key)  # also where we wrote it and the answer was lost
+            self._new.add(key)  # also if this controller wrote it and the answer was lost
         if known is None or known.state.leader_epoch != state.leader_epoch:
             self._changed.add(key)
         else:
@@ -83,9 +83,9 @@ class PartitionStates:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     async def read(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Take over the states that exist; the transactions that wrote them (mzxid).
+        """Adopt the states that exist. Return the transactions that wrote them (mzxid), by partition.
 
-        What differs from what was known is to be announced.
+        States that differ from the known ones will be sent to brokers.
         """
         keys = list(keys)
         written: dict[TopicPartition, int] = {}
@@ -98,7 +98,7 @@ class PartitionStates:
         return written
 
     async def _read(self, key: TopicPartition) -> tuple[Leadership, int] | None:
-        """One state and the transaction that wrote it; None where there is none to be taken over."""
+        """Return a state and the transaction that wrote it; None if it does not exist or is invalid."""
         unreadable = self._context.unreadable
         path = PartitionStateZnode.path(*key)
         try:
@@ -110,7 +110,7 @@ class PartitionStates:
             return None
         except ZnodeFormatError as error:
             if key not in unreadable:
-                logger.error("a partition is left alone: %s", error)
+                logger.error("a partition with an invalid state is not changed: %s", error)
             unreadable.add(key)
             return None
         unreadable.discard(key)
@@ -136,7 +136,7 @@ class PartitionStates:
         return [Create(path) for path, stat in zip(paths, stats, strict=True) if stat is None]
 
     async def set(self, states: States) -> None:
-        """Replace states. Raises BadVersionError where somebody else has changed one: it must be read again."""
+        """Replace states. Raises BadVersionError if another writer has changed one; it has been read again then."""
         for chunk in _chunks(states):
             keys = list(chunk)
             ops: list[Op] = [self._context.epoch_check()]

@@ -1,9 +1,9 @@
-"""Partition leaders: every change of a leader or an ISR that the controller makes by itself.
+"""Changes of leaders and ISRs that the controller makes by itself.
 
-What Kafka keeps as state machines of partitions and replicas is here a question to the tree, asked again after every
-event: who has no leader, whose leader is gone, who is in sync and gone. One change of a state is one write, as in
-Kafka, so versions and leader epochs count alike. (One difference: where all replicas in sync are lost at once, Kafka
-keeps the last of them as the ISR; all are kept here, since each of them has everything that was committed.)
+Kafka has state machines of partitions and replicas. Here, the controller asks the same questions after every event:
+which partitions have no leader, a lost leader, or a lost in-sync replica? One change of a state is one write, as in
+Kafka, so versions and leader epochs grow alike. (One difference: if all in-sync replicas are lost at once, Kafka keeps
+the last one as the ISR. Here all stay in the ISR, since each of them has all committed records.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionLeaders:
-    """Decides who leads what, and writes it."""
+    """Elects leaders and writes the states."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class PartitionLeaders:
     # -- new partitions and lost replicas ------------------------------------------------------------------------------
 
     async def elect_new(self) -> None:
-        """Give a leader to every partition that never had one, where a replica is alive."""
+        """Elect a leader for each partition that never had one, if a replica is alive."""
         context = self._context
         states: dict[TopicPartition, PartitionStateZnode] = {}
         await self._states.read(context.without_state())
@@ -58,7 +58,7 @@ class PartitionLeaders:
                 continue
             elected = elect_for_new_partition(context.replicas(key), context.eligible_replicas(key))
             if elected is None:
-                logger.warning("%s-%d has no live replica: it stays without a leader", *key)
+                logger.warning("%s-%d has no live replica: it has no leader", *key)
                 continue
             states[key] = PartitionStateZnode(
                 leader=elected.leader, leader_epoch=0, isr=elected.isr, controller_epoch=context.epoch
@@ -66,9 +66,9 @@ class PartitionLeaders:
         await self._states.create(states)
 
     async def take_out_lost(self) -> None:
-        """Write of everybody who is gone that he is neither leader nor in sync: what a new controller begins with.
+        """Remove lost replicas from leadership and ISRs: the first change of a new controller.
 
-        Elections follow as changes of their own. (Kafka's first step in office, too, so that versions count alike.)
+        The elections are separate changes. (As in Kafka, so that versions grow alike.)
         """
         states: dict[TopicPartition, PartitionStateZnode] = {}
         for key in self._context.with_losses():
@@ -82,7 +82,7 @@ class PartitionLeaders:
         await self._states.set(states)
 
     async def look_after_losses(self) -> None:
-        """Elect where the leader is gone, or its log directory; take out of the ISR who is."""
+        """Elect new leaders for partitions whose leader is offline; remove offline replicas from ISRs."""
         states: dict[TopicPartition, PartitionStateZnode] = {}
         await self._states.read(self._context.with_losses())
         for key in self._context.with_losses():
@@ -109,9 +109,9 @@ class PartitionLeaders:
         return self._config.log_config(overrides).unclean_leader_election_enable
 
     async def remove_from_isr(self, broker_id: int, keys: Iterable[TopicPartition]) -> None:
-        """A broker's replicas are to be stopped: it is neither leader nor in sync any more.
+        """Remove a broker, whose replicas will be stopped, from leadership and ISRs.
 
-        Who is alone in an ISR stays in it: it has the data.
+        The only replica of an ISR stays in it: it has the data.
         """
         states: dict[TopicPartition, PartitionStateZnode] = {}
         for key in keys:
@@ -126,10 +126,10 @@ class PartitionLeaders:
             )
         await self._states.set(states)
 
-    # -- elections that somebody asked for -----------------------------------------------------------------------------
+    # -- elections on request ------------------------------------------------------------------------------------------
 
     async def elect_preferred(self, keys: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Give partitions to their preferred leaders. Those where that was possible."""
+        """Elect preferred leaders. Return the partitions where that was possible."""
         return await self._elect(
             keys,
             lambda key, state: elect_preferred(
@@ -138,7 +138,7 @@ class PartitionLeaders:
         )
 
     async def elect_unclean(self, keys: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Elect whoever is there: somebody asked for exactly that. Those where that was possible."""
+        """Elect a live replica if no in-sync replica is live. Return the partitions where that was possible."""
         return await self._elect(
             keys,
             lambda key, state: elect_after_loss(
@@ -147,7 +147,7 @@ class PartitionLeaders:
         )
 
     async def elect_for_shutdown(self, keys: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Move leaders away from brokers that are about to go. Those where that was possible."""
+        """Move leaders off brokers that are shutting down. Return the partitions where that was possible."""
         context = self._context
 
         def elect(key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
@@ -157,7 +157,7 @@ class PartitionLeaders:
         return await self._elect(keys, elect)
 
     async def elect_for_reassignment(self, key: TopicPartition, target: list[int]) -> bool:
-        """Have one of the target replicas lead, one that is in sync. False where none can."""
+        """Elect a target replica that is in sync. Return False if none can lead."""
 
         def elect(key: TopicPartition, state: PartitionStateZnode) -> Elected | None:
             return elect_for_reassignment(target, state.isr, self._context.eligible_replicas(key))
@@ -182,19 +182,19 @@ class PartitionLeaders:
         return set(states)
 
     async def renew_epoch(self, key: TopicPartition) -> None:
-        """Raise the leader epoch and nothing else: the leader hears that its replicas have changed."""
+        """Raise only the leader epoch: the leader then receives the changed replicas."""
         await self._states.read([key])
         leadership = self._context.leaderships.get(key)
         if leadership is not None and key not in self._context.unreadable:
             await self._states.set({key: self._next(leadership.state)})
 
-    # -- small parts ---------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     def _elected(self, key: TopicPartition, state: PartitionStateZnode, elected: Elected) -> PartitionStateZnode:
         after = self._next(state, leader=elected.leader, isr=elected.isr)
         if elected.is_clean:
             return after
-        logger.warning("%s-%d: broker %d leads though it was not in sync", *key, elected.leader)
+        logger.warning("%s-%d: broker %d leads although it was not in sync", *key, elected.leader)
         return after.replace(leader_recovery_state=LEADER_RECOVERING) if self._has_recovery_state else after
 
     def _next(

@@ -1,16 +1,16 @@
 """Moving partitions to other replicas (KIP-455).
 
-    replicas = target, then who is left of the old ones;  adding = target - old;  removing = old - target
+    replicas = target, then the other old replicas;  adding = target - old;  removing = old - target
 
-That is written into the topic's znode first, so that the next controller can go on. While a target replica is not in
-sync the leader has a new epoch, knows the larger set and takes the new ones into the ISR. Once all of them are in:
+This is written into the topic's znode first, so that the next controller can continue. While a target replica is not in
+sync, the leader has a new epoch, knows the larger set, and takes the new replicas into the ISR. When all are in sync:
 
-1. the leader is one of the target (a new one where it was not), with a new epoch in any case;
-2. the replicas to be removed leave the ISR, one write each, and are stopped and deleted by their brokers;
-3. the topic's znode has the target alone, and only now: it is the one place where the old ones stood.
+1. a target replica is the leader (a new one is elected if necessary), with a new epoch in any case;
+2. the replicas to remove leave the ISR, one write each; their brokers stop and delete them;
+3. the topic's znode gets the target alone, and only now: no other place names the old replicas.
 
-Cancelling is a reassignment to the old replicas. What a tool writes to `/admin/reassign_partitions` is the same, done
-for each partition of it; the znode goes when the last one is done. A topic that is deleted meanwhile is not waited for.
+Cancelling is a reassignment to the old replicas. A tool's request in `/admin/reassign_partitions` is carried out in the
+same way, partition by partition; the znode is deleted with the last one. Deleting a topic ends its reassignments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reassignment(NamedTuple):
-    """Who holds a partition while it moves."""
+    """The replicas of a partition during a reassignment."""
 
     replicas: list[int]
     adding: list[int]
@@ -42,16 +42,16 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> list[int]:
-        """Who holds it in the end."""
+        """The replicas after the reassignment."""
         return [one for one in self.replicas if one not in self.removing]
 
     @property
     def origin(self) -> list[int]:
-        """Who held it before."""
+        """The replicas before the reassignment."""
         return [one for one in self.replicas if one not in self.adding]
 
     def towards(self, target: list[int]) -> Reassignment:
-        """The way from the old replicas to another target."""
+        """Return the reassignment from the old replicas to another target."""
         origin = self.origin
         return Reassignment(
             replicas=[*target, *(one for one in origin if one not in target)],
@@ -61,7 +61,7 @@ class Reassignment(NamedTuple):
 
 
 class Reassignments:
-    """The partitions that are on their way."""
+    """Begins, continues and finishes reassignments."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Reassignments:
         self._stopped = stopped
 
     def current(self, key: TopicPartition) -> Reassignment:
-        """Who holds a partition now."""
+        """Return the present replicas of a partition."""
         topic, partition = key
         znode = self._context.topics[topic]
         return Reassignment(
@@ -89,10 +89,10 @@ class Reassignments:
             list(znode.removing_replicas.get(partition, [])),
         )
 
-    # -- asked for by request ------------------------------------------------------------------------------------------
+    # -- by request ----------------------------------------------------------------------------------------------------
 
     async def submit(self, key: TopicPartition, target: list[int] | None) -> None:
-        """Begin, change, or with None cancel a reassignment. Raises RequestError."""
+        """Begin, change or (None) cancel a reassignment. Raises RequestError."""
         self._check_exists(key)
         current = self.current(key)
         is_moving = self._context.is_reassigning(key)
@@ -102,7 +102,7 @@ class Reassignments:
             target = current.origin
         else:
             self._check_target(current.towards(target), target)
-        await self._remove_requested([key])  # the latest word counts
+        await self._remove_requested([key])  # the latest request counts
         await self._begin(key, current.towards(target))
 
     def _check_exists(self, key: TopicPartition) -> None:
@@ -127,18 +127,18 @@ class Reassignments:
             )
         raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
-    # -- asked for by a znode ------------------------------------------------------------------------------------------
+    # -- by znode ------------------------------------------------------------------------------------------------------
 
     async def read_requested(self) -> None:
-        """Begin what a tool has written to /admin/reassign_partitions, and drop from it what cannot be done."""
+        """Begin what a tool has requested in /admin/reassign_partitions; remove requests that are impossible."""
         failed = []
         for key, target in (await self._requested()).items():
             try:
                 self._check_exists(key)
                 if not target or len(set(target)) != len(target):
-                    raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{target} names no or the same replicas")
+                    raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{target} is empty or has duplicates")
             except RequestError as error:
-                logger.error("%s: %s-%d is left out: %s", ReassignPartitionsZnode.path(), *key, error)
+                logger.error("%s: %s-%d is ignored: %s", ReassignPartitionsZnode.path(), *key, error)
                 failed.append(key)
                 continue
             current = self.current(key)
@@ -154,11 +154,11 @@ class Reassignments:
         except NoNodeError:
             return {}
         except ZnodeFormatError as error:
-            logger.error("a request for reassignments is left alone: %s", error)
+            logger.error("a request for reassignments is ignored: %s", error)
             return {}
 
     async def _remove_requested(self, keys: Collection[TopicPartition]) -> None:
-        """Remove reassignments that are finished or impossible from the znode."""
+        """Remove finished or impossible reassignments from the znode."""
         requested = await self._requested()
         left = {key: target for key, target in requested.items() if key not in keys}
         if len(left) == len(requested):
@@ -167,11 +167,11 @@ class Reassignments:
         change: Op = Set(path, ReassignPartitionsZnode(partitions=left).encode()) if left else Delete(path)
         await self._registry.multi([self._context.epoch_check(), change])
 
-    # -- on the way ----------------------------------------------------------------------------------------------------
+    # -- progress ------------------------------------------------------------------------------------------------------
 
     async def _begin(self, key: TopicPartition, wanted: Reassignment) -> None:
         current = self.current(key)
-        logger.info("%s-%d moves from %s to %s", *key, current.origin, wanted.target)
+        logger.info("%s-%d is reassigned from %s to %s", *key, current.origin, wanted.target)
         is_change = wanted != current
         if is_change:
             await self._topics.set_replicas(key, wanted.replicas, adding=wanted.adding, removing=wanted.removing)
@@ -183,14 +183,14 @@ class Reassignments:
             await self._leaders.renew_epoch(key)
 
     async def resume(self) -> None:
-        """Finish what is complete by now."""
+        """Finish the reassignments that are complete now."""
         for key in self._context.reassigning():
             current = self.current(key)
             if self._is_complete(key, current):
                 await self._finish(key, current)
 
     async def brokers_came(self, broker_ids: Collection[int]) -> None:
-        """Tell again of what moves to brokers that have just come."""
+        """Renew the leader epoch of partitions that move to brokers that have just registered."""
         for key in self._context.reassigning():
             current = self.current(key)
             if not self._is_complete(key, current) and set(current.target) & set(broker_ids):
@@ -203,7 +203,7 @@ class Reassignments:
         return leadership is not None and set(reassignment.target) <= set(leadership.state.isr)
 
     async def _finish(self, key: TopicPartition, reassignment: Reassignment) -> None:
-        """Each step can be repeated: the znode tells of the old replicas to the last one."""
+        """Finish a reassignment. Each step can be repeated: the znode names the old replicas until the last step."""
         target = reassignment.target
         leadership = self._context.leaderships.get(key)
         if leadership is not None:
@@ -211,13 +211,13 @@ class Reassignments:
             if leader in target and self._context.is_eligible(leader, key):
                 await self._leaders.renew_epoch(key)
             elif not await self._leaders.elect_for_reassignment(key, target):
-                logger.warning("%s-%d cannot be led by any of %s yet", *key, target)
+                logger.warning("%s-%d: none of %s can lead yet", *key, target)
                 return
         await self._stop(key, reassignment.removing)
         await self._topics.set_replicas(key, target, adding=[], removing=[])
         await self._remove_requested([key])
         self._states.publish([key])
-        logger.info("%s-%d has moved to %s", *key, target)
+        logger.info("%s-%d is now on %s", *key, target)
 
     async def _stop(self, key: TopicPartition, replicas: Collection[int]) -> None:
         for replica in sorted(replicas):

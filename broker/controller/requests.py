@@ -1,4 +1,4 @@
-"""The requests by which the controller tells brokers what it decided, built from the context."""
+"""Builds the controller's requests to brokers from the context."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SS
 
 
 class RequestBuilder:
-    """Builds requests in the name of one controller."""
+    """Builds the requests of one controller."""
 
     def __init__(self, controller_id: int, context: ControllerContext, listener_name: str) -> None:
         self._controller_id = controller_id
@@ -46,10 +46,10 @@ class RequestBuilder:
         *,
         new: Collection[TopicPartition],
     ) -> LeaderAndIsrRequest:
-        """The states of those of `keys` that the broker has a replica of.
+        """Return the states of those of `keys` that have a replica on the broker.
 
-        None of a topic that is being deleted, and none that the broker was told to stop. A replica that a reassignment
-        adds is new to its broker: it may be begun in any log directory.
+        Topics that are being deleted are left out, and replicas that the broker was told to stop. A replica that a
+        reassignment adds is new to its broker: its log may be created in any log directory.
         """
         context = self._context
         stopped = context.stopped.get(broker_id, ())
@@ -97,7 +97,7 @@ class RequestBuilder:
         )
 
     def update_metadata(self, broker_id: int, keys: Iterable[TopicPartition]) -> UpdateMetadataRequest:
-        """The live brokers, and the states of `keys`."""
+        """Return the live brokers and the states of `keys`."""
         context = self._context
         topics: dict[str, UpdateMetadataTopicState] = {}
         for key in keys:
@@ -130,7 +130,7 @@ class RequestBuilder:
         )
 
     def stop_replicas(self, broker_id: int, keys: Iterable[TopicPartition], *, delete: bool) -> StopReplicaRequest:
-        """Stop replicas, and delete them where their topic is being deleted or they are no replicas any more."""
+        """Return a request to stop replicas. delete: the topic is being deleted, or they are no longer replicas."""
         context = self._context
         topics: dict[str, StopReplicaTopicState] = {}
         for key in keys:
@@ -151,7 +151,7 @@ class RequestBuilder:
         )
 
     def address(self, broker_id: int) -> HostPort | None:
-        """Where brokers talk to this broker; None where it is not alive or has no such listener."""
+        """Return the address of a broker's inter-broker listener; None if it is not alive or has no such listener."""
         broker = self._context.brokers.get(broker_id)
         if broker is None:
             return None

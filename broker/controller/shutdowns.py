@@ -1,7 +1,7 @@
-"""Brokers that are about to go (ControlledShutdown): what they lead goes to others, what they follow is stopped.
+"""ControlledShutdown: other replicas take over what a broker leads, and its followers are stopped.
 
-Asked again, it moves what could not be moved the first time. A partition whose only replica in sync is that broker's
-stays with it to the end.
+A repeated request moves what could not be moved before. If the broker has the only in-sync replica of a partition, it
+leads the partition until the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class Shutdowns:
-    """Relieves brokers."""
+    """Prepares brokers for their shutdown."""
 
     def __init__(self, context: ControllerContext, leaders: PartitionLeaders, stopped: StoppedReplicas) -> None:
         self._context = context
@@ -28,7 +28,7 @@ class Shutdowns:
         self._stopped = stopped
 
     async def relieve(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move leaders away and stop followers. The partitions that the broker still leads though others hold them.
+        """Move leaders and stop followers. Return the partitions with several replicas that the broker still leads.
 
         Raises RequestError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH.
         """
@@ -39,10 +39,10 @@ class Shutdowns:
         if broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < broker.epoch:
             raise RequestError(
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {broker_id} speaks with broker epoch {broker_epoch}; {broker.epoch} is registered",
+                f"broker {broker_id} sends broker epoch {broker_epoch}; {broker.epoch} is registered",
             )
         if broker_id not in context.shutting_down:
-            logger.info("broker %d is about to go", broker_id)
+            logger.info("broker %d is shutting down", broker_id)
         context.shutting_down.add(broker_id)
         held = [
             key

@@ -1,8 +1,8 @@
-"""Replicas that their brokers are to stop, and to delete where they are none any more: collected while an event is
-handled, said when the states that go with it are told.
+"""Replicas that brokers must stop, and delete if they are no longer replicas.
 
-A broker that is not there hears nothing: when it comes back it is told all that it holds, and what it has besides is
-its own to find out.
+The requests are collected while an event is handled, and sent with the states that belong to them. A broker that is not
+alive gets no request: after its next registration, it is sent all its replicas, and must find the superfluous ones
+itself.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ from broker.controller.context import ControllerContext, TopicPartition
 
 
 class StoppedReplicas:
-    """What is still to be said."""
+    """The requests that have not been sent yet."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._unsaid: dict[tuple[int, bool], set[TopicPartition]] = {}
 
     def clear(self) -> None:
-        """Another term begins."""
+        """Start another term: drop the requests."""
         self._unsaid.clear()
 
     def stop(self, broker_id: int, key: TopicPartition, *, delete: bool) -> None:
-        """Have a broker stop a replica. One that is not deleted hears no more of its partition in this life."""
+        """Have a broker stop a replica.
+
+        If the replica is not deleted, the broker is sent no more states of its partition until it registers again.
+        """
         if broker_id in self._context.brokers:
             self._unsaid.setdefault((broker_id, delete), set()).add(key)
             if not delete:
                 self._context.stopped.setdefault(broker_id, set()).add(key)
 
     def tell(self, channels: BrokerChannels) -> None:
-        """Say it."""
+        """Send the requests."""
         unsaid, self._unsaid = self._unsaid, {}
         for (broker_id, delete), keys in unsaid.items():
             if broker_id in self._context.brokers:

@@ -1,17 +1,17 @@
-"""The queue of a broker that does not answer, without what newer requests in it supersede.
+"""Shortens the queue of a broker that does not answer: removes what newer requests in the queue supersede.
 
-The controller always says everything about a partition, so of two states of it the newer one is enough. Requests are
+A state that the controller sends is complete, so of two states of a partition the newer one is enough. Requests are
 joined as if the controller had decided both at the same time:
 
-- LeaderAndIsr takes the place of the one before it: it stays ahead of the UpdateMetadata that advertises it, and a
+- A LeaderAndIsr takes the position of the one before it: it stays ahead of the UpdateMetadata that advertises it. A
   replica that is new in either is new.
-- UpdateMetadata absorbs the one before it, and stays last.
-- Nothing passes StopReplica, which is answered by itself.
-- A topic that is deleted and created again is two topics: what is said of the second one does not pass the
-  UpdateMetadata that says that the first one is deleted, nor absorb it.
+- An UpdateMetadata absorbs the one before it, and keeps its own position at the end.
+- No request passes a StopReplica, and StopReplicas are not joined.
+- A topic that is deleted and recreated is two topics: requests about the second topic neither pass nor absorb the
+  UpdateMetadata with the deletion of the first.
 
-So a queue holds one request of each kind between two of StopReplica, and these are as many as the broker has replicas
-to stop; a topic that is deleted and created again and again adds a request each time.
+So between two StopReplicas a queue holds one request of each kind. There are as many StopReplicas as the broker has
+replicas to stop. Each deletion and recreation of a topic adds a request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ S = TypeVar("S", LeaderAndIsrTopicState, UpdateMetadataTopicState)
 
 
 class QueuedRequest(NamedTuple):
-    """A request to one broker, its version, and who hears the answer."""
+    """A request to one broker, its version, and the callback for the answer."""
 
     request: Message
     version: int
@@ -37,7 +37,7 @@ class QueuedRequest(NamedTuple):
 
 
 def without_superseded(queue: Iterable[QueuedRequest]) -> list[QueuedRequest]:
-    """The queue with its requests joined where they can be: see the module's text. Changes the requests."""
+    """Return the queue with its requests joined as the module describes. Changes the requests."""
     kept: list[QueuedRequest] = []
     for item in queue:
         request = item.request
@@ -80,7 +80,7 @@ def _add_update_metadata(kept: list[QueuedRequest], item: QueuedRequest, newer: 
 
 
 def _deletes(request: UpdateMetadataRequest, topics: Collection[str]) -> bool:
-    """Whether it says of one of these topics that it is being deleted."""
+    """Return whether the request says that one of these topics is being deleted."""
     return any(
         topic.topic_name in topics and any(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
         for topic in request.topic_states
@@ -103,7 +103,7 @@ def _join_leader_and_isr(older: LeaderAndIsrRequest, newer: LeaderAndIsrRequest)
 
 
 def _newest(older: list[S], newer: list[S]) -> list[S]:
-    """The states of both, of each partition the newer one."""
+    """Return the states of both; if both have a partition, the newer state."""
     topics = {topic.topic_name: topic for topic in older}
     for topic in newer:
         before = topics.get(topic.topic_name)

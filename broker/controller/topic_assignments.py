@@ -1,4 +1,4 @@
-"""The topics' znodes, which say what replicas a partition has: reading, watching, changing them for a reassignment."""
+"""The topics' znodes, which hold the replicas of partitions: reads and watches them, changes them in reassignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class TopicAssignments:
-    """Keeps `context.topics`."""
+    """Maintains `context.topics`."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class TopicAssignments:
         rng: random.Random,
         changed: Callable[[str], None],
     ) -> None:
-        """`changed(topic)`: have the controller `read` this topic again."""
+        """changed: makes the controller call `read` for this topic."""
         self._registry = registry
         self._context = context
         self._has_topic_ids = has_topic_ids
@@ -38,17 +38,17 @@ class TopicAssignments:
         self._watches: dict[str, Watch] = {}
 
     def clear(self) -> None:
-        """The term has ended: watch nothing any more."""
+        """End the term: remove the watches."""
         for watch in self._watches.values():
             watch.cancel()
         self._watches.clear()
 
     def is_watched(self, topic: str) -> bool:
-        """Whether a topic's znode is there, readable or not."""
+        """Return whether the topic's znode exists, valid or not."""
         return topic in self._watches
 
     async def read_all(self) -> None:
-        """Take over all topics that are not known yet, and forget those that are gone."""
+        """Adopt new topics, and forget those that no longer exist."""
         context = self._context
         names = set(await self._registry.children(TopicsZnode.TEMPLATE))
         for topic in context.topics.keys() - names:
@@ -64,7 +64,7 @@ class TopicAssignments:
         await read_all(self.read, added)
 
     async def read(self, topic: str) -> None:
-        """Take over one topic, which gets an id where it has none. One that cannot be read is left alone."""
+        """Adopt one topic; give it an id if it has none. A topic with an invalid znode is ignored."""
         path = TopicZnode.path(topic)
         try:
             data, stat = await self._registry.get(path)
@@ -72,11 +72,11 @@ class TopicAssignments:
         except NoNodeError:
             return
         except ZnodeFormatError as error:
-            logger.error("a topic is left alone: %s", error)
+            logger.error("a topic is ignored: %s", error)
             self._context.unreadable_topics.add(topic)
             return
         version = stat.version
-        if znode.topic_id is None and self._has_topic_ids:  # made by a tool that knows none
+        if znode.topic_id is None and self._has_topic_ids:  # created by a tool without topic ids
             znode = znode.replace(topic_id=random_uuid(self._random), version=3)
             version = await self._set(znode, topic, version)
         self._context.unreadable_topics.discard(topic)
@@ -85,7 +85,7 @@ class TopicAssignments:
     async def set_replicas(
         self, key: TopicPartition, replicas: list[int], *, adding: list[int], removing: list[int]
     ) -> None:
-        """Write who holds a partition. Raises BadVersionError where the topic's znode has changed: look again."""
+        """Write the replicas of a partition. Raises BadVersionError if the znode has changed; it is read again."""
         topic, partition = key
         context = self._context
         after = with_replicas(context.topics[topic], partition, replicas, adding, removing)
@@ -107,7 +107,7 @@ class TopicAssignments:
 def with_replicas(
     znode: TopicZnode, partition: int, replicas: list[int], adding: list[int], removing: list[int]
 ) -> TopicZnode:
-    """A topic's znode with other replicas of one partition."""
+    """Return the topic's znode with other replicas of one partition."""
 
     def changed(lists: dict[int, list[int]], new: list[int]) -> dict[int, list[int]]:
         others = {one: list_ for one, list_ in lists.items() if one != partition}

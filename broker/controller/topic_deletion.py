@@ -1,8 +1,8 @@
-"""Deleting topics: asked for by a znode under /admin/delete_topics, done when no replica is left.
+"""Deletes topics: requested by a znode under /admin/delete_topics, done when no replica is left.
 
-Replicas are deleted by their brokers, which may be away: such a topic stays hidden and half deleted until the last of
-them has come back and answered. Only then do its znodes go: topic, settings and the request itself in one transaction,
-so that whoever finds the name free can use it at once.
+Brokers delete their replicas, and may be offline: the topic then stays hidden and partly deleted until the last of them
+has come back and answered. Only then are its znodes deleted: topic, settings and the request, in one transaction, so
+that a client that finds the name unused can create the topic at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STORAGE_BACKOFF_S = 30.0
 
 
 class TopicDeletion:
-    """The topics that are on their way out."""
+    """The topics that are being deleted."""
 
     def __init__(
         self,
@@ -41,23 +41,23 @@ class TopicDeletion:
         leaders: PartitionLeaders,
         look_again: Callable[[float], None],
     ) -> None:
-        """`look_again(seconds)`: have the controller `resume` after that time."""
+        """look_again: makes the controller call `resume` after this many seconds."""
         self._registry = registry
         self._context = context
         self._config = config
         self._channels = channels
         self._leaders = leaders
         self._look_again = look_again
-        self._asked: dict[str, dict[int, int]] = {}  # topic: broker id: broker epoch that was asked to delete
-        self._deleted: dict[str, set[int]] = {}  # topic: brokers that have answered without an error
+        self._asked: dict[str, dict[int, int]] = {}  # topic → broker id → epoch of the broker that was asked to delete
+        self._deleted: dict[str, set[int]] = {}  # topic → brokers that have answered without an error
 
     def clear(self) -> None:
-        """Another term begins: who has answered is asked again, which does no harm."""
+        """Start another term: all brokers are asked again, which does no harm."""
         self._asked.clear()
         self._deleted.clear()
 
     async def read(self) -> None:
-        """Take over the requests. With delete.topic.enable=false they are thrown away."""
+        """Read the requests. If delete.topic.enable is false, remove them."""
         names = await self._registry.children(DeleteTopicsZnode.path())
         if not self._config.delete_topic_enable:
             for topic in names:
@@ -69,7 +69,7 @@ class TopicDeletion:
             self._forget(gone)
 
     async def resume(self) -> None:
-        """Move every deletion on as far as it goes."""
+        """Advance each deletion as far as possible."""
         for topic in sorted(self._context.deleting):
             if topic not in self._context.topics:
                 if await self._registry.exists(TopicZnode.path(topic)) is None:
@@ -83,7 +83,7 @@ class TopicDeletion:
                 await self._ask(topic, holders)
 
     async def _ask(self, topic: str, holders: dict[int, list[TopicPartition]]) -> None:
-        """Hide the topic from every broker, then have its replicas deleted where that was not asked for yet."""
+        """Hide the topic from all brokers, then ask brokers to delete replicas unless they were asked before."""
         live = self._context.brokers
         if topic not in self._asked:
             for broker_id in sorted(holders.keys() & live.keys()):
@@ -107,10 +107,10 @@ class TopicDeletion:
     def _heard(self, topic: str, broker_id: int, answer: Message) -> None:
         asked = self._asked.get(topic)
         if asked is None:
-            return  # it was taken back meanwhile
+            return  # the request was removed meanwhile
         partition_errors = getattr(answer, "partition_errors", [])
         if any(one.error_code == ErrorCode.KAFKA_STORAGE_ERROR for one in partition_errors):
-            # Offline until that broker is started again, most likely: it registers anew then, and is asked at once.
+            # Probably offline until the broker restarts: it then registers again, and is asked at once.
             logger.warning("broker %d has replicas of %s in a log directory that failed or is full", broker_id, topic)
             asked.pop(broker_id, None)
             self._look_again(STORAGE_BACKOFF_S)
@@ -149,6 +149,6 @@ class TopicDeletion:
         await self._remove(path)
 
     async def _remove(self, path: str) -> None:
-        """Delete a znode if it is there. Raises BadVersionError where another controller has taken over."""
+        """Delete a znode if it exists. Raises BadVersionError if another controller has been elected."""
         if await self._registry.exists(path) is not None:
             await self._registry.multi([self._context.epoch_check(), Delete(path)])
