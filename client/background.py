@@ -1,4 +1,4 @@
-"""The background tasks of one client object: started, named, and all ended with it."""
+"""Background tasks of one client object, which end when the object is closed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Owns tasks. One that fails reports to `on_error`; none outlives `close`."""
+    """Owns tasks. A task that fails reports its error to `on_error`; `close` ends all tasks."""
 
     __slots__ = ("_closed", "_on_error", "_tasks")
 
@@ -18,7 +18,7 @@ class Background:
         self._closed = False
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T] | None":
-        """Run a coroutine beside the caller; after `close` it is dropped unstarted, and there is no task."""
+        """Start a coroutine as a task. After `close`, discard the coroutine and return None."""
         if self._closed:
             coroutine.close()
             return None
@@ -33,7 +33,7 @@ class Background:
             self._on_error(error)
 
     async def close(self) -> None:
-        """Cancel every task and wait until they have ended."""
+        """Cancel every task and wait until all have ended."""
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

@@ -1,10 +1,13 @@
 """Errors of the client.
 
-`KafkaError` is the root. Two families stand under it: what happens on this side of the wire (a lost
-connection, a timeout, a refused option), written out below, and what a broker answers: one class for each
-error code, named after Kafka's own exception with Error for Exception (`UnknownTopicOrPartitionError`). The
-second family is made from `protocol.error_codes.ErrorCode` on first use: `from client.errors import
-NotLeaderOrFollowerError` works for every one of them, and a start of the broker, which needs only the first
+`KafkaError` is the root of two families:
+
+- errors on this side of the wire (a lost connection, a timeout, a refused option), written out below;
+- errors that a broker answers: one class for each error code, named after Kafka's own exception with Error for
+  Exception (`UnknownTopicOrPartitionError`).
+
+The classes of the second family are made from `protocol.error_codes.ErrorCode` on first use: `from client.errors
+import NotLeaderOrFollowerError` works for every one of them. So the start of a broker, which needs only the first
 family, does not pay for 127 classes.
 """
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from client.consumer.fetched import ConsumerRecord
     from protocol.error_codes import ErrorCode
 
-# Kafka's exception is not always called as its error code; only the differences stand here.
+# Error codes whose exception has another name in Kafka.
 _NAMES = {
     "CORRUPT_MESSAGE": "CorruptRecord",
     "MESSAGE_TOO_LARGE": "RecordTooLarge",
@@ -48,10 +51,10 @@ _NAMES = {
 
 
 class KafkaError(Exception):
-    """Root of everything that the client raises.
+    """Root of all exceptions that the client raises.
 
-    `retriable` says whether the same request may succeed later without anyone changing anything.
-    `code` is the broker's error code, None for an error of this side.
+    `retriable` says whether the same request may succeed later without any intervention.
+    `code` is the broker's error code; None for an error on this side of the wire.
     """
 
     retriable: ClassVar[bool] = False
@@ -59,7 +62,7 @@ class KafkaError(Exception):
 
 
 class ConnectionLostError(KafkaError):
-    """The connection went away before the answer came; whether the request was carried out is unknown."""
+    """The connection was lost before the answer arrived; whether the request was carried out is unknown."""
 
     retriable = True
 
@@ -71,7 +74,7 @@ class ConnectionLostError(KafkaError):
 
 
 class BrokerUnreachableError(ConnectionLostError):
-    """Nobody accepted the connection."""
+    """The connection could not be opened."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(host, port, reason)
@@ -88,13 +91,13 @@ class BrokerUnknownError(ConnectionLostError):
 
 
 class NoBrokersAvailableError(KafkaError):
-    """None of the bootstrap servers and known brokers answered; the message names each and why."""
+    """None of the bootstrap servers and known brokers answered; the message names each with the reason."""
 
     retriable = True
 
 
 class MalformedResponseError(ConnectionLostError):
-    """What came back is no valid answer (size, correlation id or content); the connection was closed."""
+    """The answer is invalid (size, correlation id or content); the connection was closed."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(host, port, reason)
@@ -102,7 +105,7 @@ class MalformedResponseError(ConnectionLostError):
 
 
 class RequestTimeoutError(KafkaError):
-    """No answer within the request timeout; whether the request was carried out is unknown."""
+    """No answer arrived within the request timeout; whether the request was carried out is unknown."""
 
     retriable = True
 
@@ -112,9 +115,7 @@ class UnsupportedApiError(KafkaError):
 
 
 class InvalidOptionError(KafkaError):
-    """An option is unknown or its value breaks a rule: the message names the option, the value and the
-    rule.
-    """
+    """An option is unknown or its value breaks a rule; the message names the option, the value and the rule."""
 
     def __init__(self, option: str, message: str) -> None:
         super().__init__(message)
@@ -126,13 +127,13 @@ class ClosedError(KafkaError):
 
 
 class BufferFullError(KafkaError):
-    """`send_nowait` found the buffer memory taken; the records are waiting for a broker."""
+    """The buffer memory is full of records that wait for a broker."""
 
     retriable = True
 
 
 class DeliveryTimeoutError(KafkaError):
-    """A record was not acknowledged within `delivery_timeout_ms`; the last reason is in the message."""
+    """A record was not acknowledged within `delivery_timeout_ms`; the message contains the last reason."""
 
 
 class NoOffsetError(KafkaError):
@@ -140,8 +141,8 @@ class NoOffsetError(KafkaError):
 
 
 class LogTruncationError(KafkaError):
-    """Records that have been read are gone, and `auto_offset_reset` is "none": a leader was elected that did not have
-    them (KIP-320), or the topic was recreated. `offset` is the first offset that now has another record, or none.
+    """Records that were read no longer exist, and `auto_offset_reset` is "none": the new leader did not have them
+    (KIP-320), or the topic was recreated. `offset` is the first offset that now holds another record or no record.
     """
 
     def __init__(self, message: str, offset: int) -> None:
@@ -150,18 +151,19 @@ class LogTruncationError(KafkaError):
 
 
 class IllegalStateError(KafkaError):
-    """What was asked for does not go with what the client is doing: the message says what is in the way."""
+    """The call is not allowed in the client's current state; the message gives the reason."""
 
 
 class CommitFailedError(KafkaError):
-    """Offsets were not committed, as the group has gone on without this member: it took too long between two calls for
-    records (`max_poll_interval_ms`), or was cut off. Others handle its partitions from the last offsets committed.
+    """Offsets were not committed because the group has removed this member: the time between two calls for records
+    exceeded `max_poll_interval_ms`, or the member was disconnected. Other members continue its partitions from the
+    last committed offsets.
     """
 
 
 class RebalanceFailedError(KafkaError):
-    """A ZooKeeper consumer could not claim its partitions in `rebalance_max_retries` attempts: the message says why.
-    It goes on trying; until it succeeds it reads nothing.
+    """A ZooKeeper consumer could not claim its partitions in `rebalance_max_retries` attempts; the message says why.
+    The consumer continues to try; until it succeeds it reads nothing.
     """
 
     retriable = True
@@ -172,14 +174,14 @@ class ConsumerIdInUseError(KafkaError):
 
 
 class ZooKeeperSessionError(KafkaError):
-    """There is no session with ZooKeeper, or none that is alive for certain: nothing may be committed now."""
+    """There is no session with ZooKeeper, or it may have expired: no offsets may be committed now."""
 
     retriable = True
 
 
 class HandlerFailedError(KafkaError):
-    """A listener container's handler raised, and its error handler stopped the container: the cause is the handler's
-    own exception. `records` were being handled; they are not committed.
+    """The handler of a listener container raised, and its error handler stopped the container. The handler's exception
+    is the cause. `records` are the records that were being handled; their offsets are not committed.
     """
 
     def __init__(self, message: str, records: "Sequence[ConsumerRecord]") -> None:
@@ -188,18 +190,20 @@ class HandlerFailedError(KafkaError):
 
 
 class ClaimError(KafkaError):
-    """A value cannot be had from the store of a claim check, or is not what was put there; the message names both."""
+    """A claim is invalid, or its value is not in the store or differs from the value that was stored; the message names
+    the claim and the store.
+    """
 
 
 class BlobMissingError(ClaimError):
-    """The store of a claim check does not have a value (any more)."""
+    """A claim check's store does not have the value, or no longer has it."""
 
 
 _classes: "dict[int, type[KafkaError]]" = {}
 
 
 def class_name(code: "ErrorCode") -> str:
-    """The exception class's name for an error code: `UnknownTopicOrPartitionError` for
+    """The name of the exception class for an error code: `UnknownTopicOrPartitionError` for
     UNKNOWN_TOPIC_OR_PARTITION.
     """
     base = _NAMES.get(code.name) or "".join(word.capitalize() for word in code.name.split("_"))
@@ -207,7 +211,7 @@ def class_name(code: "ErrorCode") -> str:
 
 
 def error_class(code: int) -> type[KafkaError]:
-    """The exception class of an error code; a code that this version does not know gives
+    """The exception class for an error code. An error code that this version does not know gives
     UnknownServerError.
     """
     found = _classes.get(code)
@@ -231,8 +235,8 @@ def error_class(code: int) -> type[KafkaError]:
 def error_for(code: int, message: str | None = None, *, context: str = "") -> KafkaError:
     """An exception for a broker's error code.
 
-    `message` is the broker's own words where the answer has any; `context` says what was being done
-    ("create topic orders") and is put in front.
+    `message` is the broker's error message, if the answer has one; `context` says what was being done
+    ("create topic orders") and precedes the message.
     """
     from protocol.error_codes import code_name
 

@@ -1,4 +1,4 @@
-"""Checks of the options that a user passes; every refusal names the option, the value and the rule."""
+"""Checks of the options that a user passes; every error names the option, the value and the rule."""
 
 import difflib
 import inspect
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 9092
 UNSET: Final = -1
 
-_SECURITY: Final = "TLS and SASL are not there yet"
-# What other clients (aiokafka, kafka-python, confluent-kafka) call what stands here under another name, or not at all.
+_SECURITY: Final = "TLS and SASL are not supported yet"
+# Options of other clients (aiokafka, kafka-python, confluent-kafka) that have another name or do not exist here.
 _ELSEWHERE: Final = {
     "api_version": "versions are negotiated with every broker",
     "compression": "it is called compression_type here",
     "loop": "a client belongs to the event loop that it is started in",
     "max_batch_size": "it is called batch_size here",
     "max_in_flight": "it is called max_in_flight_requests_per_connection here",
-    "retries": "what is retriable is sent again until delivery_timeout_ms",
+    "retries": "a retriable error is retried until delivery_timeout_ms",
     "sasl_mechanism": _SECURITY,
     "sasl_plain_password": _SECURITY,
     "sasl_plain_username": _SECURITY,
@@ -32,7 +32,7 @@ _ELSEWHERE: Final = {
 
 
 def refuse(option: str, value: object, rule: str) -> InvalidOptionError:
-    """The error for a bad value, ready to raise."""
+    """Make, but do not raise, the error for a bad value."""
     return InvalidOptionError(option, f"{option}={value!r}: {rule}")
 
 
@@ -45,12 +45,12 @@ def check_range(option: str, value: float, low: float, high: float | None = None
 
 
 def refuse_unknown(unknown: Mapping[str, object], client: type) -> None:
-    """Raise InvalidOptionError for the first option that the constructor of `client` does not have.
+    """Raise InvalidOptionError for the first of the options, which the constructor of `client` does not have.
 
-    It names what stands here for the name that another client gives it, or that Kafka gave it once
-    (protocol.classic_names), else the nearest one that there is.
+    If another client has the option, or if an old version of Kafka had it (protocol.classic_names), the error names
+    its equivalent here; otherwise it suggests the most similar option.
     """
-    from protocol.classic_names import advice  # only on the way to an error
+    from protocol.classic_names import advice  # only needed for the error
 
     reader = _reader(client)
     for option in unknown:
@@ -75,7 +75,7 @@ def refuse_unknown(unknown: Mapping[str, object], client: type) -> None:
 
 
 def _reader(client: type) -> "Reader":
-    """As which of Kafka's clients a class reads options."""
+    """Which of Kafka's clients the options of a class correspond to."""
     from protocol.classic_names import Reader
 
     if client.__name__ == "ZooKeeperConsumer":
@@ -92,9 +92,9 @@ def check_choice(option: str, value: object, choices: Sequence[object]) -> None:
 
 
 def parse_bootstrap_servers(value: str | Sequence[str]) -> list[HostPort]:
-    """Hosts and ports of "host:port,host:port" or a list of such; port 9092 where there is none.
+    """Addresses of "host:port,host:port" or of a sequence of "host:port"; the default port is 9092.
 
-    An IPv6 address stands in brackets: "[::1]:9092". Raises InvalidOptionError.
+    An IPv6 address needs brackets: "[::1]:9092". Raises InvalidOptionError.
     """
     option = "bootstrap_servers"
     texts = value.split(",") if isinstance(value, str) else list(value)

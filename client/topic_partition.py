@@ -1,4 +1,4 @@
-"""The name of one partition."""
+"""A topic and a partition."""
 
 from typing import NamedTuple
 

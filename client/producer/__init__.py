@@ -1,1 +1,1 @@
-"""The producer: records to batches, batches to leaders, transactions."""
+"""The producer: collects records in batches, sends batches to leaders, handles transactions."""

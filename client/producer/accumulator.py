@@ -1,23 +1,24 @@
-"""Records gathered into batches, a queue for each partition.
+"""Collects records in batches, in one queue for each partition.
 
-A batch is built (compressed, numbered) just before it is first sent and is then sent again as the same bytes, which is
-what lets a broker recognise it as a duplicate. The order within a partition holds because
+A batch is built (compressed, numbered) just before it is first sent. A retry sends the same bytes, so that a broker
+recognises a duplicate. The order within a partition holds because of these rules:
 
-- batches go out in the order of the queue, and of those under way at the same time each continues the sequence numbers
-  of the one before: a broker takes none before its predecessor;
-- after a failure nothing new goes out until everything under way is answered; then all that is left goes out again,
-  oldest first. What was written after all is recognised (a broker remembers the last five batches of a producer, and
-  so no more than five are under way);
-- the first batch under a producer id and epoch goes alone: a broker that has never heard of a producer takes whatever
-  number comes first;
-- a batch keeps its numbers as long as it might have been written. One that is refused as out of order may have been:
-  a broker that was started again remembers fewer batches. But the last one that it wrote it does remember, and it
-  writes none without its predecessor. So those behind are sent as well: if one of them is there, all before it are;
-  if all are refused, none was written, and they are numbered anew under another epoch.
+- Batches are sent in the order of the queue. The sequence numbers of each batch in flight continue those of the batch
+  before it, and a broker accepts no batch before its predecessor.
+- After a failure no new batch is sent until every batch in flight is answered. Then all remaining batches are sent
+  again, oldest first. A broker recognises those that it has written: it remembers the last five batches of a producer,
+  so at most five are in flight.
+- The first batch under a producer id and epoch is sent alone: a broker that does not know a producer accepts any first
+  sequence number.
+- A batch keeps its sequence numbers as long as it might have been written. A batch that is refused as out of order
+  might have been written, because a broker remembers fewer batches after a restart. But the broker still remembers the
+  last batch that it wrote, and it writes no batch without its predecessor. So the batches behind the refused batch are
+  sent as well: if one of them is written, all batches before it are; if all are refused, none was written, and they
+  get new sequence numbers under another epoch.
 
-A batch that a broker finds too large is sent again in two halves, and so on until a record is too large alone.
+A batch that a broker refuses as too large is split into two halves, repeatedly, until a single record is too large.
 
-Without idempotence there are no numbers, and one batch of a partition is under way at a time.
+Without idempotence there are no sequence numbers, and a partition has one batch in flight at a time.
 """
 
 import asyncio
@@ -35,25 +36,26 @@ from protocol.record import Header
 from protocol.record_batch import BATCH_HEADER_SIZE, PRODUCER_ID_OFFSET, read_batch, update_crc
 from protocol.record_batch_builder import RecordBatchBuilder
 
-# What a record is charged to the buffer memory above its bytes, and what of that it does not take in a batch: length,
-# attributes, deltas and lengths are 12 bytes at most there, or a few more in records so large that it does not matter.
+# Bytes charged to the buffer memory for each record beyond key, value and headers; and how many of these a record does
+# not need in a batch. Length, attributes, deltas and lengths need at most 12 bytes there, or a few more in records so
+# large that the difference does not matter.
 RECORD_OVERHEAD = 32
 _SLACK = 20
 RECORD_BYTES = RECORD_OVERHEAD - _SLACK
-# As many as a broker remembers of one producer in one partition.
+# A broker remembers this many batches of one producer in one partition.
 MAX_IN_FLIGHT_PER_PARTITION = 5
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 _PRODUCER = struct.Struct(">qhi")
 
 
-# A record between `send` and the bytes of its batch: timestamp, key, value, headers, the future of where it is written,
-# bytes charged to the buffer memory. A plain tuple: making anything dearer is felt in records a second.
+# A record between `send` and the bytes of its batch: timestamp, key, value, headers, the future of its RecordMetadata,
+# bytes charged to the buffer memory. A plain tuple, because a more expensive object lowers the throughput measurably.
 PendingRecord = tuple[int, bytes | None, bytes | None, tuple[Header, ...], "asyncio.Future[RecordMetadata]", int]
 
 
 def size_of_headers(headers: Sequence[Header]) -> int:
-    """How many bytes the headers are charged with. Raises TypeError for one that is none."""
+    """The number of bytes charged for the headers. Raises TypeError for an invalid header."""
     size = 0
     for name, content in headers:
         if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
@@ -63,13 +65,13 @@ def size_of_headers(headers: Sequence[Header]) -> int:
 
 
 def too_large(size: int, limit: int, topic: str = "") -> KafkaError:
-    """The error for a record of so many bytes where a request may have `limit`."""
+    """The error for a record of `size` bytes, which exceeds `limit`, the largest request."""
     message = f"the record has about {size} bytes, max_request_size is {limit}"
     return error_for(ErrorCode.MESSAGE_TOO_LARGE, message, context=topic)
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `offset` is -1 with acks=0 or where the broker found it written already."""
+    """Where a record was written. `offset` is -1 with acks=0, or if the broker had written the record before."""
 
     topic: str
     partition: int
@@ -78,12 +80,12 @@ class RecordMetadata(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition as one name."""
+        """Topic and partition as a TopicPartition."""
         return TopicPartition(self.topic, self.partition)
 
 
 class Batch:
-    """Records for one partition that travel together."""
+    """Records for one partition that are sent together."""
 
     __slots__ = (
         "attempts",
@@ -104,31 +106,31 @@ class Batch:
     def __init__(self, builder: RecordBatchBuilder, created_at: float) -> None:
         self.builder = builder
         self.created_at = created_at
-        # Until it is built; from then on what of them is still wanted.
+        # The records until the batch is built; then their futures and timestamps.
         self.records: list[PendingRecord] = []
         self.futures: Sequence[asyncio.Future[RecordMetadata]] = ()
         self.timestamps: Sequence[int] = ()
         # Bytes charged to the buffer memory.
         self.size = 0
-        # How often it was written to a connection.
+        # How often the batch was written to a connection.
         self.attempts = 0
         self.in_flight = False
-        # A later one under the same epoch is acknowledged, so this one is there, too.
+        # A later batch under the same epoch is acknowledged, so this batch is written, too.
         self.is_written = False
         self.data: bytearray | None = None
-        # Producer id and epoch that it is numbered under.
+        # The producer id and epoch of its sequence numbers.
         self.producer = NONE
         self.last_error: KafkaError | None = None
-        # Made by who wants to wait for the whole batch (flush).
+        # Created by a caller that waits for the whole batch (flush).
         self.completion: asyncio.Future[None] | None = None
 
     @property
     def count(self) -> int:
-        """How many records wait to be built."""
+        """The number of records that are not built yet."""
         return len(self.records)
 
     def succeed(self, partition: TopicPartition, base_offset: int, log_append_time: int) -> None:
-        """Tell every record where it was written; `log_append_time` is -1 where the producer's time holds."""
+        """Complete the future of every record. `log_append_time` is -1 if the producer's timestamps are kept."""
         topic, number = partition
         count = len(self.futures)
         offsets = range(base_offset, base_offset + count) if base_offset >= 0 else repeat(-1, count)
@@ -140,14 +142,14 @@ class Batch:
         self._complete()
 
     def fail(self, error: KafkaError) -> None:
-        """Tell every record that it was not written, or that nobody knows."""
+        """Fail the future of every record: it was not written, or whether it was written is unknown."""
         for future in (*self.futures, *(record[4] for record in self.records)):
             if not future.done():
                 future.set_exception(error)
         self._complete()
 
     def record_futures(self) -> "Sequence[asyncio.Future[RecordMetadata]]":
-        """What tells of each record, once it is built: parts of it take them over."""
+        """The future of each record of a built batch, for the parts into which the batch is split."""
         return self.futures
 
     def build(self) -> bytearray:
@@ -167,9 +169,9 @@ B = TypeVar("B", bound=Batch)
 
 
 class PartitionQueue:
-    """The batches of one partition, oldest first; the last one is still filling.
+    """The batches of one partition, oldest first; the last batch may still accept records.
 
-    Invariant: first stand those that were `refused`, then the `in_flight` ones, unless `retrying`.
+    Invariant: the queue begins with the `refused` batches, followed by those `in_flight`, unless `retrying`.
     """
 
     __slots__ = (
@@ -190,29 +192,27 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.in_flight = 0
-        # The broker that batches are sent to.
+        # The broker that the batches are sent to.
         self.node_id = -1
-        # One failed: nothing is sent until none is in flight.
+        # A batch failed: nothing is sent until no batch is in flight.
         self.retrying = False
         self.retry_at = 0.0
-        # How many were out of order since the last success.
+        # How many batches were out of order since the last success.
         self.refused = 0
-        # Under which the next batch gets `_sequence`, and under which the broker has taken one.
+        # The producer id and epoch of `_sequence`, the next number; and those under which the broker accepted a batch.
         self.producer = NONE
         self.known_producer = NONE
         self._sequence = 0
         self._new_builder = new_builder
 
     def append(self, record: PendingRecord, batch_size: int) -> bool:
-        """Put a record into the last batch, or into a new one where it does not fit; True if it is a new
-        one.
-        """
+        """Put a record into the last batch, or into a new one if it does not fit. Return True for a new batch."""
         batches = self.batches
         size = record[5]
         if batches:
             batch = batches[-1]
             records = batch.records
-            # A batch that was built has no records any more.
+            # A batch that was built has no records.
             if records and batch.size + size - _SLACK * len(records) <= batch_size - BATCH_HEADER_SIZE + _SLACK:
                 records.append(record)
                 batch.size += size
@@ -224,15 +224,15 @@ class PartitionQueue:
         return True
 
     def append_batch(self, new: Callable[[RecordBatchBuilder], B]) -> B:
-        """Put a batch that is full behind all others."""
+        """Append a full batch."""
         batch = new(self._new_builder())
         self.batches.append(batch)
         return batch
 
     def next_batch(self, limit: int, producer: tuple[int, int], *, hurry: bool) -> Batch | None:
-        """The batch that may be sent now, with at most `limit` in flight; None while an answer has to come first.
+        """Return the batch that may be sent now, with at most `limit` in flight; None if an answer must arrive first.
 
-        Behind one in flight goes what is full, or anything in a `hurry`: what is not may fill meanwhile.
+        Behind a batch in flight only a full batch is sent, so that a partial one can fill meanwhile; with `hurry`, any.
         """
         count = self.refused + self.in_flight
         if count == 0:
@@ -241,7 +241,7 @@ class PartitionQueue:
             return None
         batch = self.batches[count] if count < len(self.batches) else None
         if self.refused and (batch is None or batch.attempts == 0):
-            return None if self.in_flight else self.batches[0]  # to be numbered anew
+            return None if self.in_flight else self.batches[0]  # gets new sequence numbers
         if batch is None:
             return None
         if batch.data is None and (self.producer != producer or not (hurry or len(self.batches) > count + 1)):
@@ -250,13 +250,13 @@ class PartitionQueue:
 
     @property
     def is_refused(self) -> bool:
-        """Whether nothing that was sent has been written: number anew, or give up."""
+        """Whether nothing that was sent has been written: the batches get new sequence numbers, or fail."""
         count = self.refused
         return count > 0 and not self.in_flight and (count >= len(self.batches) or not self.batches[count].attempts)
 
     def may_go_to(self, node_id: int) -> bool:
-        """Whether a broker may be sent something: not while another one has batches in flight. What another one has
-        refused it is asked again.
+        """Whether batches may be sent to a broker: not while another broker has some in flight. Batches that the other
+        broker refused are sent again.
         """
         if self.node_id != node_id:
             if self.in_flight:
@@ -266,28 +266,28 @@ class PartitionQueue:
         return True
 
     def sent(self, batch: Batch) -> None:
-        """A batch was written to a connection."""
+        """Note that a batch was written to a connection."""
         assert not batch.in_flight
         batch.attempts += 1
         batch.in_flight = True
         self.in_flight += 1
 
     def answered(self, batch: Batch) -> None:
-        """A batch is not in flight any more, whatever became of it."""
+        """Note that a batch is no longer in flight, with any result."""
         batch.in_flight = False
         self.in_flight -= 1
         if self.in_flight == 0:
             self.retrying = False
 
     def refuse(self, batch: Batch) -> bool:
-        """Note that a batch was out of order; False if it only waits for an earlier one that is to be sent again."""
+        """Note that a batch was out of order. Return False if it only waits for an earlier batch that is retried."""
         if self.retrying or self.refused >= len(self.batches) or self.batches[self.refused] is not batch:
             return False
         self.refused += 1
         return True
 
     def written_before(self, batch: Batch) -> list[Batch]:
-        """Note that a batch was written: those before it were, too. The ones that were refused in vain."""
+        """Note that a batch was written, and so were those before it. Return those of them that had been refused."""
         before = []
         for one in self.batches:
             if one is batch:
@@ -300,15 +300,15 @@ class PartitionQueue:
         return found
 
     def remove(self, batch: Batch) -> None:
-        """A batch has ended."""
+        """Remove a batch that was acknowledged or failed."""
         self.refused = 0
         if self.batches and self.batches[0] is batch:
             self.batches.popleft()
-        elif batch in self.batches:  # else close() has taken it
+        elif batch in self.batches:  # else close() has removed it
             self.batches.remove(batch)
 
     def build(self, batch: Batch, producer: tuple[int, int]) -> bytearray:
-        """A batch as bytes, with the partition's next sequence numbers where there is a producer id."""
+        """Return a batch as bytes, with the partition's next sequence numbers if there is a producer id."""
         if batch.data is None:
             if producer != NONE:
                 builder = batch.builder
@@ -318,13 +318,13 @@ class PartitionQueue:
         return batch.data
 
     def can_split(self, batch: Batch) -> bool:
-        """Whether a batch that was sent can be sent in parts."""
-        return batch.builder.count > 1 and batch in self.batches  # else close() has taken it
+        """Whether a batch that was sent can be split."""
+        return batch.builder.count > 1 and batch in self.batches  # else close() has removed it
 
     def split(self, batch: Batch) -> None:
-        """Put two batches of half as many records in the place of one that is too large and so was not written.
+        """Replace a batch that is too large, and so was not written, by two batches of half as many records.
 
-        They keep its numbers, so that those behind it follow on, and what it takes of the buffer memory.
+        They keep its sequence numbers, which those of the next batch continue, and its share of the buffer memory.
         """
         assert batch.data is not None
         sent = read_batch(batch.data)
@@ -357,7 +357,7 @@ class PartitionQueue:
         return part
 
     def _number(self, batch: Batch, producer: tuple[int, int], count: int) -> int:
-        """The next sequence number, which the batch of `count` records takes."""
+        """Return the next sequence number and advance it by `count`, the records of the batch."""
         if self.producer != producer:
             self.producer = producer
             self._sequence = 0
@@ -367,7 +367,7 @@ class PartitionQueue:
         return sequence
 
     def number_anew(self, producer: tuple[int, int]) -> None:
-        """Give all batches numbers under a new epoch."""
+        """Give all batches that were built new sequence numbers under a new epoch."""
         self.refused = 0
         self.producer = NONE
         for batch in self.batches:

@@ -1,8 +1,8 @@
-"""The memory that records may take while they wait for a broker, and who waits for some of it.
+"""The memory for records that wait for a broker, and the callers that wait for some of it.
 
-First come, first served, also where a later record would fit and an earlier one does not: a record sent
-later must not overtake. One of those who wait is told to look at a time; the next one when that one has
-taken its share or given up. A record larger than everything is let in when nothing else is there.
+First come, first served, even if a later record fits and an earlier one does not: a record sent later must not
+overtake. One waiting caller is woken at a time; the next one after that caller has taken its share or given up. A
+record larger than the whole memory is accepted when the memory is empty.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from client.errors import BufferFullError
 
 
 class BufferMemory:
-    """`limit` bytes, of which `used` are taken. `max_block_s` bounds every wait."""
+    """`limit` bytes, `used` of them taken. Every wait lasts at most `max_block_s`."""
 
     __slots__ = ("_max_block_s", "_waiters", "_woken", "limit", "used")
 
@@ -21,34 +21,34 @@ class BufferMemory:
         self.used = 0
         self._max_block_s = max_block_s
         self._waiters: deque[asyncio.Future[None]] = deque()
-        # Who has been told to look and has not looked yet.
+        # A waiter that was woken and has not checked for room yet.
         self._woken: asyncio.Future[None] | None = None
 
     def fits(self, size: int) -> bool:
-        """Whether so many bytes are free."""
+        """Whether `size` bytes are free."""
         return self.used + size <= self.limit or not self.used
 
     async def take(self, size: int) -> None:
-        """Take so many bytes, waiting for them where need be. Raises BufferFullError after `max_block_ms`."""
+        """Take `size` bytes; wait until they are free. Raises BufferFullError after `max_block_s`."""
         if self._waiters or self._woken is not None or not self.fits(size):
             await self._wait(size)
         self.used += size
 
     def take_nowait(self, size: int) -> None:
-        """Take so many bytes if they are free now. Raises BufferFullError."""
+        """Take `size` bytes if they are free now. Raises BufferFullError."""
         used = self.used
         if used and used + size > self.limit:
             raise BufferFullError(f"{self.used} bytes wait for a broker (buffer_memory={self.limit})")
         self.used = used + size
 
     async def has_room(self) -> None:
-        """Wait until a quarter is free, and at least one turn of the loop. Raises BufferFullError."""
+        """Wait until a quarter is free, and at least one turn of the event loop. Raises BufferFullError."""
         await asyncio.sleep(0)
         while not self.fits(self.limit // 4):
             await self._wait(self.limit // 4)
 
     def release(self, size: int) -> None:
-        """Give bytes back."""
+        """Return `size` bytes."""
         self.used -= size
         self._wake()
 
@@ -67,7 +67,7 @@ class BufferMemory:
                             self._woken = None
                     if self.fits(size):
                         return
-                    enqueue = self._waiters.appendleft  # it keeps its turn
+                    enqueue = self._waiters.appendleft  # this caller stays first in the queue
         except TimeoutError:
             raise BufferFullError(f"no room in buffer_memory={self.limit} within {self._max_block_s:g} s") from None
         finally:

@@ -1,6 +1,6 @@
-"""A batch whose records were handed over by columns, for producers of very many: no object is made for a record.
+"""A batch whose records were passed as columns, for producers of very many records: no object is made for each record.
 
-It is full from the beginning, and one future tells what becomes of all of it.
+The batch is full from the beginning, and has a single future.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from protocol.record_batch_builder import RecordBatchBuilder
 
 
 class Columns(NamedTuple):
-    """Records for one partition: of equal length, but that `keys` and `headers` may be missing. `timestamp_ms` is that
-    of all; `size` is what they are charged to the buffer memory.
+    """Columns of records for one partition, of equal length; `keys` and `headers` may be None. All records have the
+    timestamp `timestamp_ms`; `size` is what they are charged to the buffer memory.
     """
 
     timestamp_ms: int
@@ -38,8 +38,8 @@ def split_columns(
     batch_size: int,
     max_request_size: int,
 ) -> Iterator[Columns]:
-    """Records as batches of at most `batch_size` bytes, or of one larger record. Raises before the first of them:
-    RecordTooLargeError where one is above `max_request_size`, TypeError for a key or value that is not bytes.
+    """Split records into batches of at most `batch_size` bytes, or of one larger record. Raises before the first batch:
+    RecordTooLargeError if a record exceeds `max_request_size`, TypeError for a key or value that is not bytes or None.
     """
     sizes = _lengths("value", values)
     if keys is not None:
@@ -72,7 +72,7 @@ def _lengths(name: str, column: Sequence[bytes | None]) -> list[int]:
 
 
 class ColumnBatch(Batch):
-    """Such a batch. `written` is done when it is acknowledged, or has the error that it failed with."""
+    """A batch of columns. `written` is completed when the batch is acknowledged, or has its error if it fails."""
 
     __slots__ = ("_columns", "_count", "written")
 
@@ -86,11 +86,11 @@ class ColumnBatch(Batch):
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return self._count
 
     def record_futures(self) -> "Sequence[asyncio.Future[RecordMetadata]]":
-        """One for each record, made now; when all are done, `written` is."""
+        """Create a future for each record; when all are done, `written` is completed."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[RecordMetadata]] = [loop.create_future() for _ in range(self._count)]
         asyncio.gather(*futures, return_exceptions=True).add_done_callback(self._parts_ended)
@@ -121,13 +121,13 @@ class ColumnBatch(Batch):
         return self.data
 
     def succeed(self, partition: TopicPartition, base_offset: int, log_append_time: int) -> None:
-        """Tell that it was written."""
+        """Complete `written`."""
         if not self.written.done():
             self.written.set_result(None)
         self._complete()
 
     def fail(self, error: KafkaError) -> None:
-        """Tell that it was not written, or that nobody knows."""
+        """Fail `written`: the batch was not written, or whether it was written is unknown."""
         if not self.written.done():
             self.written.set_exception(error)
         self._complete()

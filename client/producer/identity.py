@@ -1,8 +1,8 @@
-"""Who a producer is to the brokers: a producer id and an epoch, under which its batches are numbered (KIP-98).
+"""The identity of a producer: a producer id and an epoch, under which its batches are numbered (KIP-98).
 
-Without a transactional id any broker gives an id, and the producer takes the next epoch of it by itself when it has to
-number anew (KIP-360): a batch of an older epoch is refused should it come after one of the newer. With a transactional
-id both come from the transaction coordinator (`client.producer.transaction_manager`).
+Without a transactional id any broker allocates a producer id, and the producer increments the epoch itself when it
+needs new sequence numbers (KIP-360): a broker refuses a batch of an older epoch after one of a newer epoch. With a
+transactional id both come from the transaction coordinator (`client.producer.transaction_manager`).
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from client.errors import KafkaError, error_for
 from client.wire.cluster import Cluster
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-MAX_PRODUCER_EPOCH = 2**15 - 2  # Kafka's producers leave the last one out
+MAX_PRODUCER_EPOCH = 2**15 - 2  # Kafka's producers do not use the last epoch
 NONE = (-1, -1)
 
 
 class ProducerIdentity:
-    """`current` is (producer id, epoch), NONE while there is none. `on_known` is called when there is one again,
-    `on_trouble` with every error meanwhile: one that is not retriable ends the attempts.
+    """`current` is (producer id, epoch), NONE while there is none. `on_known` is called when `fetch` has obtained a
+    producer id, `on_trouble` with every error before that; an error that is not retriable ends the attempts.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class ProducerIdentity:
         self._fetching = False
 
     def renew(self, used: tuple[int, int]) -> None:
-        """Go on under the next epoch, unless that was done since `used`; with none left, under a new id."""
+        """Change to the next epoch, unless `used` is no longer current. After the last epoch a new id is needed."""
         if used != self.current or used == NONE:
             return
         producer_id, epoch = self.current
         self.current = (producer_id, epoch + 1) if epoch < MAX_PRODUCER_EPOCH else NONE
 
     def fetch(self) -> None:
-        """Ask for an id in the background, until there is one."""
+        """Request a producer id in the background, until there is one."""
         if not self._fetching:
             self._fetching = True
             self._cluster.background.spawn(self._fetch(), "producer id")

@@ -1,9 +1,9 @@
-"""Which partition a record goes to.
+"""Choose the partition of a record.
 
-The default is the Java client's: a keyed record goes to `murmur2(key) & 0x7fffffff` modulo the number of
-partitions, so the same key lands in the same partition from either client; records without a key stick to
-one partition until a batch of it is full, then to another at random (KIP-480), which fills batches that
-round robin would leave small.
+The default is the Java client's: a record with a key goes to `murmur2(key) & 0x7fffffff` modulo the number of
+partitions, so both clients put the same key into the same partition. Records without a key stick to one partition
+until a batch of it is full, then to another random partition (KIP-480). This fills batches that round robin would
+leave small.
 """
 
 import random as random_module
@@ -33,26 +33,26 @@ def murmur2(data: bytes) -> int:
 
 
 class Partitioner(Protocol):
-    """Chooses partitions."""
+    """Chooses the partition of a record."""
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
-        """One of `partitions` (all of the topic, sorted). `available` are those with a leader, maybe none."""
+        """One of `partitions` (all of the topic, sorted). `available` are those with a leader; it may be empty."""
         ...
 
     def batch_full(self, topic: str, partition: int) -> None:
-        """A batch for this partition is full: a partitioner that sticks to partitions may move on."""
+        """A batch for this partition is full: a sticky partitioner may change to another partition."""
         ...
 
 
 class DefaultPartitioner:
-    """Murmur2 of the key; without one, sticky. `random` is injected."""
+    """Murmur2 of the key; sticky for records without a key. `random` is injected."""
 
     def __init__(self, random: random_module.Random | None = None) -> None:
         self._random = random if random is not None else random_module.Random()
         self._sticky: dict[str, int] = {}
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
-        """See the module."""
+        """See the module's docstring."""
         if key is not None:
             return partitions[(murmur2(key) & 0x7FFFFFFF) % len(partitions)]
         sticky = self._sticky.get(topic)
@@ -61,21 +61,21 @@ class DefaultPartitioner:
         return sticky
 
     def batch_full(self, topic: str, partition: int) -> None:
-        """Let go of the partition, so that the next record without a key picks one anew."""
+        """Drop the sticky partition, so that the next record without a key chooses a new one."""
         if self._sticky.get(topic) == partition:
             del self._sticky[topic]
 
 
 class StickyPartitioner(DefaultPartitioner):
-    """Sticky whatever the key (Java: `UniformStickyPartitioner`)."""
+    """Sticky for all records, with or without a key (Java: `UniformStickyPartitioner`)."""
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
-        """See the module, for records without a key."""
+        """See the module's docstring about records without a key."""
         return super().partition(topic, None, partitions, available)
 
 
 class RoundRobinPartitioner:
-    """Partitions one after the other, whatever the key."""
+    """Partitions in turn, with or without a key."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -88,32 +88,30 @@ class RoundRobinPartitioner:
         return choices[number % len(choices)]
 
     def batch_full(self, topic: str, partition: int) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no sticky partition."""
 
 
 PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 
 
 class FunctionPartitioner:
-    """A user's function of (key, all partitions, available partitions), as aiokafka and kafka-python
-    take it.
-    """
+    """A user's function of (key, all partitions, available partitions), as in aiokafka and kafka-python."""
 
     def __init__(self, function: PartitionFunction) -> None:
         self._function = function
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
-        """What the function says."""
+        """The result of the function."""
         return self._function(key, partitions, available)
 
     def batch_full(self, topic: str, partition: int) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no sticky partition."""
 
 
 def make_partitioner(
     option: "str | Partitioner | PartitionFunction | None", random: random_module.Random
 ) -> Partitioner:
-    """The partitioner that an option names: None or "default", "sticky", "round_robin", an object or a function."""
+    """The partitioner for an option: None or "default", "sticky", "round_robin", a Partitioner or a function."""
     if option is None or option == "default":
         return DefaultPartitioner(random)
     if option == "sticky":

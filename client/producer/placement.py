@@ -1,6 +1,6 @@
-"""Which queue a record goes into, and where records wait whose topic's partitions are still being asked for.
+"""Put records into the queues of their partitions, or let them wait until their topic's metadata is known.
 
-Records of one topic keep their order over that wait.
+Records of one topic keep their order while they wait.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from protocol.error_codes import ErrorCode
 
 
 class _Topic(NamedTuple):
-    """A topic as one snapshot of the metadata has it: what a partitioner is told, and the queues by partition."""
+    """A topic in one metadata snapshot: the partitions for the partitioner, and the queues by partition."""
 
     metadata: Metadata
     partitions: tuple[int, ...]
@@ -29,7 +29,7 @@ class _Topic(NamedTuple):
 
 
 class Placement:
-    """Puts records into the sender's queues. `on_failed` hears of each that cannot be placed."""
+    """Puts records into the sender's queues. `on_failed` is called for each record that cannot be placed."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Placement:
         self._max_block_s = max_block_s
         self._on_failed = on_failed
         self._topics: dict[str, _Topic] = {}
-        # Records with the partition that was asked for.
+        # Records with the partition that the caller chose, by topic.
         self._waiting: dict[str, deque[tuple[int | None, PendingRecord]]] = {}
 
     def add(self, name: str, partition: int | None, record: PendingRecord) -> None:
-        """Place a record, now or when its topic is known."""
+        """Place a record, now or when the metadata of its topic is known."""
         topic = self._topics.get(name)
         if topic is None or topic.metadata is not self._cluster.metadata:
             topic = self._look_up(name)
@@ -68,7 +68,7 @@ class Placement:
         self._place(name, topic, partition, record)
 
     async def add_columns(self, name: str, partition: int | None, columns: Columns) -> ColumnBatch:
-        """Place a full batch, where need be after its topic was looked up, or created. Raises the broker's error, or
+        """Place a full batch; look up or create its topic first if it is unknown. Raises the broker's error, or
         UnknownTopicOrPartitionError for a partition that the topic does not have.
         """
         while True:
@@ -78,7 +78,7 @@ class Placement:
             if topic is not None and name not in self._waiting:
                 break
             await self._cluster.topic(name, timeout_s=self._max_block_s)
-            await asyncio.sleep(0)  # those that wait for the topic go first
+            await asyncio.sleep(0)  # records that wait for the topic are placed first
         is_free = partition is None
         if partition is None:
             partition = self._partitioner.partition(name, None, topic.partitions, topic.available)
@@ -96,7 +96,7 @@ class Placement:
         return [record for records in self._waiting.values() for _, record in records]
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail what is not placed yet."""
+        """Fail the records that are not placed yet."""
         for records in self._waiting.values():
             self._fail(records, error)
 
@@ -122,7 +122,7 @@ class Placement:
             self._fail(waiting, error)
         else:
             topic = self._look_up(name)
-            while waiting and topic is not None:  # one that fails may fail the rest
+            while waiting and topic is not None:  # a failure may fail the rest
                 self._place(name, topic, *waiting.popleft())
         del self._waiting[name]
 

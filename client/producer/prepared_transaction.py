@@ -1,16 +1,16 @@
-"""A transaction that one process has written and another one ends.
+"""A transaction that one process has written and another process ends.
 
-Its producer hands it over (`Producer.prepare_transaction`) with every record acknowledged, and is closed; whoever has
-its name commits or aborts it (`Admin.end_transactions`), also after the producer's process is gone. Until then it is
-open, and its coordinator aborts it when its `transaction_timeout_ms` is over. The name is of this transaction alone as
-long as each is begun under an epoch of its own, by a new producer.
+`Producer.prepare_transaction` returns it after every record is acknowledged; then the producer is closed. Any process
+that has this name commits or aborts the transaction (`Admin.end_transactions`), even after the producer's process has
+ended. Until then the transaction is open; its coordinator aborts it after its `transaction_timeout_ms`. The name is
+unique if each transaction begins under an epoch of its own, by a new producer.
 """
 
 from typing import NamedTuple
 
 
 class PreparedTransaction(NamedTuple):
-    """What EndTxn has to say."""
+    """The fields of an EndTxn request."""
 
     transactional_id: str
     producer_id: int

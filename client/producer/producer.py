@@ -1,13 +1,13 @@
-"""The producer: records in, their offsets back.
+"""The producer: sends records and returns their offsets.
 
     async with Producer(bootstrap_servers="127.0.0.1:9092") as producer:
         written = await producer.send("orders", b"a value", key=b"a key")
         print(written.offset)
 
-Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order,
-whatever is sent again after a lost connection or a leader change. With `acks=1` or 0 it may be lost, and
-written twice after a retry; order within a partition holds in all cases. With a `transactional_id` records of
-several partitions and a group's offsets are committed together or not at all:
+Delivery. With `acks="all"` (the default) the producer is idempotent: a record is written once and in order, even if it
+is sent again after a lost connection or a leader change. With `acks=1` or 0 a record may be lost, or written twice
+after a retry. The order within a partition holds in all cases. With a `transactional_id`, records of several
+partitions and a group's offsets are committed together or not at all:
 
     async with producer.transaction():
         producer.send_nowait("orders", b"one")
@@ -62,25 +62,25 @@ def _now_ms() -> int:
 
 
 class Producer(TransactionalProducer):
-    """An asyncio producer; an asynchronous context manager. All methods belong to one event loop.
+    """An asyncio producer; an asynchronous context manager. Use all methods in one event loop.
 
     Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
 
-    - `acks`: "all", 1 or 0. `enable_idempotence`: on by default with acks="all", which it needs.
+    - `acks`: "all", 1 or 0. `enable_idempotence`: on by default with acks="all", which it requires.
     - `compression_type`: gzip, snappy, lz4, zstd or None; `compression_level` as the codec takes it.
     - `batch_size`: a batch is sent when it holds this many bytes, or `linger_ms` after its first record.
-    - `buffer_memory`: records waiting for a broker; above it `send` waits, at most `max_block_ms`, and
+    - `buffer_memory`: for records that wait for a broker; if it is full, `send` waits, at most `max_block_ms`, and
       `send_nowait` raises BufferFullError.
-    - `max_request_size`: bytes in one request, and so the largest record.
-    - `max_in_flight_requests_per_connection`: requests a broker may leave unanswered.
-    - `request_timeout_ms`: one request; `delivery_timeout_ms`: a record with all its retries.
-    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "sticky" (whatever the key),
+    - `max_request_size`: bytes of one request, and so of the largest record.
+    - `max_in_flight_requests_per_connection`: unanswered requests to one broker.
+    - `request_timeout_ms`: for one request; `delivery_timeout_ms`: for a record with all its retries.
+    - `partitioner`: "default" (murmur2 as the Java client; sticky without key), "sticky" (with or without key),
       "round_robin", a `Partitioner`, or a function of (key, partitions, available partitions).
     - `key_serializer`, `value_serializer`: functions to bytes.
     - `transactional_id`: every record belongs to a transaction, which is aborted after `transaction_timeout_ms`;
-      an older producer of the same id is fenced.
-    - `allow_auto_create_topics`: let the broker create topics that are not there, where that is switched on.
-    - `connections_max_idle_ms`: a connection without requests is closed after that, and opened when needed.
+      an older producer with the same id is fenced.
+    - `allow_auto_create_topics`: let the broker create unknown topics, if its auto.create.topics.enable is on.
+    - `connections_max_idle_ms`: a connection without requests is closed after this time, and opened when needed.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -184,12 +184,12 @@ class Producer(TransactionalProducer):
         self._max_block_s = max_block_ms / 1000
         self._closing = False
 
-    # ---- life
+    # ---- start and close
 
     async def start(self) -> None:
-        """Reach the cluster, and with a `transactional_id` fence older producers. Not needed inside `async with`.
+        """Connect to the cluster; with a `transactional_id`, fence older producers. Not needed inside `async with`.
 
-        Raises NoBrokersAvailableError, or what the transaction coordinator says.
+        Raises NoBrokersAvailableError, or the transaction coordinator's error.
         """
         await self._cluster.start()
         if self._transactions is not None:
@@ -207,8 +207,8 @@ class Producer(TransactionalProducer):
         await self.close(timeout_s=0 if error_type is not None else None)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Send what waits, for at most `timeout_s` (None: as long as it takes), then close; an open transaction is
-        aborted. Records not acknowledged by then fail with ClosedError.
+        """Send the waiting records, for at most `timeout_s` (None: no limit), then close. An open transaction is
+        aborted. Records that are not acknowledged by then fail with ClosedError.
         """
         if self._closing:
             return
@@ -261,11 +261,11 @@ class Producer(TransactionalProducer):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> RecordMetadata:
-        """Send a record and wait until it is acknowledged; where it was written.
+        """Send a record, wait until it is acknowledged, and return where it was written.
 
-        Raises the broker's error, DeliveryTimeoutError, ClosedError, or RecordTooLargeError for a record
-        above `max_request_size`, IllegalStateError outside a transaction. To have many records under way, use
-        `send_nowait`, or gather several `send`. Cancelled, it may still be written, in its place.
+        Raises the broker's error, DeliveryTimeoutError, ClosedError, RecordTooLargeError for a record above
+        `max_request_size`, or IllegalStateError outside a transaction. To have many records in flight, use
+        `send_nowait`, or gather several `send`. If the call is cancelled, the record may still be written, in order.
         """
         record = self._record(topic, value, key, timestamp_ms, headers)
         await self._memory.take(record[5])
@@ -287,9 +287,9 @@ class Producer(TransactionalProducer):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> "asyncio.Future[RecordMetadata]":
-        """Queue a record; the future of where it was written.
+        """Queue a record and return the future of where it was written.
 
-        Raises BufferFullError where `buffer_memory` is taken (then await `buffer_has_room`), ClosedError,
+        Raises BufferFullError if `buffer_memory` is full (then await `buffer_has_room`), ClosedError,
         RecordTooLargeError.
         """
         record = self._record(topic, value, key, timestamp_ms, headers)
@@ -306,15 +306,16 @@ class Producer(TransactionalProducer):
         headers: Sequence[Sequence[Header]] | None = None,
         partition: int | None = None,
     ) -> "list[asyncio.Future[None]]":
-        """Queue many records of one partition, in several times less time than `send_nowait` takes for each; waits for
-        room in `buffer_memory`. A future for each batch that comes of them, done when it is acknowledged.
+        """Queue many records of one partition, several times faster than `send_nowait` for each; wait for room in
+        `buffer_memory`. Return a future for each batch, which is done when the batch is acknowledged.
 
-        The columns are of equal length. Without `partition`, which `keys` need, each batch goes where records without
-        key go. Serializers are not used. Raises ClosedError, RecordTooLargeError, BufferFullError after `max_block_ms`,
-        UnknownTopicOrPartitionError; some of the records may be queued then.
+        The columns are of equal length. `keys` require `partition`; without it, each batch goes to the partition that
+        the partitioner chooses for records without a key. Serializers are not used. Raises ClosedError,
+        RecordTooLargeError, UnknownTopicOrPartitionError, or BufferFullError after `max_block_ms`; some of the records
+        may be queued then.
         """
         if keys is not None and partition is None:
-            raise refuse("partition", partition, "must be set where records have keys")
+            raise refuse("partition", partition, "must be set if records have keys")
         futures = []
         for columns in split_columns(self._now_ms(), keys, values, headers, self._batch_size, self._max_request_size):
             await self._memory.take(columns.size)
@@ -328,16 +329,16 @@ class Producer(TransactionalProducer):
         return futures
 
     async def buffer_has_room(self) -> None:
-        """Wait until a quarter of `buffer_memory` is free, and at least one turn of the loop.
+        """Wait until a quarter of `buffer_memory` is free, and at least one turn of the event loop.
 
-        A record that does not fit even then is let in when the buffer is empty: call this again until
-        `send_nowait` takes it. Raises BufferFullError after `max_block_ms`.
+        A larger record is accepted only when the buffer is empty: repeat the call until `send_nowait` accepts it.
+        Raises BufferFullError after `max_block_ms`.
         """
         await self._memory.has_room()
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic, created by the broker where that is switched on. Raises the
-        broker's error.
+        """The partitions of a topic. The broker creates an unknown topic if it is configured to. Raises the broker's
+        error.
         """
         found = await self._cluster.topic(topic, timeout_s=self._max_block_s)
         return list(found.partitions)
@@ -372,7 +373,7 @@ class Producer(TransactionalProducer):
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
         elif not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= INT64_MAX:
-            raise refuse("timestamp_ms", timestamp_ms, "must be a number of 64 bits that is not negative")
+            raise refuse("timestamp_ms", timestamp_ms, "must be a non-negative 64-bit integer")
         if size > self._max_request_size:
             raise too_large(size, self._max_request_size, topic)
         return timestamp_ms, key, value, checked, asyncio.get_running_loop().create_future(), size
@@ -383,7 +384,7 @@ class Producer(TransactionalProducer):
         if self._transactions is not None:
             self._transactions.status.check_open("send")
 
-    # ---- what the parts tell
+    # ---- callbacks of the parts
 
     def _wake(self) -> None:
         self._sender.wake_all()
@@ -409,7 +410,7 @@ class Producer(TransactionalProducer):
 
 
 def _acks(acks: object, enable_idempotence: bool | None, transactional_id: str | None) -> tuple[int, bool]:
-    """Who has to have a record, in Kafka's number, and whether the producer is idempotent."""
+    """Kafka's number for `acks`, and whether the producer is idempotent."""
     check_choice("acks", acks, tuple(ACKS))
     required = ACKS[acks]
     idempotent = required == -1 if enable_idempotence is None else enable_idempotence
@@ -423,7 +424,7 @@ def _acks(acks: object, enable_idempotence: bool | None, transactional_id: str |
 
 
 def _as_bytes(name: str, part: Any) -> bytes:
-    """A key or value that is not bytes; what may change meanwhile is copied."""
+    """Copy a key or value that is not of type bytes, as its content may change."""
     if not isinstance(part, (bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be bytes or None, not {type(part).__name__}: pass a {name}_serializer")
     return bytes(part)

@@ -1,14 +1,13 @@
-"""Sends gathered batches to the leaders of their partitions.
+"""Sends batches to the leaders of their partitions.
 
-There is no task per request and none per broker: `pump` is a plain function that looks at every partition
-with something to send and writes what can be written now. It runs, at most once a turn of the loop, after
-anything that could change the answer: a record, an answer, a connection, new metadata, a linger or retry
-delay that ran out. Everything appended in one turn of the loop therefore travels together even with
-`linger_ms=0`.
+There is no task for each request or broker: `_pump` is a plain function that checks every partition with records to
+send and writes the batches that can be written now. It runs, at most once per turn of the event loop, after everything
+that could make a batch ready: a record, an answer, a connection, new metadata, the end of a linger or retry delay. So
+all records appended in one turn of the loop are sent together even with `linger_ms=0`.
 
-Several batches of a partition may be under way (`accumulator` says how they keep their order): over a link of
-5 ms one at a time is 64 KiB every 10 ms. Only full ones follow one that is under way, so that on a fast link, too,
-requests are as few and as large as the answers' pace makes them.
+Several batches of a partition may be in flight (`accumulator` says how they keep their order): over a link with 5 ms
+latency, one at a time is 64 KiB every 10 ms. Only full batches follow a batch in flight, so that over a fast link, too,
+requests are as few and as large as the pace of the answers allows.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ from protocol.messages.produce import (
 )
 from protocol.record_batch_builder import RecordBatchBuilder
 
-# The first versions that carry record batches of version 2 and zstd.
+# The first versions with record batches of version 2 and with zstd.
 MIN_PRODUCE_VERSION = 3
 MIN_ZSTD_VERSION = 7
 
@@ -44,7 +43,7 @@ _Sent = dict[TopicPartition, tuple[PartitionQueue, Batch]]
 
 
 class Sender:
-    """Owns the partitions' queues and what is in flight. `on_done` hears of every batch that has ended."""
+    """Owns the partitions' queues and the batches in flight. `on_done` is called for every batch that has ended."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Sender:
         on_done: Callable[[Batch], None],
     ) -> None:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        # How many flushes wait: then nothing lingers.
+        # How many flushes wait; while any does, batches do not linger.
         self.hurrying = 0
         self._cluster = cluster
         self._acks = acks
@@ -90,7 +89,7 @@ class Sender:
             )
         )
         self._on_done = on_done
-        # Partitions from which something might be sent, in the order they became so.
+        # Partitions that may have something to send, in the order in which they were added.
         self._waiting: dict[TopicPartition, PartitionQueue] = {}
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
@@ -109,25 +108,25 @@ class Sender:
         return found
 
     def batch_begun(self, queue: PartitionQueue) -> None:
-        """A batch was added to a queue: it, or the one before it, which is full now, may be sent."""
+        """A batch was added to a queue: this batch may be sent, or the one before it, which is full now."""
         self._waiting.setdefault(queue.partition, queue)
         self.wake()
 
     def wake(self) -> None:
-        """Pump in this or the next turn of the loop."""
+        """Run `_pump` in this or the next turn of the event loop."""
         if not self._scheduled and not self._closed:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pump)
 
     def wake_all(self) -> None:
-        """Pump, and look at every partition: what may be sent has changed for all (flush)."""
+        """Run `_pump` for every partition, after a change that concerns all (flush)."""
         for queue in self.queues.values():
             if len(queue.batches) > queue.in_flight:
                 self._waiting.setdefault(queue.partition, queue)
         self.wake()
 
     def close(self, error: KafkaError) -> None:
-        """Stop sending and fail what is left."""
+        """Stop sending and fail all batches that are left."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -136,13 +135,13 @@ class Sender:
                 self._end(queue.batches.popleft(), error)
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail every batch that is not in flight; those that are fail if they would have to be sent again."""
+        """Fail every batch that is not in flight; a batch in flight fails if it would have to be retried."""
         for queue in self.queues.values():
             for batch in [batch for batch in queue.batches if not batch.in_flight]:
                 self._fail(queue, batch, error)
 
     def pending_batches(self) -> list[Batch]:
-        """Every batch that is not yet acknowledged."""
+        """All batches that are not acknowledged yet."""
         return [batch for queue in self.queues.values() for batch in queue.batches]
 
     # ---- sending
@@ -167,7 +166,7 @@ class Sender:
             self._timer = loop.call_at(wake_at, self._pump)
 
     def _ready_by_leader(self, now: float) -> tuple[dict[int, list[PartitionQueue]], float]:
-        """What could be sent now, by leader, and when to look again if nothing happens before."""
+        """The queues that can be sent now, by leader, and the time of the next check if nothing happens before."""
         metadata = self._cluster.metadata
         can_send = not self._idempotent or self._identity.current != NONE
         ready: dict[int, list[PartitionQueue]] = {}
@@ -176,9 +175,9 @@ class Sender:
         for queue in list(self._waiting.values()):
             batch = self._next_batch(queue)
             if batch is None:
-                del self._waiting[queue.partition]  # an answer brings it back
+                del self._waiting[queue.partition]  # an answer adds it again
                 continue
-            if not queue.in_flight:  # else the requests under way end in time, and each answer looks again
+            if not queue.in_flight:  # else the requests in flight have a timeout, and each answer checks again
                 deadline = batch.created_at + self._delivery_timeout_s
                 if now >= deadline:
                     self._expire(queue, batch)
@@ -224,7 +223,7 @@ class Sender:
             chosen: list[tuple[PartitionQueue, Batch]] = []
             left: list[PartitionQueue] = []
             for queue in queues:
-                # What the old leader has must be answered first: this one could get later batches before it.
+                # The old leader must answer first: the new leader could get later batches before earlier ones.
                 batch = self._next_batch(queue) if queue.may_go_to(node_id) else None
                 if batch is None:
                     self._waiting.pop(queue.partition, None)
@@ -277,7 +276,7 @@ class Sender:
                 self._succeed(queue, batch, -1, -1)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        # No longer than the youngest record may wait: an answer after that is of no use to anybody.
+        # At most until the youngest record expires: nobody waits for a later answer.
         now = asyncio.get_running_loop().time()
         left_s = max(batch.created_at for _, batch in sent.values()) + self._delivery_timeout_s - now
         timeout_s = min(self._request_timeout_ms / 1000, max(left_s, 0.0))
@@ -309,8 +308,7 @@ class Sender:
         if code == ErrorCode.NONE:
             self._succeed(queue, batch, answer.base_offset, answer.log_append_time_ms)
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            # An earlier attempt was written though its answer was lost, so long ago that the offset is
-            # forgotten.
+            # An earlier attempt was written and its answer was lost; the broker no longer knows the offset.
             self._succeed(queue, batch, -1, -1)
         else:
             message = answer.error_message or "; ".join(
@@ -328,7 +326,7 @@ class Sender:
                 self._fail(queue, batch, error)
 
     def _refused(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
-        """A batch is out of order: what that says is in `client.producer.accumulator`."""
+        """Handle an out-of-order batch; see the rules in `client.producer.accumulator`."""
         if batch.is_written:
             self._succeed(queue, batch, -1, -1)
             return
@@ -339,7 +337,7 @@ class Sender:
         if not queue.is_refused:
             self._waiting.setdefault(queue.partition, queue)
         elif self._transactions is not None:
-            self._fail(queue, queue.batches[0], error)  # what is missing may belong to this transaction
+            self._fail(queue, queue.batches[0], error)  # the missing records may belong to this transaction
         else:
             self._identity.renew(batch.producer)
             self._wait_to_retry(queue, batch)
@@ -368,7 +366,7 @@ class Sender:
             self._fail(queue, batch, error)
             return
         if batch.last_error is None or not isinstance(error, RequestTimeoutError):
-            batch.last_error = error  # what a broker said tells more than that time ran out once more
+            batch.last_error = error  # a broker's error says more than another timeout
         queue.retrying = queue.in_flight > 0
         queue.refused = 0
         self._wait_to_retry(queue, batch)
@@ -378,7 +376,7 @@ class Sender:
     def _wait_to_retry(self, queue: PartitionQueue, batch: Batch) -> None:
         delay_s = self._cluster.backoff.delay_s(batch.attempts - 1)
         queue.retry_at = asyncio.get_running_loop().time() + delay_s
-        if queue.batches:  # else close() has taken them
+        if queue.batches:  # else close() has removed them
             self._waiting.setdefault(queue.partition, queue)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
@@ -387,7 +385,7 @@ class Sender:
         if self._transactions is not None:
             self._transactions.batch_failed(error, was_sent=batch.attempts > 0)
         elif batch.attempts:
-            # Nobody knows whether its numbers are used; should it come after later ones, it must be refused.
+            # Whether its sequence numbers are used is unknown; if it arrives after later batches, it must be refused.
             self._identity.renew(batch.producer)
 
     def _expire(self, queue: PartitionQueue, batch: Batch) -> None:
@@ -406,11 +404,11 @@ class Sender:
         else:
             self._waiting.pop(queue.partition, None)
 
-    # ---- what has to be waited for
+    # ---- tasks that wait
 
     async def _connect(self, node_id: int) -> None:
         if self._acks == 0 and self._cluster.has_lost(node_id):
-            # Closing the connection is all that a broker can say of an error; it may not lead the partition any more.
+            # With acks=0 a broker can report an error only by closing the connection; it may have lost the leadership.
             self._cluster.request_refresh()
         try:
             await self._cluster.connection(node_id)

@@ -1,19 +1,20 @@
-"""A producer's transactions (KIP-98): what is asked of the coordinators, in which order, and what their errors mean.
+"""A producer's transactions (KIP-98): the requests to the coordinators, their order, and the meaning of their errors.
 
-    InitProducerId           at the start: an epoch of the transactional id's producer id; older producers are fenced,
-                             what they left open is aborted
-    AddPartitionsToTxn       before the first record for a partition goes out; all that turn up together are one request
-    AddOffsetsToTxn          once a group and transaction, then
+    InitProducerId           at the start: allocates an epoch of the transactional id's producer id, fences older
+                             producers and aborts their open transaction
+    AddPartitionsToTxn       before the first record for a partition is sent; one request for all new partitions
+    AddOffsetsToTxn          once for each group and transaction, then
     TxnOffsetCommit          to the group's coordinator
     EndTxn                   unless nothing was added
 
-Errors go one of three ways. What is retriable (a coordinator that moved, is loading, or still ends the last
-transaction) is asked again, for `max_block_ms`. Some leave only the abort. The rest ends the producer, above all that
-another one with its transactional id has come (ProducerFencedError; old coordinators say InvalidProducerEpoch).
+There are three kinds of errors. A retriable error (the coordinator moved, is loading, or still ends the last
+transaction) is retried, for `max_block_ms`. Some errors allow only an abort. All other errors end the producer; the
+main one is that a newer producer uses the transactional id (ProducerFencedError; old coordinators answer
+InvalidProducerEpoch).
 
-An abort waits for what is under way, so that nothing of this transaction can come after its end. Where numbers are in
-doubt then (a batch that was sent and not acknowledged, a producer that was forgotten) the next transaction gets another
-epoch (KIP-360), which shuts out whatever may still come.
+An abort waits for the batches in flight, so that no record of this transaction can arrive after its end. If sequence
+numbers are in doubt then (a batch was sent and not acknowledged, a broker forgot the producer), the next transaction
+gets another epoch (KIP-360), which fences whatever may still arrive.
 """
 
 import asyncio
@@ -49,11 +50,11 @@ from protocol.messages.txn_offset_commit import (
 
 R = TypeVar("R", bound=Message)
 
-# From 4 on brokers ask, for many transactions at once.
+# From version 4 on the request is sent by brokers, for many transactions at once.
 MAX_ADD_PARTITIONS_VERSION = 3
-# The first that lets a producer go on under the next epoch.
+# The first version that lets a producer continue under the next epoch.
 MIN_EPOCH_VERSION = 3
-# A coordinator takes a moment to end the last transaction.
+# The backoff while the coordinator ends the last transaction, which takes a moment.
 CONCURRENT_BACKOFF_S = 0.02
 
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
@@ -61,8 +62,8 @@ _EPOCH_GONE = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FE
 
 
 class TransactionManager:
-    """One transactional id. `on_failure` hears of the error that ends a transaction or the producer, `on_progress` is
-    called when records may be sent that could not be.
+    """One transactional id. `on_failure` is called with the error that ends a transaction or the producer,
+    `on_progress` when records can be sent that had to wait.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class TransactionManager:
         on_progress: Callable[[], None],
         on_failure: Callable[[KafkaError], None],
     ) -> None:
-        """timeout_ms: after which the coordinator aborts. max_block_ms: how long a call here may take."""
+        """timeout_ms: the coordinator aborts after this time. max_block_ms: the limit of each call."""
         self.transactional_id = transactional_id
         self.status = TransactionStatus()
-        # The coordinator gives ids, so this one is never told to fetch.
+        # The coordinator allocates producer ids, so `fetch` of this identity is never called.
         self.identity = ProducerIdentity(cluster, request_timeout_ms=0, on_known=on_progress, on_trouble=on_failure)
         self._cluster = cluster
         self._timeout_ms = timeout_ms
@@ -86,34 +87,34 @@ class TransactionManager:
         self._on_progress = on_progress
         self._on_failure = on_failure
         self._nodes: dict[tuple[CoordinatorType, str], int] = {}
-        # Of this transaction: partitions that belong to it, those to be asked for and under way, groups.
+        # Of this transaction: its partitions, those to request, those requested, groups.
         self._partitions: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
         self._asked: set[TopicPartition] = set()
         self._groups: set[str] = set()
         self._adding: asyncio.Future[None] | None = None
-        # Whether the coordinator has a transaction open: surely, or maybe (an answer that was lost).
+        # Whether the coordinator has an open transaction: certainly, or possibly (its answer was lost).
         self._started = False
         self._maybe_started = False
 
     @property
     def is_failing(self) -> bool:
-        """See TransactionStatus."""
+        """See TransactionStatus.is_failing."""
         return self.status.is_failing
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to abort."""
+        """Whether there is a transaction to abort."""
         return self.status.state in (
             TransactionState.IN_TRANSACTION,
             TransactionState.ABORTABLE_ERROR,
             TransactionState.ABORTING,
         )
 
-    # ---- life
+    # ---- start and end
 
     async def initialise(self) -> None:
-        """Get an epoch, and so fence older producers of this transactional id. Raises what the coordinator says."""
+        """Get an epoch, which fences older producers of this transactional id. Raises the coordinator's error."""
         if self.status.state is TransactionState.UNINITIALIZED:
             await self._fetch_epoch(NONE)
             self.status.initialised()
@@ -122,8 +123,8 @@ class TransactionManager:
         if used != NONE:
             connection = await self._coordinator(CoordinatorType.TRANSACTION, self.transactional_id)
             if connection.common_version(InitProducerIdRequest) < MIN_EPOCH_VERSION:
-                # Without naming the old epoch the broker could not tell us from a newer producer that we would fence.
-                error = UnsupportedApiError("this broker lets no producer go on after such an error (KIP-360)")
+                # Without the old epoch in the request the broker could not detect a newer producer, and would fence it.
+                error = UnsupportedApiError("this broker's InitProducerId cannot renew an epoch (KIP-360)")
                 raise self._fail(error, fatal=True)
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
@@ -135,12 +136,12 @@ class TransactionManager:
         self.identity.current = (answer.producer_id, answer.producer_epoch)
 
     def begin(self) -> None:
-        """Open a transaction; the coordinator hears of it with its first partition."""
+        """Open a transaction; the coordinator learns of it with the first partition."""
         self.status.begin()
 
     async def end(self, *, commit: bool) -> None:
-        """Commit, or abort; no record may be under way. Raises what the coordinator says; what is retriable can be
-        tried again.
+        """Commit or abort; no record may be in flight. Raises the coordinator's error; after a retriable error call
+        again.
         """
         await self._settle()
         if commit and self.status.error is not None:
@@ -156,7 +157,7 @@ class TransactionManager:
         self.status.ended()
 
     async def prepare(self) -> PreparedTransaction | None:
-        """Hand the transaction over; no record may be under way. None where nothing was written. Raises its error."""
+        """Hand the transaction over; no record may be in flight. None if nothing was written. Raises its error."""
         await self._settle()
         if self.status.error is not None:
             raise self.status.error.with_traceback(None)
@@ -174,7 +175,7 @@ class TransactionManager:
     async def _end_at_coordinator(self, commit: bool) -> None:
         cause = self.status.error
         if not commit and cause is not None and cause.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            return  # the coordinator has forgotten the transaction; a new epoch is all that there is to get
+            return  # the coordinator has forgotten the transaction; the caller gets a new epoch
         producer_id, epoch = self.identity.current
         request = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=commit
@@ -195,7 +196,7 @@ class TransactionManager:
     # ---- partitions
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Whether records for a partition may go out; if not, the coordinator is asked to add it."""
+        """Whether records for a partition may be sent. If not, request that the coordinator adds the partition."""
         if partition in self._partitions:
             return True
         if partition not in self._asked and not self.is_failing:
@@ -249,7 +250,7 @@ class TransactionManager:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
-        """Commit a group's offsets with the transaction. Raises what the coordinators say: then it must be aborted."""
+        """Commit a group's offsets with the transaction. After a coordinator's error the transaction has to abort."""
         self.status.check_open("send_offsets")
         if not offsets:
             return
@@ -309,16 +310,16 @@ class TransactionManager:
     # ---- errors
 
     def batch_failed(self, error: KafkaError, *, was_sent: bool) -> None:
-        """A batch of this transaction has failed for good."""
+        """Note that a batch of this transaction has failed."""
         if was_sent:
             self.status.needs_epoch = True
-        # A leader that says InvalidProducerEpoch or InvalidTxnState may only have seen the end of a transaction that
-        # ran out of time: who has come after us is the coordinator's to say (KIP-588).
+        # A leader that answers InvalidProducerEpoch or InvalidTxnState may only have seen the end of a transaction that
+        # timed out: whether a newer producer exists is for the coordinator to say (KIP-588).
         fatal = error.code != ErrorCode.INVALID_TXN_STATE and is_fatal(error, otherwise=False)
         self._fail(error, fatal=fatal)
 
     def record_failed(self, error: KafkaError) -> None:
-        """A record of this transaction has not even come into a batch."""
+        """Note that a record of this transaction failed before it was put into a batch."""
         self._fail(error, fatal=False)
 
     def _fail(self, error: KafkaError, *, fatal: bool) -> KafkaError:
@@ -340,8 +341,8 @@ class TransactionManager:
         fatal: bool = True,
         max_version: int | None = None,
     ) -> R:
-        """The coordinator's answer, once it has no error. Raises the error: one that is retriable when time is up,
-        any other after it has changed the state. fatal: what an error means that no rule names.
+        """Send a request to the coordinator until it answers without an error. Raises a retriable error after
+        `max_block_ms`; any other error changes the state and is raised. `fatal`: whether an error without a rule is.
         """
         key = self.transactional_id if key is None else key
         loop = asyncio.get_running_loop()
@@ -384,8 +385,8 @@ class TransactionManager:
 
 
 def _gravest(codes: Iterable[int]) -> int:
-    """The error of several that decides: one that does not go away before one that does, what was not attempted
-    because of it last.
+    """The most important of several error codes: errors that are not retriable precede retriable ones;
+    OPERATION_NOT_ATTEMPTED, a consequence of the others, comes last.
     """
 
     def rank(code: int) -> int:

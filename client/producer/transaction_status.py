@@ -1,14 +1,14 @@
-"""Where a transactional producer stands, without I/O.
+"""The state of a transactional producer, without I/O.
 
     UNINITIALIZED → READY ⇄ IN_TRANSACTION → COMMITTING → READY
                              IN_TRANSACTION → ABORTING → READY
-                             IN_TRANSACTION → COMMITTING → PREPARED: another process ends it, this one is at its end
+                             IN_TRANSACTION → COMMITTING → PREPARED: another process ends the transaction
     an error:  IN_TRANSACTION, COMMITTING → ABORTABLE_ERROR → ABORTING → READY
                any → FATAL_ERROR
 
-After an abortable error only an abort goes on; a fatal one (another producer has taken the transactional id over, the
-id may not be used, …) ends the producer. A commit or abort that ran out of time stays where it was: the same call
-again goes on with it, as nobody knows whether the coordinator has written it down.
+After an abortable error the transaction can only be aborted. A fatal error (another producer has taken over the
+transactional id, the id may not be used, …) ends the producer. A commit or abort that timed out keeps its state: it is
+unknown whether the coordinator has recorded it, and the same call continues it.
 """
 
 from enum import Enum
@@ -18,7 +18,7 @@ from protocol.error_codes import ErrorCode
 
 
 class TransactionState(Enum):
-    """See the module. The value is how it is told."""
+    """See the module's docstring. The value is the text for error messages."""
 
     UNINITIALIZED = "the producer has not been started"
     READY = "no transaction is open"
@@ -27,7 +27,7 @@ class TransactionState(Enum):
     ABORTING = "the transaction is being aborted"
     PREPARED = "the transaction was handed over"
     ABORTABLE_ERROR = "the transaction has failed and must be aborted"
-    FATAL_ERROR = "the producer has failed for good"
+    FATAL_ERROR = "the producer has failed with a fatal error"
 
 
 _FATAL = frozenset(
@@ -55,24 +55,24 @@ _ABORTABLE = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-# The coordinator or a broker has forgotten the producer: it can go on under a new epoch only.
+# The coordinator or a broker has forgotten the producer: it can continue only under a new epoch.
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 
 
 def is_fatal(error: KafkaError, *, otherwise: bool) -> bool:
-    """Whether an error ends the producer; `otherwise` for one that no rule names."""
+    """Whether an error ends the producer; `otherwise` is the answer for an error without a rule."""
     if error.code in _FATAL or isinstance(error, UnsupportedApiError):
         return True
     return otherwise and error.code not in _ABORTABLE and not error.retriable
 
 
 class TransactionStatus:
-    """The state, and the error that led into an error state."""
+    """The state, and the error that caused an error state."""
 
     def __init__(self) -> None:
         self.state = TransactionState.UNINITIALIZED
         self.error: KafkaError | None = None
-        # Numbers of this epoch are in doubt: after the abort go on under the next one (KIP-360).
+        # Sequence numbers of this epoch are in doubt: change to the next epoch after the abort (KIP-360).
         self.needs_epoch = False
 
     @property
@@ -85,7 +85,7 @@ class TransactionStatus:
         )
 
     def initialised(self) -> None:
-        """There is a producer id."""
+        """Note that there is a producer id."""
         self.state = TransactionState.READY
         self.error = None
         self.needs_epoch = False
@@ -96,14 +96,14 @@ class TransactionStatus:
         self.state = TransactionState.IN_TRANSACTION
 
     def check_open(self, what: str) -> None:
-        """Raises unless a transaction is open: IllegalStateError, or the error that it failed with."""
+        """Raise an error unless a transaction is open: IllegalStateError, or the error of the transaction."""
         if self.state is not TransactionState.IN_TRANSACTION:
             if self.error is not None:
                 raise self.error.with_traceback(None)
             self._demand(what, TransactionState.IN_TRANSACTION)
 
     def start_commit(self) -> None:
-        """Raises IllegalStateError, or the fatal error; after an abortable one nothing changes."""
+        """Start a commit; no change after an abortable error. Raises IllegalStateError, or the fatal error."""
         self._demand(
             "commit_transaction",
             TransactionState.IN_TRANSACTION,
@@ -114,16 +114,16 @@ class TransactionStatus:
             self.state = TransactionState.COMMITTING
 
     def prepared(self) -> None:
-        """All of it is written, and somebody else ends it."""
+        """Note that all records are written and that another process ends the transaction."""
         self.state = TransactionState.PREPARED
 
     def stop_commit(self) -> None:
-        """Nothing has been told to the coordinator yet."""
+        """Return to the open transaction; no request to commit it was sent yet."""
         if self.state is TransactionState.COMMITTING:
             self.state = TransactionState.IN_TRANSACTION
 
     def start_abort(self) -> None:
-        """Raises IllegalStateError, or the fatal error."""
+        """Start an abort. Raises IllegalStateError, or the fatal error."""
         self._demand(
             "abort_transaction",
             TransactionState.IN_TRANSACTION,
@@ -133,12 +133,12 @@ class TransactionStatus:
         self.state = TransactionState.ABORTING
 
     def ended(self) -> None:
-        """The commit or abort is done."""
+        """Note that the commit or abort is done."""
         self.state = TransactionState.READY
         self.error = None
 
     def failed(self, error: KafkaError, *, fatal: bool) -> bool:
-        """An error of the transaction; True if it changed the state."""
+        """Note an error of the transaction; return True if it changed the state."""
         if error.code in FORGOTTEN:
             self.needs_epoch = True
         if fatal:

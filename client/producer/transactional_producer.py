@@ -1,6 +1,6 @@
-"""The producer's part about transactions: what a user calls, and in which order the rest is told.
+"""The transactional methods of the producer, and the order of their steps.
 
-What is asked of the coordinators is in `client.producer.transaction_manager`.
+`client.producer.transaction_manager` sends the requests to the coordinators.
 """
 
 import contextlib
@@ -31,41 +31,41 @@ class TransactionalProducer(ABC):
 
     @abstractmethod
     def _abandon(self, error: KafkaError) -> None:
-        """Fail every record that is not on its way to a broker."""
+        """Fail every record that is not in flight."""
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """`async with producer.transaction():` commits at the end of the block, and aborts when it raises."""
+        """`async with producer.transaction():` commits at the end of the block, and aborts if the block raises."""
         await self.begin_transaction()
         try:
             yield
-            await self.flush()  # a commit would do it, but cannot be aborted any more
+            await self.flush()  # the commit flushes, too, but could not be aborted any more
         except BaseException as error:
             try:
                 await self.abort_transaction()
-            except KafkaError as trouble:  # what the block raised says more
+            except KafkaError as trouble:  # the block's exception is more important
                 error.add_note(f"the transaction was not aborted: {trouble}")
             raise
         await self.commit_transaction()
 
     async def begin_transaction(self) -> None:
-        """Open a transaction: all records sent until its end belong to it. Raises IllegalStateError while one is
-        open, and the error that has ended the producer (ProducerFencedError, …).
+        """Open a transaction; all records sent until its end belong to it. Raises IllegalStateError if one is open, or
+        the error that has ended the producer (ProducerFencedError, …).
         """
         self._manager().begin()
 
     async def commit_transaction(self) -> None:
-        """Wait for all records, then commit. If one has failed, abort and raise its error.
+        """Wait for all records, then commit. If a record has failed, abort and raise its error.
 
-        After an error that is retriable nobody knows whether the coordinator has it: call this again.
+        After a retriable error it is unknown whether the coordinator has committed: call this method again.
         """
         await self._end_with(lambda manager: manager.end(commit=True))
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Wait for all records, then hand the transaction over: `Admin.end_transactions` ends it, in any process. None
-        where nothing was written. If a record has failed, abort and raise its error.
+        """Wait for all records, then hand the transaction over: any process can end it with `Admin.end_transactions`.
+        Return None if nothing was written. If a record has failed, abort and raise its error.
 
-        This producer can only be closed then, which leaves the transaction open.
+        After this call the producer can only be closed, which leaves the transaction open.
         """
         return await self._end_with(lambda manager: manager.prepare())
 
@@ -88,7 +88,7 @@ class TransactionalProducer(ABC):
             raise
 
     async def abort_transaction(self) -> None:
-        """Undo the transaction; records not yet acknowledged fail. After a retriable error call this again."""
+        """Abort the transaction; records not yet acknowledged fail. After a retriable error call this method again."""
         await self._abort(self._manager())
 
     async def send_offsets(
@@ -96,8 +96,8 @@ class TransactionalProducer(ABC):
     ) -> None:
         """Commit a group's offsets (of the next records to read) if and when the transaction is committed.
 
-        With a consumer's `group_metadata()` offsets of a member that has been replaced are refused (KIP-447). Raises
-        what the coordinators say (UnknownMemberIdError, IllegalGenerationError, …); only an abort goes on then.
+        With a consumer's `group_metadata()` the offsets of a member that was replaced are refused (KIP-447). Raises the
+        coordinators' errors (UnknownMemberIdError, IllegalGenerationError, …); then the transaction must be aborted.
         """
         await self._manager().send_offsets(
             offsets, group if isinstance(group, ConsumerGroupMetadata) else ConsumerGroupMetadata(group)

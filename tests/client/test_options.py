@@ -76,8 +76,8 @@ def test_unknown_option_is_named(made):
         ("linger.ms", r"did you mean linger_ms\?"),
         ("max_batch_size", "it is called batch_size here"),
         ("retries", "until delivery_timeout_ms"),
-        ("security_protocol", "TLS and SASL are not there yet"),
-        ("ssl_cafile", "TLS and SASL are not there yet"),
+        ("security_protocol", "TLS and SASL are not supported yet"),
+        ("ssl_cafile", "TLS and SASL are not supported yet"),
         ("colour", r"known are acks, .*, batch_size, .*, value_serializer"),
     ],
 )

@@ -80,7 +80,7 @@ async def test_without_keys_batches_go_to_all_partitions(broker, topic):
 
 async def test_what_cannot_be_sent_is_refused(broker, topic):
     async with Producer(bootstrap_servers=broker.bootstrap, max_request_size=1000, max_block_ms=2000) as producer:
-        with pytest.raises(InvalidOptionError, match="must be set where records have keys"):
+        with pytest.raises(InvalidOptionError, match="must be set if records have keys"):
             await producer.send_columns(topic, [b"v"], keys=[b"k"])
         with pytest.raises(RecordTooLargeError, match="max_request_size is 1000"):
             await producer.send_columns(topic, [b"v", b"v" * 1000], partition=0)
