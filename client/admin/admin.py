@@ -1,13 +1,13 @@
-"""The admin client: topics, partitions, records, what a cluster is made of.
+"""The admin client: topics, partitions, records and the cluster.
 
-Its other parts: settings in admin_configs, features in admin_features, groups in admin_groups, log directories in
-admin_log_dirs, elections and reassignments in admin_replicas, transactions in admin_transactions.
+Other modules contain its other parts: settings in `configs`, features in `features`, groups in `groups`, log
+directories in `log_dirs`, elections and reassignments in `replicas`, transactions in `transactions`.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", partitions=8)
 
-A method about one thing raises the broker's error. One about many (`create_topics`, `delete_groups`) gives for
-each its result or its error, as some may succeed and others fail.
+A method for one object raises the broker's error. A method for many objects (`create_topics`, `delete_groups`) returns
+the result or the error of each, as some may succeed and others fail.
 """
 
 import random as random_module
@@ -68,10 +68,10 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
         )
         super().__init__(cluster, timeout_s=default_api_timeout_ms / 1000, request_timeout_ms=request_timeout_ms)
 
-    # ---- life
+    # ---- start and close
 
     async def start(self) -> None:
-        """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        """Connect to the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
         await self._cluster.start()
 
     async def __aenter__(self) -> "Admin":
@@ -97,9 +97,9 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
         return [name for name, topic in topics.items() if include_internal or not topic.is_internal]
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Partitions, leaders and replicas of these topics, or of all; sorted by name.
+        """Partitions, leaders and replicas of these topics, or of all topics; sorted by name.
 
-        Raises UnknownTopicOrPartitionError for a name that the cluster does not have.
+        Raises UnknownTopicOrPartitionError for a topic that does not exist.
         """
 
         async def ask() -> dict[str, TopicMetadata]:
@@ -132,7 +132,7 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics, or with `validate_only` only say what would come of it."""
+        """Create topics; with `validate_only`, only check the request and return the expected result."""
         from protocol.messages.create_topics import (
             CreatableReplicaAssignment,
             CreatableTopic,
@@ -179,7 +179,7 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
             raise error
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete topics: for each name None or its error."""
+        """Delete topics. Return None or the error for each name."""
         from protocol.messages.delete_topics import (
             DeleteTopicsRequest,
             DeleteTopicsResponse,
@@ -215,7 +215,7 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
         assignment: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Let a topic have `total` partitions, more than now; `assignment` names the new ones' replicas.
+        """Increase a topic's partitions to `total`; `assignment` contains the replicas of the new partitions.
 
         Raises InvalidPartitionsError, InvalidReplicaAssignmentError, UnknownTopicOrPartitionError.
         """
@@ -249,7 +249,7 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
     # ---- partitions
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete every record before an offset (-1: all there are); the new log start offsets.
+        """Delete every record before an offset (-1: the high watermark). Return the new log start offsets.
 
         Raises OffsetOutOfRangeError for an offset past the high watermark.
         """
@@ -288,13 +288,13 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by time; see `client.consumer.offsets`: LATEST, EARLIEST, MAX_TIMESTAMP or ms since the epoch."""
+        """Offsets by timestamp: LATEST, EARLIEST, MAX_TIMESTAMP (`client.consumer.offsets`) or ms since the epoch."""
         return await list_offsets(self._cluster, wanted, read_committed=read_committed, timeout_s=self._timeout_s)
 
     # ---- cluster
 
     async def describe_cluster(self) -> ClusterDescription:
-        """The brokers, the controller and the cluster's id."""
+        """The brokers, the controller and the cluster id."""
         await self._cluster.refresh([])
         metadata = self._cluster.metadata
         brokers = tuple(metadata.brokers[node_id] for node_id in sorted(metadata.brokers))

@@ -1,7 +1,7 @@
-"""What the parts of the admin client share: the cluster, how long a call may take, and who answers for what.
+"""The base of the parts of the admin client: the cluster, the timeouts, and which broker a request goes to.
 
-Partitions are asked of their leaders, groups and transactional ids of their coordinators. A coordinator that has moved,
-is being loaded or cannot be reached is looked for again until the call's time is up.
+Requests for partitions go to their leaders, those for groups and transactional ids to their coordinators. A coordinator
+that has moved, is loading or cannot be reached is looked up again until the call's timeout.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,13 +21,13 @@ class AdminBase:
     """The base of every part of `client.admin.admin.Admin`."""
 
     def __init__(self, cluster: Cluster, *, timeout_s: float, request_timeout_ms: int) -> None:
-        """timeout_s: of a call with its retries. request_timeout_ms: of one request."""
+        """timeout_s: for a call with its retries. request_timeout_ms: for one request."""
         self._cluster = cluster
         self._timeout_s = timeout_s
         self._request_timeout_ms = request_timeout_ms
 
     async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """These partitions by the node id of their leader. Raises for one that does not exist or has none."""
+        """These partitions by the node id of their leader. Raises if one does not exist or has no leader."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             await self._cluster.topic(partition.topic, timeout_s=self._timeout_s, tolerate_unknown_s=0)
@@ -45,7 +45,7 @@ class AdminBase:
         return by_leader
 
     async def _ask_brokers(self, ask: Callable[[int, Connection], Awaitable[T]]) -> list[T]:
-        """The answers of all brokers, each asked again for itself while its error is retriable."""
+        """The answers of all brokers; each request is retried separately if its error is retriable."""
         await self._cluster.refresh([])
         answers = []
         for node_id in sorted(self._cluster.metadata.brokers):
@@ -62,11 +62,11 @@ class AdminBase:
         keys: Iterable[str],
         ask: Callable[[int, Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
     ) -> dict[str, T | KafkaError]:
-        """What the coordinators answer for each key, in the order of the keys.
+        """The coordinators' answers for each key, in the order of the keys.
 
-        `ask` is called with a coordinator's node id, the connection to it and its keys, and gives for each key its
-        answer or its error. Keys whose error is retriable are asked for again; the last such error is raised when time
-        is up.
+        `ask` is called with a coordinator's node id, the connection to it and its keys; it returns the answer or the
+        error of each key. Keys with a retriable error are requested again; after the timeout, the last such error is
+        raised.
         """
         wanted = list(dict.fromkeys(keys))
         found: dict[str, T | KafkaError] = {}
@@ -97,7 +97,7 @@ class AdminBase:
         return {key: found[key] for key in wanted}
 
     async def _ask_coordinator(self, kind: CoordinatorType, key: str, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """What the coordinator of one key answers. Raises what `ask` does, once it is not retriable or time is up."""
+        """The answer of one key's coordinator. Raises the error of `ask`, a retriable one only after the timeout."""
 
         async def attempt() -> T:
             node = await find_coordinator(self._cluster, kind, key)

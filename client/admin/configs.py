@@ -1,7 +1,7 @@
-"""The admin client's part about settings of topics and brokers.
+"""The part of the admin client for settings of topics and brokers.
 
-Settings of a topic go to any broker. Settings of one broker are asked of that broker, since only it knows
-its static ones; the name "" stands for the dynamic default of all brokers, which any broker keeps.
+Requests about a topic's settings go to any broker. Requests about one broker's settings go to that broker, because only
+it knows its static settings. The name "" means the dynamic default of all brokers, which any broker knows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class ConfigAdmin(AdminBase):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> dict[str, ConfigEntry]:
-        """The settings of a topic or broker, by name and sorted. Raises UnknownTopicOrPartitionError, …"""
+        """The settings of a topic or broker, sorted by name. Raises UnknownTopicOrPartitionError, …"""
         from protocol.messages.describe_configs import (
             DescribeConfigsRequest,
             DescribeConfigsResource,
@@ -73,7 +73,7 @@ class ConfigAdmin(AdminBase):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change single settings and leave the others as they are. Raises InvalidConfigurationError, …"""
+        """Change single settings and keep all others. Raises InvalidConfigurationError, …"""
         from protocol.messages.incremental_alter_configs import (
             AlterableConfig,
             AlterConfigsResource,
@@ -105,7 +105,7 @@ class ConfigAdmin(AdminBase):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace all dynamic settings: those not named fall back to their defaults. Raises as above."""
+        """Replace all dynamic settings; others return to their defaults. Raises InvalidConfigurationError, …"""
         from protocol.messages.alter_configs import (
             AlterableConfig,
             AlterConfigsRequest,
@@ -143,7 +143,7 @@ def _label(resource: ResourceType, name: str) -> str:
 
 
 def _source(number: int, is_default: bool = False) -> ConfigSource:
-    """Version 0 of the answer has no source, only whether the value is the default."""
+    """The source of a value; version 0 of the answer only says whether the value is the default."""
     if is_default:
         return ConfigSource.DEFAULT_CONFIG
     return ConfigSource(number) if number in ConfigSource._value2member_map_ else ConfigSource.UNKNOWN

@@ -1,4 +1,4 @@
-"""The admin client's part about features (KIP-584): what brokers can do, and what the cluster has agreed on."""
+"""The part of the admin client for features (KIP-584): those that brokers support, and those that are finalized."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -20,9 +20,9 @@ class FeatureVersions(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What one broker supports, and what all have agreed on (`epoch` -1: nothing ever), by name.
+    """Features by name: those that one broker supports, and those that are finalized (`epoch` -1: never any).
 
-    Kafka in ZooKeeper mode, and so Ottla, has none of either.
+    Kafka in ZooKeeper mode, and so Ottla, has neither.
     """
 
     supported: dict[str, FeatureVersions]
@@ -41,7 +41,7 @@ class FeatureAdmin(AdminBase):
             connection = await self._cluster.any_connection()
             version = connection.common_version(ApiVersionsRequest)
             if version < _FIRST_API_VERSIONS_WITH_FEATURES:
-                raise UnsupportedApiError("the broker is too old to tell its features")
+                raise UnsupportedApiError("the broker is too old to report its features")
             request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
             answer = await connection.call(request, ApiVersionsResponse, version)
             if answer.error_code:
@@ -60,9 +60,9 @@ class FeatureAdmin(AdminBase):
     async def update_features(
         self, levels: Mapping[str, int], *, allow_downgrade: bool = False, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Finalize features at these levels (0: none at all): for each None or its error.
+        """Finalize features at these levels (0: delete the feature). Return None or the error for each.
 
-        Raises UnsupportedApiError for `validate_only` where the broker is older than 3.3, the broker's error for the
+        Raises UnsupportedApiError for `validate_only` if the broker is older than 3.3, or the broker's error for the
         whole request.
         """
         from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -75,7 +75,7 @@ class FeatureAdmin(AdminBase):
             if has_types:
                 request.validate_only = validate_only
             elif validate_only:
-                raise UnsupportedApiError("the broker is too old to validate without updating")
+                raise UnsupportedApiError("the broker is too old for validate_only")
             for name, level in levels.items():
                 update = FeatureUpdateKey(feature=name, max_version_level=level)
                 if has_types:

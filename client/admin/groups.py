@@ -1,7 +1,8 @@
-"""The admin client's part about groups: which there are, their members, their committed offsets.
+"""The part of the admin client for groups: their names, members and committed offsets.
 
-A group is asked of its coordinator. One of the new protocol (KIP-848) answers ConsumerGroupDescribe only, a classic one
-DescribeGroups only; which it is shows when it is asked, so the newer request goes first where the broker has it.
+Requests about a group go to its coordinator. A group of the new protocol (KIP-848) answers only ConsumerGroupDescribe,
+a classic group only DescribeGroups. The type is known only from the answer, so the newer request is sent first if the
+broker supports it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,13 +29,13 @@ _NOT_OF_THIS_PROTOCOL = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VER
 
 class GroupAdmin(AdminBase):
     """ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups; OffsetFetch, OffsetCommit and OffsetDelete
-    from outside of the group.
+    without membership of the group.
     """
 
     async def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """The groups of all brokers, sorted; only those in one of these states and of one of these types.
+        """The groups of all brokers, sorted; with filters, those with one of these states and one of these types.
 
-        Raises UnsupportedApiError for a filter that a broker is too old for (states: 2.6, types: 3.8).
+        Raises UnsupportedApiError if a broker is too old for a filter (states: 2.6, types: 3.8).
         """
         from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -43,9 +44,9 @@ class GroupAdmin(AdminBase):
         async def ask(node_id: int, connection: Connection) -> list[GroupListing]:
             version = connection.common_version(ListGroupsRequest)
             if states and version < _FIRST_LIST_VERSION_WITH_STATES:
-                raise UnsupportedApiError(f"broker {node_id} is too old to tell the states of groups")
+                raise UnsupportedApiError(f"broker {node_id} is too old to report the states of groups")
             if types and version < _FIRST_LIST_VERSION_WITH_TYPES:
-                raise UnsupportedApiError(f"broker {node_id} is too old to tell the types of groups")
+                raise UnsupportedApiError(f"broker {node_id} is too old to report the types of groups")
             response = await connection.call(request, ListGroupsResponse, version)
             if response.error_code:
                 raise error_for(response.error_code, context=f"groups of broker {node_id}")
@@ -58,15 +59,15 @@ class GroupAdmin(AdminBase):
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """One group. Raises GroupIdNotFoundError, InvalidGroupIdError, …"""
+        """Describe one group. Raises GroupIdNotFoundError, InvalidGroupIdError, …"""
         result = (await self.describe_groups([group_id]))[group_id]
         if isinstance(result, KafkaError):
             raise result
         return result
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
-        """Groups with their members; GroupIdNotFoundError for one that is not there, though its coordinator may call
-        it "Dead".
+        """Describe groups with their members. A group that does not exist gives GroupIdNotFoundError, even if its
+        coordinator answers the state "Dead".
         """
 
         async def ask(
@@ -81,7 +82,7 @@ class GroupAdmin(AdminBase):
         return await self._ask_coordinators(CoordinatorType.GROUP, group_ids, ask)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete groups without members, with their offsets: for each None, or GroupNotEmptyError, …"""
+        """Delete empty groups and their offsets. Return None or the error of each (GroupNotEmptyError, …)."""
         from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
         async def ask(node_id: int, connection: Connection, wanted: list[str]) -> dict[str, KafkaError | None]:
@@ -96,7 +97,7 @@ class GroupAdmin(AdminBase):
     # ---- offsets
 
     async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All that a group has committed, sorted; nothing for a group that is not there."""
+        """All committed offsets of a group, sorted; empty for a group that does not exist."""
 
         async def ask(connection: Connection) -> dict[TopicPartition, OffsetAndMetadata]:
             return await fetch_offsets(connection, group_id)
@@ -107,9 +108,9 @@ class GroupAdmin(AdminBase):
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Commit offsets for a group, which is made where it is not there: for each partition None or its error.
+        """Commit offsets for a group, which is created if necessary. Return None or the error for each partition.
 
-        UnknownMemberIdError says that the group has members: they alone may commit.
+        UnknownMemberIdError means that the group has members: then only they may commit.
         """
 
         async def ask(connection: Connection) -> dict[TopicPartition, KafkaError | None]:
@@ -120,9 +121,10 @@ class GroupAdmin(AdminBase):
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Forget what a group has committed for these partitions: for each None or GroupSubscribedToTopicError, …
+        """Delete a group's committed offsets of these partitions. Return None or the error of each
+        (GroupSubscribedToTopicError, …).
 
-        Raises GroupIdNotFoundError, and GroupNotEmptyError for a group that is none of consumers and has members.
+        Raises GroupIdNotFoundError; GroupNotEmptyError if the group has members and is not a group of consumers.
         """
         from protocol.messages.offset_delete import (
             OffsetDeleteRequest,
@@ -152,8 +154,8 @@ class GroupAdmin(AdminBase):
 
 
 def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
-    """The outcome for each partition. Raises an error that will go away, for the whole to be asked again: these
-    requests do the same when they are made twice.
+    """None or the error for each partition. Raises a retriable error, so that the whole request is repeated: these
+    requests are idempotent.
     """
     outcomes: dict[TopicPartition, KafkaError | None] = {}
     for partition, code in codes.items():
@@ -202,7 +204,7 @@ async def _describe_classic(
 async def _describe_new(
     node_id: int, connection: Connection, wanted: list[str]
 ) -> dict[str, GroupDescription | KafkaError]:
-    """The groups among these that are of the new protocol."""
+    """Describe those of these groups that use the new protocol."""
     from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
     response = await connection.call(ConsumerGroupDescribeRequest(group_ids=wanted), ConsumerGroupDescribeResponse)

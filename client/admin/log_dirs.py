@@ -1,7 +1,7 @@
-"""The admin client's part about log directories: what is in them, and replicas that move between them (KIP-113).
+"""The part of the admin client for log directories: their content, and moving replicas between them (KIP-113).
 
-Each broker is asked about its own. It answers when a move has begun; `describe_log_dirs` shows a replica that is on its
-way twice, once as a future one.
+Each broker answers for its own directories. It answers when a move has begun; until the move ends, `describe_log_dirs`
+lists the replica twice, once as a future replica.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,12 @@ class LogDirAdmin(AdminBase):
     """AlterReplicaLogDirs and DescribeLogDirs."""
 
     async def alter_replica_log_dirs(self, targets: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
-        """Begin to move replicas to other log directories of their brokers, by absolute path.
+        """Start to move replicas to other log directories of their brokers, given by absolute path.
 
-        The directory where a replica is ends its move. For each replica None, or why it was refused:
-        LogDirNotFoundError, KafkaStorageError, ReplicaNotAvailableError (it is not there yet: if it comes, it is begun
-        in that directory), UnknownTopicOrPartitionError, or what kept its broker from being asked.
+        The current directory of a replica cancels its move. Return for each replica None or its error:
+        LogDirNotFoundError, KafkaStorageError, ReplicaNotAvailableError (the replica does not exist yet; if it is
+        created, it is created in that directory), UnknownTopicOrPartitionError, or the error that prevented the request
+        to its broker.
         """
         by_broker: dict[int, dict[Replica, str]] = {}
         for replica, path in targets.items():
@@ -61,7 +62,7 @@ class LogDirAdmin(AdminBase):
         return found
 
     async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDirDescription]:
-        """The log directories of these brokers, or of all, with the size of every replica in them."""
+        """The log directories of these brokers, or of all brokers, with the size of every replica in them."""
         from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
         await self._cluster.refresh([])

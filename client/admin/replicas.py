@@ -1,7 +1,7 @@
-"""The admin client's part about who leads and who has replicas: elections (KIP-460) and reassignments (KIP-455).
+"""The part of the admin client for leader elections (KIP-460) and reassignments (KIP-455).
 
-All of it is asked of the controller, which begins a reassignment and answers; `list_partition_reassignments` tells
-when it is over.
+All requests go to the controller. It answers when a reassignment has begun; `list_partition_reassignments` shows
+whether it is complete.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ class ReplicaAdmin(AdminBase):
         partitions: Iterable[TopicPartition] | None = None,
         election: ElectionType = ElectionType.PREFERRED,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Have leaders elected for these partitions, or for all: None where one was, or why not.
+        """Elect leaders for these partitions, or for all. Return for each None if a leader was elected, or the error.
 
-        Of all partitions, those that need no election are left out; of those that were named, they have
-        ElectionNotNeededError. Raises UnsupportedApiError for an unclean election where the controller is older than
-        2.4, ClusterAuthorizationFailedError, …
+        With None, the result omits partitions that need no election; for named partitions it contains
+        ElectionNotNeededError. Raises UnsupportedApiError for an unclean election if the controller is older than 2.4,
+        ClusterAuthorizationFailedError, …
         """
         from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
@@ -61,9 +61,9 @@ class ReplicaAdmin(AdminBase):
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Begin to move partitions to other replicas, the preferred leader first; None ends a move and goes back.
+        """Start to move partitions to other replicas, preferred leader first; None cancels a reassignment.
 
-        For each partition None, or why it was refused: InvalidReplicaAssignmentError, NoReassignmentInProgressError,
+        Return for each partition None or its error: InvalidReplicaAssignmentError, NoReassignmentInProgressError,
         UnknownTopicOrPartitionError, …
         """
         from protocol.messages.alter_partition_reassignments import (
@@ -97,7 +97,7 @@ class ReplicaAdmin(AdminBase):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way: of these partitions, or of all. Sorted."""
+        """The reassignments in progress of these partitions, or of all. Sorted."""
         from protocol.messages.list_partition_reassignments import (
             ListPartitionReassignmentsRequest,
             ListPartitionReassignmentsResponse,
@@ -139,7 +139,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _error(code: int, message: str | None, partition: TopicPartition) -> KafkaError | None:
-    """The error of one partition. Raises it where somebody else is the controller by now."""
+    """The error of one partition, or None. Raises it if the broker is no longer the controller."""
     if not code:
         return None
     error = error_for(code, message, context=str(partition))

@@ -1,7 +1,7 @@
-"""The admin client's part about transactions (KIP-664): what coordinators and the leaders of partitions know of them.
+"""The part of the admin client for transactions (KIP-664): the state at the coordinators and at partition leaders.
 
-A transaction that its coordinator does not know of, though a partition has it open, hangs: it holds back the last
-stable offset for ever. `abort_transaction` ends it in that partition, past the coordinator.
+A transaction hangs if it is open in a partition and its coordinator does not know it: the last stable offset of the
+partition cannot advance. `abort_transaction` ends it in that partition, without the coordinator.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _ANY_DURATION = -1
 
 
 class TransactionAdmin(AdminBase):
-    """ListTransactions, DescribeTransactions, DescribeProducers, and WriteTxnMarkers to abort."""
+    """ListTransactions, DescribeTransactions, DescribeProducers, and WriteTxnMarkers for aborts."""
 
     async def list_transactions(
         self,
@@ -31,10 +31,10 @@ class TransactionAdmin(AdminBase):
         producer_ids: Collection[int] = (),
         longer_than_ms: int = _ANY_DURATION,
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers, sorted; only those in one of these states, of one of these producer
-        ids, with a transaction that has been open for longer than `longer_than_ms`.
+        """The transactional ids of all brokers, sorted; with filters, only those in one of these states, of one of
+        these producer ids, and with a transaction that has been open for longer than `longer_than_ms`.
 
-        Raises InvalidOptionError for a state that a broker does not know, UnsupportedApiError for a duration where a
+        Raises InvalidOptionError for a state that a broker does not know, UnsupportedApiError for a duration if a
         broker is older than 3.8.
         """
         from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -51,7 +51,7 @@ class TransactionAdmin(AdminBase):
             if response.error_code:
                 raise error_for(response.error_code, context=f"transactions of broker {node_id}")
             if response.unknown_state_filters:
-                raise refuse("states", response.unknown_state_filters[0], f"broker {node_id} knows no such state")
+                raise refuse("states", response.unknown_state_filters[0], f"broker {node_id} does not know this state")
             return [
                 TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
                 for one in response.transaction_states
@@ -60,7 +60,7 @@ class TransactionAdmin(AdminBase):
         return sorted(listing for part in await self._ask_brokers(ask) for listing in part)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """One transactional id. Raises TransactionalIdNotFoundError, …"""
+        """Describe one transactional id. Raises TransactionalIdNotFoundError, …"""
         result = (await self.describe_transactions([transactional_id]))[transactional_id]
         if isinstance(result, KafkaError):
             raise result
@@ -69,7 +69,7 @@ class TransactionAdmin(AdminBase):
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """Transactional ids, each with its state or its error."""
+        """Describe transactional ids. Return the description or the error of each."""
         from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
         async def ask(
@@ -100,10 +100,10 @@ class TransactionAdmin(AdminBase):
     async def end_transactions(
         self, prepared: Iterable[PreparedTransaction], *, commit: bool
     ) -> dict[PreparedTransaction, KafkaError | None]:
-        """Commit or abort transactions that their producers have handed over; what hinders it, for each.
+        """Commit or abort transactions that their producers have handed over. Return None or the error for each.
 
-        Doing it again changes nothing. ProducerFencedError: another producer of this transactional id has come, or the
-        transaction ran out of time, so that it is aborted; InvalidTxnStateError: it has ended the other way.
+        A repeated call changes nothing. ProducerFencedError: there is a newer producer with this transactional id, or
+        the transaction timed out and was aborted. InvalidTxnStateError: the transaction has ended the other way.
         """
         from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -119,7 +119,7 @@ class TransactionAdmin(AdminBase):
                     committed=commit,
                 )
                 code = (await connection.call(request, EndTxnResponse)).error_code
-                if code == ErrorCode.INVALID_PRODUCER_EPOCH:  # what older coordinators say
+                if code == ErrorCode.INVALID_PRODUCER_EPOCH:  # the answer of older coordinators
                     code = ErrorCode.PRODUCER_FENCED
                 return error_for(code, context=f"transactional id {name}") if code else None
 
@@ -131,9 +131,9 @@ class TransactionAdmin(AdminBase):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> dict[TopicPartition, list[ActiveProducer]]:
-        """The producers that the leaders of these partitions know, or this replica of them.
+        """The producers that the leaders of these partitions know, or the replicas on `broker_id`.
 
-        Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError for a broker that has none of it, …
+        Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError if the broker has no such replica, …
         """
         from protocol.messages.describe_producers import (
             DescribeProducersRequest,
@@ -175,7 +175,7 @@ class TransactionAdmin(AdminBase):
             await self._cluster.refresh([])
             if broker_id not in self._cluster.metadata.brokers:
                 raise refuse("broker_id", broker_id, "the cluster has no such broker now")
-            await attempt()  # that it has no replica of a partition does not change by asking again
+            await attempt()  # a retry would not change that the broker has no such replica
         elif wanted:
             await self._cluster.retry(attempt, timeout_s=self._timeout_s)
         return {partition: sorted(found[partition]) for partition in wanted}
@@ -183,10 +183,10 @@ class TransactionAdmin(AdminBase):
     async def abort_transaction(
         self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
     ) -> None:
-        """Have the leader of a partition append an abort marker for a producer, whether or not a transaction is open.
+        """Have a partition's leader append an abort marker for a producer, whether or not a transaction is open.
 
-        `coordinator_epoch` is the one of ActiveProducer, or 0 where that has none. Raises InvalidProducerEpochError
-        for a producer that has a newer epoch, TransactionCoordinatorFencedError for an older coordinator's epoch, …
+        `coordinator_epoch` is that of ActiveProducer, or 0 if it is -1 there. Raises InvalidProducerEpochError if the
+        producer has a newer epoch, TransactionCoordinatorFencedError if the coordinator has a newer epoch, …
         """
         from protocol.messages.write_txn_markers import (
             WritableTxnMarker,

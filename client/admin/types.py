@@ -1,4 +1,4 @@
-"""What the admin client takes and gives."""
+"""Arguments and results of the admin client."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -11,7 +11,7 @@ USE_BROKER_DEFAULT = -1
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to (DescribeConfigs, AlterConfigs)."""
+    """The owner of a setting (DescribeConfigs, AlterConfigs)."""
 
     TOPIC = 2
     BROKER = 4
@@ -19,7 +19,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a setting's value comes from, as DescribeConfigs says."""
+    """The source of a setting's value (DescribeConfigs)."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -31,7 +31,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does to one setting (KIP-339)."""
+    """An operation of IncrementalAlterConfigs on one setting (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -40,9 +40,7 @@ class ConfigOperation(IntEnum):
 
 
 class NewTopic(NamedTuple):
-    """A topic to create: counts (-1: the broker's default) or an explicit `assignment` of partition to
-    replicas.
-    """
+    """A topic to create: counts (-1: the broker's default), or an explicit `assignment` of replicas to partitions."""
 
     name: str
     partitions: int = USE_BROKER_DEFAULT
@@ -52,9 +50,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic as created. `topic_id` is 16 bytes, zero from an old broker; counts are -1 from an old
-    broker.
-    """
+    """A topic as created. An old broker does not report `topic_id` (16 bytes, then zero) and the counts (then -1)."""
 
     name: str
     topic_id: bytes
@@ -65,8 +61,7 @@ class CreatedTopic(NamedTuple):
 class ConfigEntry(NamedTuple):
     """One setting.
 
-    `value` is None where the broker keeps it to itself; `synonyms` are (name, value, source) in the order in
-    which they take precedence.
+    `value` is None if the broker hides it; `synonyms` are (name, value, source), in order of precedence.
     """
 
     name: str
@@ -79,12 +74,12 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether the value is the default."""
         return self.source == ConfigSource.DEFAULT_CONFIG
 
 
 class ConfigChange(NamedTuple):
-    """One change to a setting; `value` does not matter for DELETE."""
+    """One change of a setting; `value` is ignored for DELETE."""
 
     name: str
     value: str | None
@@ -92,7 +87,7 @@ class ConfigChange(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers, which of them is the controller (-1: none), and the cluster's id."""
+    """The brokers, the node id of the controller (-1: none), and the cluster id."""
 
     cluster_id: str | None
     controller_id: int
@@ -100,7 +95,7 @@ class ClusterDescription(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One replica of a partition: that of a broker."""
+    """The replica of a partition on one broker."""
 
     topic: str
     partition: int
@@ -111,10 +106,10 @@ class Replica(NamedTuple):
 
 
 class ReplicaSize(NamedTuple):
-    """One replica in a log directory; a future one is the copy of a replica that is being moved there.
+    """One replica in a log directory; a future replica is the copy of a replica that is being moved there.
 
-    `offset_lag` is how many records it is behind the high watermark, a future one behind the end of what it copies; -1
-    where the broker does not know.
+    `offset_lag` is the number of records behind the high watermark, for a future replica behind the log end offset of
+    the original; -1 if the broker does not know it.
     """
 
     topic: str
@@ -125,7 +120,7 @@ class ReplicaSize(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """One log directory of a broker; totals are -1 from an old broker."""
+    """One log directory of a broker; an old broker does not report the totals (then -1)."""
 
     broker_id: int
     path: str
@@ -136,7 +131,7 @@ class LogDirDescription(NamedTuple):
 
 
 class GroupListing(NamedTuple):
-    """A group as ListGroups tells. `state` and `type` are "" from a broker that is too old to say."""
+    """A group as listed by ListGroups. `state` and `type` are "" if the broker is too old to report them."""
 
     group_id: str
     protocol_type: str
@@ -146,7 +141,7 @@ class GroupListing(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """A member of a group. `assignment` is None where it is none of a consumer's, or cannot be read."""
+    """A member of a group. `assignment` is None if the member is not a consumer, or if it cannot be decoded."""
 
     member_id: str
     instance_id: str | None
@@ -156,7 +151,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group with its members. `type` is "classic" or "consumer" (KIP-848), `assignor` "" while none is chosen."""
+    """A group with its members. `type` is "classic" or "consumer" (KIP-848); `assignor` is "" until one is chosen."""
 
     group_id: str
     state: str
@@ -168,7 +163,7 @@ class GroupDescription(NamedTuple):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id as ListTransactions tells."""
+    """A transactional id as listed by ListTransactions."""
 
     transactional_id: str
     producer_id: int
@@ -177,8 +172,8 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id as its coordinator knows it. `start_time_ms` is -1 while no transaction is open;
-    `partitions` are those that take part and have no marker yet.
+    """A transactional id in its coordinator's state. `start_time_ms` is -1 if no transaction is open; `partitions` are
+    those of the transaction that have no marker yet.
     """
 
     transactional_id: str
@@ -192,8 +187,8 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer as a partition's leader knows it. Each is -1 where there is none: the last sequence, the epoch of the
-    coordinator whose marker came last, the offset at which the open transaction began.
+    """A producer in the state of a partition's leader. -1 stands for an unknown last sequence, for the coordinator
+    epoch if there was no marker yet, and for the start offset if no transaction is open.
     """
 
     producer_id: int
@@ -205,8 +200,8 @@ class ActiveProducer(NamedTuple):
 
 
 class ElectionType(IntEnum):
-    """Who may be elected: the preferred leader, the first of the replicas, or where there is no leader also one that is
-    not in sync, which loses records.
+    """Which replica may be elected: the preferred leader (the first of the replicas); or, if there is no leader, also
+    one outside of the ISR, which loses records.
     """
 
     PREFERRED = 0
@@ -214,7 +209,7 @@ class ElectionType(IntEnum):
 
 
 class Reassignment(NamedTuple):
-    """A partition that is being moved: its replicas now, those that come and those that go; broker ids."""
+    """A partition that is being moved: its current replicas, those being added and those being removed; broker ids."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -222,5 +217,5 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that it will have."""
+        """The replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)

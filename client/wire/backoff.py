@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, with jitter (KIP-580)."""
+"""The wait before a retry: exponential, with jitter (KIP-580)."""
 
 import random as random_module
 
@@ -6,7 +6,7 @@ JITTER = 0.2
 
 
 class Backoff:
-    """Delays of `initial_ms`, doubling up to `max_ms`, each 20% more or less: clients must not come as one.
+    """Delays of `initial_ms`, doubling up to `max_ms`, each 20% more or less, so that not all clients retry at once.
 
     `random` is injected so that a run can be repeated from its seed.
     """

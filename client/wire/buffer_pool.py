@@ -1,32 +1,32 @@
-"""Large buffers that are used again once nobody looks at their bytes any more.
+"""Large buffers that are reused when no view of their bytes exists any more.
 
-A buffer that is new costs more than receiving into it: its memory is fetched from the system page by page and filled
-with zeros. Whoever has a memoryview of a bytearray, or something made of one (an Arrow column, a numpy array), keeps
-its size from being changed: that is how the pool sees that it is still looked at, and needs not be told.
+A new buffer costs more than receiving into it: the system provides its memory page by page, filled with zeros. A
+memoryview of a bytearray, or an object made from one (an Arrow column, a numpy array), prevents a change of the
+bytearray's size. The pool tries such a change, so it finds free buffers without being notified.
 """
 
 from typing import Final
 
 MOST: Final = 8
-"""Buffers that are kept in mind: as many as a reader may have fetched ahead and not handed out."""
+"""The number of buffers kept: as many as a reader may have fetched ahead and not handed out."""
 _FEW_TIMES_LARGER: Final = 2
 
 
 class BufferPool:
-    """What was lent is given back at once, and lent again when it is free."""
+    """Buffers that are given to the pool while they may still be in use, and taken again when they are free."""
 
     __slots__ = ("_buffers",)
 
     def __init__(self) -> None:
-        # The one longest ago first.
+        # Oldest first.
         self._buffers: list[bytearray] = []
 
     def __len__(self) -> int:
         return len(self._buffers)
 
     def take(self, size: int) -> bytearray | None:
-        """A free buffer of so many bytes or some more (not many: a view of a few bytes keeps all of it), no longer in
-        the pool; None where there is none.
+        """Remove and return a free buffer of at least `size` bytes; None if there is none. The buffer is at most twice
+        as large, because even a view of a few bytes keeps all of it.
         """
         for place, buffer in enumerate(self._buffers):
             if size <= len(buffer) <= _FEW_TIMES_LARGER * size and _is_free(buffer):
@@ -34,13 +34,13 @@ class BufferPool:
         return None
 
     def give(self, buffer: bytearray) -> None:
-        """Keep a buffer in mind that may still be looked at. Where there are too many another one is forgotten."""
+        """Keep a buffer that may still be in use. If there are too many, another buffer is dropped."""
         if len(self._buffers) == MOST and not self.forget_one():
             del self._buffers[0]
         self._buffers.append(buffer)
 
     def forget_one(self) -> bool:
-        """Give the memory of a free buffer back to the system; False where none is free."""
+        """Drop a free buffer, which returns its memory to the system; False if no buffer is free."""
         for place, buffer in enumerate(self._buffers):
             if _is_free(buffer):
                 del self._buffers[place]
@@ -50,7 +50,7 @@ class BufferPool:
 
 def _is_free(buffer: bytearray) -> bool:
     try:
-        buffer.append(buffer.pop())  # one byte less and one more are room that it has: nothing is copied
+        buffer.append(buffer.pop())  # the bytearray has room for the byte: nothing is copied
     except BufferError:
         return False
     return True

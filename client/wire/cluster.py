@@ -1,9 +1,8 @@
-"""A client's view of a cluster: one connection a broker, and metadata that follows leader changes.
+"""A client's view of a cluster: one connection to each broker, and metadata that follows leader changes.
 
-`Cluster` is shared ground of producer, reader, consumer and admin. It knows the bootstrap servers, opens a
-connection to a broker when one is first needed, negotiates versions on it, and keeps the newest `Metadata`: asked for
-anew when it is old. Refreshes asked for by several callers at once are one request; failed ones are tried again with
-backoff and jitter.
+Producer, reader, consumer and admin share `Cluster`. It knows the bootstrap servers, opens a connection to a broker
+when one is first needed, negotiates versions on it, and keeps the newest `Metadata`, which it refreshes when it is old.
+Concurrent requests for a refresh are coalesced into one; a failed refresh is retried with backoff and jitter.
 """
 
 import asyncio
@@ -38,9 +37,9 @@ _NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
 
 
 class Cluster:
-    """Connections and metadata of one client. All methods belong to one event loop.
+    """Connections and metadata of one client. Use all methods in one event loop.
 
-    `on_error` hears of errors in background tasks that nobody waits for (a bug, not a lost connection).
+    `on_error` is called with errors of background tasks that no caller awaits (a bug, not a lost connection).
     """
 
     def __init__(
@@ -90,9 +89,9 @@ class Cluster:
         self._bootstrap: Connection | None = None
         self._opening_bootstrap = asyncio.Lock()
         self._topics: set[str] = set()
-        # Refresh all topics that there are, not only those.
+        # Refresh all topics of the cluster, not only `_topics`.
         self.tracks_all = False
-        # When the newest snapshot is old.
+        # Ends when the newest snapshot is too old.
         self._timer: asyncio.TimerHandle | None = None
         self._refresh_wanted = False
         self._refreshing = False
@@ -101,7 +100,7 @@ class Cluster:
     # ---- connections
 
     async def start(self) -> None:
-        """Reach a broker and read the cluster's brokers. Raises NoBrokersAvailableError."""
+        """Connect to a broker and read the cluster's brokers. Raises NoBrokersAvailableError."""
         await self.refresh([])
 
     async def close(self) -> None:
@@ -131,7 +130,7 @@ class Cluster:
         return await self._node(node_id).open()
 
     async def open_own(self, node_id: int) -> Connection:
-        """Open a connection to a broker for the caller alone, who closes it: no other request delays its requests.
+        """Open a separate connection to a broker: no other request delays the caller's, and the caller closes it.
 
         Raises ConnectionLostError, UnsupportedApiError.
         """
@@ -151,7 +150,7 @@ class Cluster:
         return known
 
     async def any_connection(self) -> Connection:
-        """A connection to whichever broker answers: an open one, a known one, a bootstrap server.
+        """A connection to any broker that answers: an open one, a known one, a bootstrap server.
 
         Raises NoBrokersAvailableError.
         """
@@ -176,7 +175,7 @@ class Cluster:
         raise NoBrokersAvailableError("no broker answers at " + ", ".join(reasons))
 
     async def controller(self) -> Connection:
-        """A connection to the controller. Raises KafkaError while there is none."""
+        """A connection to the controller. Raises KafkaError if there is none."""
         if self.metadata.controller_id not in self.metadata.brokers:
             await self.refresh([])
         if self.metadata.controller_id not in self.metadata.brokers:
@@ -205,7 +204,7 @@ class Cluster:
                 yield connection
 
     def _close_idle(self) -> None:
-        """Close what has had no request for `connections_max_idle_ms`, and look again when the next one may have."""
+        """Close connections without a request for `connections_max_idle_ms`, and schedule the next check."""
         self._idle_timer = None
         loop = asyncio.get_running_loop()
         next_at = float("inf")
@@ -221,9 +220,9 @@ class Cluster:
     # ---- metadata
 
     async def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool | None = None) -> MetadataResponse:
-        """Ask for metadata of these topics (None: all) and take it over; the answer as it came.
+        """Request metadata of these topics (None: all), make a new snapshot, and return the answer unchanged.
 
-        An error of a single topic stands in the answer. Raises NoBrokersAvailableError after some rounds.
+        The answer contains the errors of single topics. Raises NoBrokersAvailableError after a few attempts.
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
         auto_create = self._allow_auto_create_topics if allow_auto_create is None else allow_auto_create
@@ -270,7 +269,7 @@ class Cluster:
             listener()
 
     def track(self, topics: Iterable[str]) -> None:
-        """Refresh these topics from now on whenever metadata is refreshed."""
+        """Include these topics in every refresh from now on."""
         self._topics.update(topics)
 
     def untrack(self, topics: Iterable[str]) -> None:
@@ -278,7 +277,7 @@ class Cluster:
         self._topics.difference_update(topics)
 
     def request_refresh(self) -> None:
-        """Refresh the tracked topics soon, in the background; calls meanwhile are one refresh."""
+        """Refresh the tracked topics soon, in the background; calls in the meantime are coalesced."""
         self._refresh_wanted = True
         if not self._refreshing and not self._closed:
             self._refreshing = True
@@ -293,19 +292,18 @@ class Cluster:
                     await self.refresh(None if self.tracks_all else self._topics)
                 except KafkaError:
                     self._refresh_wanted = True
-                # Also after a success: a leader change takes a moment to reach every broker, and an answer
-                # with the old leader must not make us ask as fast as we can.
+                # Also after a success: a leader change takes a moment to reach every broker, and while answers
+                # still name the old leader, refreshes must not follow each other without a pause.
                 await asyncio.sleep(self.backoff.delay_s(attempt))
                 attempt += 1
         finally:
             self._refreshing = False
 
     async def topic(self, name: str, *, timeout_s: float, tolerate_unknown_s: float | None = None) -> TopicMetadata:
-        """A topic's metadata, asked for where it is not known yet.
+        """A topic's metadata, requested if it is not known yet.
 
-        A topic that the broker does not know is asked for again for `tolerate_unknown_s` (None:
-        `timeout_s`), as it may be under creation. Raises UnknownTopicOrPartitionError and other errors of
-        the broker.
+        The request is repeated for `tolerate_unknown_s` (None: `timeout_s`) while the broker does not know the
+        topic, as it may be under creation. Raises UnknownTopicOrPartitionError and other errors of the broker.
         """
         self.track([name])
         loop = asyncio.get_running_loop()
@@ -336,10 +334,10 @@ class Cluster:
         tolerate_unknown_s: float = 0,
         also_retriable: Collection[ErrorCode] = (),
     ) -> T:
-        """Run `action` until it does not fail with a retriable error or time is up; then its last error.
+        """Run `action` until it does not fail with a retriable error; after `timeout_s`, raise its last error.
 
-        An unknown topic counts as retriable for `tolerate_unknown_s` only: right after a creation not every
-        broker knows it, but who asks for one that does not exist should hear so.
+        An unknown topic is retriable for `tolerate_unknown_s` only: right after a creation not every broker knows the
+        topic, but a request for a topic that does not exist should fail soon.
         """
         loop = asyncio.get_running_loop()
         start = loop.time()

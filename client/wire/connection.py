@@ -1,15 +1,13 @@
 """One TCP connection to a broker, with pipelined requests.
 
-Rules. Every request gets the next correlation id; a broker answers one connection's requests in the order
-they were sent, so answers are matched against the oldest request in flight and a correlation id that
-differs means the stream is broken: the connection is closed. Whatever ends a connection fails every request
-in flight with an error that names host and port; whether the broker carried them out is then unknown. A
-request that is not answered in time also ends the connection, as in Kafka's own client: later requests
-would wait behind it. Cancelling a request only drops its answer.
+Rules. Every request gets the next correlation id. A broker answers the requests of one connection in the order in which
+they were sent, so an answer belongs to the oldest request in flight. If its correlation id differs, the stream is
+broken and the connection is closed. When a connection ends, every request in flight fails with an error that names
+host and port; whether the broker carried them out is then unknown. A request that is not answered in time also ends the
+connection, as in Kafka's own client: later requests would wait behind it. Cancelling a request only drops its answer.
 
-A request is one write and one future, no task. Between brokers versions are fixed by configuration and
-passed to `request`; a client calls `negotiate` first and lets the connection pick the highest common
-version.
+A request is one write and one future, without a task. Between brokers, configuration sets the versions, which are
+passed to `request`; a client calls `negotiate` first, and the connection chooses the highest common version.
 """
 
 import asyncio
@@ -72,7 +70,7 @@ class _InFlight:
 class Connection(asyncio.BufferedProtocol):
     """A connection to one broker. Use `await Connection.open(...)`; also an asynchronous context manager.
 
-    All methods must be called on the event loop that opened it.
+    All methods must be called in the event loop that opened it.
     """
 
     def __init__(
@@ -87,9 +85,9 @@ class Connection(asyncio.BufferedProtocol):
         self.host = host
         self.port = port
         self.client_id = client_id
-        # Versions that the broker serves by API key, once negotiated.
+        # The broker's versions (lowest, highest) by API key, after `negotiate`.
         self.api_versions: dict[int, tuple[int, int]] = {}
-        # Called once, with the reason, when the connection ends for whatever cause.
+        # Called once, with the reason, when the connection ends.
         self.on_close: Callable[[KafkaError], None] | None = None
         self._client_id_bytes = None if client_id is None else client_id.encode()
         self._request_timeout_s = request_timeout_s
@@ -98,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self.used_at = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._frames = FrameBuffer(max_response_size)
-        # Invariant: in the order they were written, so the leftmost is the next to be answered.
+        # Invariant: in the order in which they were written, so the leftmost request is answered next.
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -118,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         max_response_size: int = DEFAULT_MAX_RESPONSE_SIZE,
     ) -> "Connection":
-        """Connect to `host:port`. Raises BrokerUnreachableError where nobody answers in time."""
+        """Connect to `host:port`. Raises BrokerUnreachableError if the connection is not accepted in time."""
 
         def factory() -> Connection:
             return cls(
@@ -146,27 +144,27 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended; every further request fails at once."""
+        """Whether the connection has ended; then every further request fails at once."""
         return self._error is not None
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for an answer."""
+        """The number of requests that wait for an answer."""
         return len(self._in_flight)
 
     @property
     def is_congested(self) -> bool:
-        """Whether the transport buffers more than it should: `drain` before writing more."""
+        """Whether the transport's buffer is too full: call `drain` before writing more."""
         return self._writable is not None
 
     # ---- requests
 
     async def negotiate(self) -> None:
-        """Ask which API versions the broker serves and keep them.
+        """Request the API versions that the broker supports, and keep them.
 
-        Asks in our newest version; a broker that does not know it says so in version 0 and names what it
-        knows (KIP-511), then we ask again in the newest common one. Raises UnsupportedApiError without a
-        common version.
+        The request has our newest version. A broker that does not know it answers in version 0 with the versions that
+        it knows (KIP-511), and the request is repeated in the newest common version. Raises UnsupportedApiError if
+        there is no common version.
         """
         from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -187,9 +185,9 @@ class Connection(asyncio.BufferedProtocol):
         raise UnsupportedApiError(f"{self.host}:{self.port} and this client have no common version of ApiVersions")
 
     def common_version(self, message: type[Message], max_version: int | None = None) -> int:
-        """The highest version of a request that both sides know, at most `max_version`.
+        """The highest version of a request that both sides support, at most `max_version`.
 
-        Raises UnsupportedApiError without one, or before `negotiate`.
+        Raises UnsupportedApiError if there is none, or before `negotiate`.
         """
         name = ApiKey(message.API_KEY).name
         offered = self.api_versions.get(message.API_KEY)
@@ -215,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_s: float | None = None,
         max_version: int | None = None,
     ) -> Message:
-        """Send a request and wait for its answer, in `version` or the highest common one.
+        """Send a request in `version`, or in the highest common version, and wait for its answer.
 
         `timeout_s` replaces the connection's request timeout. Raises ConnectionLostError,
         RequestTimeoutError, MalformedResponseError, UnsupportedApiError; EncodeError for a field that the
@@ -234,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_s: float | None = None,
         max_version: int | None = None,
     ) -> R:
-        """`request` with the type of the answer named, for callers that want it typed."""
+        """The same as `request`, with the type of the answer for type checkers."""
         if version is None:
             version = self.common_version(type(message), max_version)
         return await self.submit(message, response, version, timeout_s=timeout_s)
@@ -259,8 +257,8 @@ class Connection(asyncio.BufferedProtocol):
         return cast("asyncio.Future[R]", future)
 
     def send_no_reply(self, message: Message, version: int | None = None) -> None:
-        """Send a request that is never answered (Produce with acks=0). Raises ConnectionLostError when
-        closed.
+        """Send a request without an answer (Produce with acks=0). Raises ConnectionLostError if the connection has
+        ended.
         """
         if self._error is not None:
             raise self._error
@@ -268,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         self.used_at = self._loop.time()
 
     async def drain(self) -> None:
-        """Return when the transport takes more bytes without buffering them. Raises ConnectionLostError."""
+        """Wait until the transport's buffer has room. Raises ConnectionLostError."""
         if self._writable is not None:
             await asyncio.shield(self._writable)
         if self._error is not None:
@@ -293,11 +291,11 @@ class Connection(asyncio.BufferedProtocol):
         await self.wait_closed()
 
     async def wait_closed(self) -> None:
-        """Return when the transport is gone."""
+        """Wait until the transport is closed."""
         await asyncio.shield(self._closed)
 
     def abort(self, reason: str = "aborted by this side") -> None:
-        """Close at once, dropping what is not yet written."""
+        """Close at once; discard bytes that are not written yet."""
         self._fail(ConnectionLostError(self.host, self.port, reason), abort=True)
 
     def _fail(self, error: KafkaError, *, abort: bool = False) -> None:
@@ -343,11 +341,11 @@ class Connection(asyncio.BufferedProtocol):
     # ---- asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The transport is there."""
+        """The transport is connected."""
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is gone."""
+        """The transport is closed."""
         reason = "closed by the broker" if exc is None else _reason_of(exc)
         self._fail(ConnectionLostError(self.host, self.port, reason))
         self._finish()
@@ -370,7 +368,7 @@ class Connection(asyncio.BufferedProtocol):
             self._writable = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the transport receives to."""
+        """The buffer that the transport receives into."""
         return self._frames.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -389,15 +387,15 @@ class Connection(asyncio.BufferedProtocol):
             expected = self._in_flight[0].correlation_id if self._in_flight else "no answer"
             raise FrameError(f"correlation id {correlation_id} where {expected} was expected")
         entry = self._in_flight[0]
-        if not entry.future.done():  # else cancelled: nobody wants the answer
+        if not entry.future.done():  # else the request was cancelled
             message = decode_response(frame, entry.api_key, entry.api_version, entry.response)
             entry.future.set_result(message)
         self._in_flight.popleft()
 
 
 def _reason_of(error: BaseException) -> str:
-    """A system error in one short clause."""
+    """A system error as one short clause."""
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        # What asyncio puts into strerror names the address again, and differs from uvloop's words.
+        # asyncio's strerror repeats the address, and its wording differs from uvloop's.
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

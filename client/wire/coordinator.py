@@ -1,7 +1,7 @@
-"""Who coordinates: the broker that answers for a group or a transactional id.
+"""The coordinator of a group or a transactional id.
 
 FindCoordinator names it, for many keys at once from version 4 on (KIP-699). A coordinator moves with the leadership of
-a partition, so what was found is forgotten as soon as an answer, or a lost connection, says that it is another one.
+a partition, so it is looked up again when an answer says that it has moved, or when the connection is lost.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _MOVED: Final = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator coordinates, as FindCoordinator counts."""
+    """The type of a coordinator, with FindCoordinator's numbers."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -29,7 +29,7 @@ class CoordinatorType(IntEnum):
 async def find_coordinators(
     cluster: Cluster, kind: CoordinatorType, keys: Sequence[str]
 ) -> dict[str, int | KafkaError]:
-    """The node id of each key's coordinator, or the error for it. Raises where nobody can be asked."""
+    """The node id of each key's coordinator, or the error for the key. Raises if no broker can be reached."""
     connection = await cluster.any_connection()
     version = connection.common_version(FindCoordinatorRequest)
     label = "group" if kind is CoordinatorType.GROUP else "transactional id"
@@ -50,7 +50,7 @@ async def find_coordinators(
 
 
 async def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> int:
-    """The node id of one key's coordinator, a broker that the metadata names. Raises the broker's error."""
+    """The node id of one key's coordinator, a broker in the metadata. Raises the broker's error."""
     found = (await find_coordinators(cluster, kind, [key]))[key]
     if isinstance(found, KafkaError):
         raise found
@@ -60,10 +60,10 @@ async def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) ->
 
 
 class Coordinator:
-    """The coordinator of one key, on a connection of its own.
+    """The coordinator of one key, on a separate connection.
 
-    Of its own, because a broker answers a connection's requests in turn: a heartbeat must not wait behind a Fetch that
-    is a long poll, nor a Fetch behind a JoinGroup that waits for others.
+    It is separate because a broker answers a connection's requests in turn: a heartbeat must not wait behind a Fetch
+    (a long poll), nor a Fetch behind a JoinGroup that waits for other members.
     """
 
     def __init__(self, cluster: Cluster, kind: CoordinatorType, key: str) -> None:
@@ -74,7 +74,7 @@ class Coordinator:
         self._lock = asyncio.Lock()
 
     async def connection(self) -> Connection:
-        """The connection to the coordinator, looked for where it is not known or lost.
+        """The connection to the coordinator, which is looked up if it is unknown or the connection is lost.
 
         Raises CoordinatorNotAvailableError and other errors of the lookup, ConnectionLostError.
         """
@@ -85,12 +85,12 @@ class Coordinator:
             return self._connection
 
     def heed(self, error: KafkaError) -> None:
-        """Look for the coordinator again where an error says that it is another broker now."""
+        """Forget the coordinator if the error says that it has moved."""
         if error.code in _MOVED:
             self.forget()
 
     def forget(self) -> None:
-        """Look for the coordinator again."""
+        """Forget the coordinator: the next call of `connection` looks it up again."""
         if self._connection is not None:
             self._connection.abort("the coordinator is another broker now")
             self._connection = None

@@ -1,11 +1,11 @@
-"""Splits a TCP stream into Kafka frames: four bytes of size (big endian, signed), then that many bytes.
+"""Splits a TCP stream into Kafka frames: a size of four bytes (big endian, signed), then that many bytes.
 
-`FrameBuffer` is pure: it hands out where to receive to and says which frames are complete, so it is tested
-without a socket. Small frames are received together into one scratch buffer that is used again, and each
-complete one is copied out once. A frame that would not fit half of it gets a buffer of its own and is handed
-on as a view of that: the records of a Fetch answer are views into it and live as long as someone looks at
-them. The buffer is one of an earlier frame that nobody looks at any more, or a new one, grown by what was
-received and not by the size that the frame announces (an announced 2 GiB costs nothing).
+`FrameBuffer` is pure: it provides the buffer to receive into and returns the complete frames, so it is tested without a
+socket. Small frames are received together into one scratch buffer, and each complete frame is copied out of it once. A
+frame larger than half of the scratch buffer gets its own buffer and is returned as a view of it: the records of a Fetch
+answer are views into this buffer, which lives as long as they do. The buffer is reused from an earlier frame without
+views, or it is new. A new buffer grows with the bytes received and not to the announced size (a frame that only
+announces 2 GiB costs nothing).
 """
 
 from client.wire.buffer_pool import BufferPool
@@ -17,7 +17,7 @@ SIZE_PREFIX = 4
 
 
 class FrameError(ValueError):
-    """What was received is no frame, or not the one expected: the stream cannot be read any further."""
+    """The bytes received are not a frame, or not the expected one: the rest of the stream cannot be read."""
 
 
 class FrameBuffer:
@@ -30,13 +30,13 @@ class FrameBuffer:
         self._scratch = memoryview(bytearray(SCRATCH_SIZE))
         self._scratch_filled = 0
         self._pool = BufferPool()
-        # The frame with a buffer of its own. Invariant: filled <= len(frame) and filled <= size.
+        # The frame with its own buffer. Invariant: filled <= len(frame) and filled <= size.
         self._frame: bytearray | None = None
         self._frame_filled = 0
         self._frame_size = 0
 
     def writable(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The buffer for the next bytes; never empty."""
         frame = self._frame
         if frame is None:
             return self._scratch[self._scratch_filled :]
@@ -48,9 +48,9 @@ class FrameBuffer:
         return memoryview(frame)[self._frame_filled : self._frame_size]
 
     def received(self, count: int) -> list[bytes | memoryview]:
-        """Take `count` bytes just written into `writable()`; the frames (without prefix) that they complete.
+        """Account for `count` bytes written into `writable()`; return the completed frames, without size prefix.
 
-        Raises FrameError at a size that is negative or over the limit.
+        Raises FrameError for a size that is negative or over the limit.
         """
         if self._frame is not None:
             self._frame_filled += count
@@ -93,5 +93,5 @@ class FrameBuffer:
 
 
 def _capacity(size: int) -> int:
-    """Of a buffer for a frame: it is to serve for others that are about as large, too."""
+    """The capacity of a buffer for a frame: some more, so that it can be reused for frames of about the same size."""
     return size + size // 8

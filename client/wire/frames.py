@@ -1,9 +1,9 @@
-"""Requests to bytes and bytes to answers: headers and body of one frame.
+"""Encodes requests and decodes answers: headers and body of one frame.
 
-A request frame is size, api key, api version, correlation id, client id (request header 1), in flexible
-versions a byte of empty tagged fields (header 2), and the body. An answer is a correlation id, in flexible
-versions tagged fields, and the body. ApiVersions is the exception: its answer never has tagged fields, and
-comes in version 0 where the broker does not know the version asked (KIP-511).
+A request frame is size, api key, api version, correlation id, client id (request header 1), in flexible versions a byte
+of empty tagged fields (header 2), and the body. An answer is a correlation id, in flexible versions tagged fields, and
+the body. ApiVersions is the exception: its answer never has tagged fields, and it has version 0 if the broker does not
+know the version of the request (KIP-511).
 """
 
 import struct
@@ -26,8 +26,8 @@ _UNSUPPORTED_VERSION: Final = b"\x00\x23"
 def encode_request(
     message: Message, version: int, correlation_id: int, client_id: bytes | None
 ) -> list[bytes | bytearray | memoryview]:
-    """The frame of a request in pieces, size prefix included. Raises EncodeError, UnsupportedVersionError."""
-    # A request never carries a file range, only an answer does: every piece is a buffer.
+    """The frame of a request in pieces, including the size prefix. Raises EncodeError, UnsupportedVersionError."""
+    # Only an answer contains file ranges; every piece of a request is a buffer.
     body = cast("list[bytes | bytearray | memoryview]", message.encode(version))
     size = sum(map(len, body))
     header_version = request_header_version(message.API_KEY, version)
@@ -43,16 +43,14 @@ def encode_request(
 
 
 def correlation_id_of(frame: bytes | memoryview) -> int:
-    """The correlation id that an answer begins with. Raises FrameError."""
+    """The correlation id at the start of an answer. Raises FrameError."""
     if len(frame) < 4:
         raise FrameError(f"an answer of {len(frame)} bytes has no correlation id")
     return int(_INT32.unpack_from(frame)[0])
 
 
 def decode_response(frame: bytes | memoryview, api_key: int, version: int, response: type[R]) -> R:
-    """The answer in a frame (without size prefix) to a request of `version`. Raises DecodeError,
-    FrameError.
-    """
+    """Decode a frame (without size prefix), the answer to a request of `version`. Raises DecodeError, FrameError."""
     offset = 4
     if api_key == ApiKey.API_VERSIONS:
         if frame[4:6] == _UNSUPPORTED_VERSION:
@@ -62,14 +60,14 @@ def decode_response(frame: bytes | memoryview, api_key: int, version: int, respo
             offset += 1
         else:
             offset = ResponseHeader.decode(frame, 1, 0)[1]
-    # Bytes behind the message are let pass, as Kafka's own client does: librdkafka's mock cluster sends some.
+    # Bytes after the message are ignored, as in Kafka's own client: librdkafka's mock cluster sends some.
     return response.decode(memoryview(frame), version, offset)[0]
 
 
 def _refused_api_versions(frame: bytes | memoryview, response: type[R]) -> R:
-    """The answer to ApiVersions in a version that the broker does not know: version 0, with what it knows.
+    """The answer to ApiVersions in a version that the broker does not know: version 0, with the versions it knows.
 
-    Some servers answer in another shape (librdkafka's mock cluster does): as if they had named nothing.
+    Some servers answer in another format (librdkafka's mock cluster does); their answer is replaced by an empty list.
     """
     try:
         message, end = response.decode(frame, 0, 4)

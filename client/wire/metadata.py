@@ -1,10 +1,10 @@
-"""What a client knows of a cluster: an immutable snapshot, replaced by every Metadata answer.
+"""A client's knowledge of a cluster: an immutable snapshot, replaced after every Metadata answer.
 
-A Metadata answer names only the topics that were asked for, so a new snapshot is the old one with those
-topics replaced (or removed, where the broker says that they do not exist) and all brokers renewed.
+A Metadata answer contains only the requested topics, so a new snapshot is the old one with these topics replaced (or
+removed, if the broker says that they do not exist) and with all brokers replaced.
 
-A broker that was paused or cut off may name leaders that have been replaced. Of a partition that is still the same
-(topic id) the newest leader epoch that was ever named counts (KIP-320).
+A broker that was paused or disconnected may name old leaders. For a partition of the same topic id, the newest leader
+epoch wins (KIP-320).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ZERO_ID = bytes(16)
 
 
 class BrokerMetadata(NamedTuple):
-    """One broker and where its clients reach it."""
+    """One broker and its address for clients."""
 
     node_id: int
     host: str
@@ -35,9 +35,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition. `leader` is -1 while there is none, `leader_epoch` -1 where the broker is too old
-    to say.
-    """
+    """One partition. `leader` is -1 while there is none, `leader_epoch` -1 if the broker does not report it."""
 
     partition: int
     leader: int
@@ -49,9 +47,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic, its partitions by number. `topic_id` is 16 bytes, zero where the broker is too old to
-    say.
-    """
+    """One topic, with its partitions by number. `topic_id` is 16 bytes, zero if the broker does not report it."""
 
     name: str
     topic_id: bytes
@@ -61,7 +57,7 @@ class TopicMetadata(NamedTuple):
 
 
 class Metadata:
-    """A snapshot of a cluster's brokers and of the topics asked for so far."""
+    """A snapshot of a cluster's brokers and of all topics requested so far."""
 
     __slots__ = ("brokers", "cluster_id", "controller_id", "topics", "topics_by_id")
 
@@ -81,25 +77,23 @@ class Metadata:
         }
 
     def partition(self, partition: TopicPartition) -> PartitionMetadata | None:
-        """What is known of a partition."""
+        """A partition's metadata; None if it is unknown."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """The node id of a partition's leader, None while there is none or it is not known."""
+        """The node id of a partition's leader; None if there is none or it is unknown."""
         found = self.partition(partition)
         if found is None or found.leader == NO_LEADER or found.leader not in self.brokers:
             return None
         return found.leader
 
     def topic_ids_known(self, topics: Iterable[str]) -> bool:
-        """Whether every one of these topics has an id (brokers from 2.8 on; Fetch from version 13 needs
-        them).
-        """
+        """Whether all these topics have an id (from brokers 2.8 and later; Fetch version 13 and later needs it)."""
         return all((known := self.topics.get(topic)) is not None and known.topic_id != ZERO_ID for topic in topics)
 
     def updated(self, response: "MetadataResponse", *, is_everything: bool = False) -> "Metadata":
-        """The next snapshot, after an answer; `is_everything`: to a request for all topics, so there are no others."""
+        """The snapshot after an answer. `is_everything`: the request was for all topics, so there are no others."""
         topics = {} if is_everything else dict(self.topics)
         for answer in response.topics:
             topic = _topic(answer)
@@ -115,7 +109,7 @@ class Metadata:
 
 
 def _newest(known: TopicMetadata | None, answered: TopicMetadata) -> TopicMetadata:
-    """What was answered, but for partitions of which later leader epochs are known."""
+    """The answered topic, except for partitions with a newer leader epoch in the known topic."""
     if known is None or known.topic_id != answered.topic_id:
         return answered
     kept = {

@@ -1,8 +1,8 @@
-"""The network seam: how this process listens and connects.
+"""The abstraction of the network: how this process listens and connects.
 
-Everything that opens a socket takes a `Network`, so that a simulated one can put a whole cluster and its
-clients into one process. A protocol is asyncio's own (`asyncio.Protocol` or `asyncio.BufferedProtocol`);
-the simulated network feeds the same callbacks through a transport in memory.
+Everything that opens a socket takes a `Network`, so that a simulated network can run a whole cluster and its clients in
+one process. A protocol is asyncio's own (`asyncio.Protocol` or `asyncio.BufferedProtocol`); the simulated network calls
+the same callbacks through a transport in memory.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ class Server(Protocol):
 
     @property
     def port(self) -> int:
-        """The port it is bound to: the one chosen by the system where port 0 was asked for."""
+        """The bound port; if port 0 was requested, the port chosen by the system."""
         ...
 
     def close(self) -> None:
-        """Stop accepting; connections that exist live on."""
+        """Stop accepting connections; existing connections stay open."""
         ...
 
     async def wait_closed(self) -> None:
-        """Return when the listening socket is gone."""
+        """Wait until the listening socket is closed."""
         ...
 
 
@@ -46,12 +46,12 @@ class Network(Protocol):
         ...
 
     async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:
-        """Connect to `host:port`. Raises OSError where nobody answers."""
+        """Connect to `host:port`. Raises OSError if the connection is not accepted."""
         ...
 
 
 class AsyncioServer:
-    """A server of asyncio or uvloop."""
+    """A server from asyncio or uvloop."""
 
     __slots__ = ("_port", "_server")
 
@@ -65,16 +65,16 @@ class AsyncioServer:
         return self._port
 
     def close(self) -> None:
-        """Stop accepting."""
+        """Stop accepting connections."""
         self._server.close()
 
     async def wait_closed(self) -> None:
-        """Return when the listening socket is gone."""
+        """Wait until the listening socket is closed."""
         await self._server.wait_closed()
 
 
 class AsyncioNetwork:
-    """Real TCP, through whatever event loop runs (asyncio's or uvloop's)."""
+    """Real TCP, through the running event loop (asyncio's or uvloop's)."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ class AsyncioNetwork:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog, start_serving=False)
         try:
-            await server.start_serving()  # within create_server, a cancellation here would leave it listening for good
+            await server.start_serving()  # a cancellation inside create_server would leave the socket listening
         except BaseException:
             server.close()
             raise
