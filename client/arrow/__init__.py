@@ -1,1 +1,1 @@
-"""Records as columns: Arrow tables, and the numpy and numba that decode them."""
+"""Records as columns: Arrow tables, decoded with numpy and numba."""

@@ -1,7 +1,7 @@
-"""What `record_columns` reads by numpy, in one compiled loop: several times as fast. Needs the extra `numba`.
+"""The decoder of `record_columns` as one compiled loop, several times as fast as numpy. Needs the extra `numba`.
 
-Compiling takes seconds and is kept on disk where that is possible; loading takes most of one. `RecordColumns` therefore
-turns to it only when a process has decoded so much that it pays.
+Compiling takes seconds, and its result is cached on disk if possible; loading takes almost one second. `RecordColumns`
+therefore uses this module only after a process has decoded so many records that it pays.
 """
 
 from typing import Final
@@ -19,10 +19,10 @@ _MALFORMED: Final = -1
 def fill(
     buffer: NDArray[np.uint8], spans: NDArray[np.int64], counts: NDArray[np.int64], out: NDArray[np.int64]
 ) -> bool:
-    """Read all records of the batches at `spans` (begin, end) with so many records each.
+    """Decode all records of the batches at `spans` (begin, end); `counts` are the batches' record counts.
 
-    The rows of `out` become timestamp deltas, offset deltas, key lengths and starts, value lengths and starts, where
-    the header count stands, header counts, ends. False where anything is malformed.
+    The rows of `out` become timestamp deltas, offset deltas, key lengths and starts, value lengths and starts,
+    positions of the header counts, header counts, ends. Return False if a record is malformed.
     """
     row = 0
     for batch in range(len(counts)):
@@ -32,7 +32,7 @@ def fill(
             if at < 0 or length < 0 or length > batch_end - at:
                 return False
             end = at + length
-            # One step over the attributes, which have no meaning yet.
+            # Skip the attributes (one byte), which have no meaning yet.
             out[0, row], at = _varint(buffer, at + 1, end)
             if at < 0:
                 return False
@@ -61,7 +61,7 @@ def fill(
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _varint(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
-    """The zigzag varint there and the position behind it, negative where there is none before `end`."""
+    """Return the zigzag varint at `at` and the position after it, which is negative if the varint is malformed."""
     number = np.uint64(0)
     for place in range(_LONGEST_VARINT):
         if at >= end:

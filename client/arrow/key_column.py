@@ -1,6 +1,6 @@
-"""Which partition each key of an Arrow column goes to: as `partitioner` says for one key, for all at once.
+"""The partition of each key of an Arrow column: as `partitioner` computes for one key, but for all keys together.
 
-Murmur2 takes four bytes a step, so keys of the same length are hashed together, a step of all of them at a time.
+Murmur2 processes four bytes per step, so keys of the same length are hashed together, one step for all at a time.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ Hashes = npt.NDArray[np.uint32]
 
 
 def partitions_of_keys(keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
-    """For each key of a column of binary its partition of `count`; -1 for a null."""
+    """The partition (0 to `count` - 1) of each key of a binary column; -1 for a null."""
     keys = keys.cast(pa.large_binary())
     offsets = np.frombuffer(keys.buffers()[1], np.int64)[keys.offset : keys.offset + len(keys) + 1]
     data = keys.buffers()[2]
@@ -34,7 +34,7 @@ def partitions_of_keys(keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
 
 
 def _murmur2(rows: npt.NDArray[np.uint8]) -> Hashes:
-    """Of each row of a matrix of bytes."""
+    """The hash of each row of a matrix of bytes."""
     count, length = rows.shape
     whole = length & ~3
     words = np.ascontiguousarray(rows[:, :whole]).view("<u4")

@@ -1,8 +1,8 @@
-"""The records of batches as columns: where in their bytes each key and value lies, decoded by numpy all at once.
+"""The records of batches as columns: the position of each key and value in the bytes, decoded with numpy.
 
-A record begins where the one before it ends, so its length is read in a loop, one varint each, but for records of equal
-size: of these a whole run is found at a time. Every other number is read for all records at a time, two bytes of it by
-one look into a table. Keys and values are not copied: a column is made of starts and lengths.
+A record begins where the record before it ends, so lengths are read in a loop, one varint each. The exception are
+records of equal size: a whole run of them is found at once. Every other number is read for all records together, two
+bytes of it by one lookup in a table. Keys and values are not copied: a column consists of starts and lengths.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ Bytes = NDArray[np.uint8]
 
 _MAX_VARINT_BITS: Final = 64
 _COMPILING_PAYS_FROM: Final = 4_000_000
-"""Records that a process has decoded: loading numba costs as much as it saves on so many."""
+"""After this many records in a process the compiled decoder is loaded: numba saves on them as much as loading costs."""
 _SMALLEST_RECORD: Final = 7
 _SHORTEST_RUN: Final = 16
-"""A batch with a shorter run of records of equal size is read record by record: such runs cost more than they save."""
+"""A batch with a shorter run of records of equal size is decoded record by record, as short runs do not pay."""
 
 
 def _two_byte_tables() -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
-    """For any two bytes (little-endian): the zigzag varint that they begin with, and its size; 3 where it goes on."""
+    """For all pairs of bytes (little-endian): the zigzag varint at their start, and its size; 3 if it is longer."""
     word = np.arange(1 << 16, dtype=np.uint32)
     first_goes_on, second_goes_on = word & 0x80 != 0, word & 0x8000 != 0
     raw = np.where(first_goes_on, word & 0x7F | (word >> 8 & 0x7F) << 7, word & 0x7F).astype(np.int32)
@@ -45,10 +45,11 @@ _VALUES_OF_ONE_BYTE: Final = _VALUES[:0x80].astype(np.int64)
 class RecordColumns:
     """All records of some batches.
 
-    `data` holds their bytes, decompressed: if none is compressed it is `buffer`, where they begin at `positions`.
-    There are as many `offsets`, `timestamps` (ms), `timestamp_types`, `key_starts`, `key_lengths`, `value_starts`,
-    `value_lengths` (-1 for null), `header_counts`, `header_starts` (where the count stands) and `ends` as there are
-    records. Raises InvalidRecordError where a record is malformed, and what `RecordBatch.records_data` does.
+    `data` contains their bytes, decompressed; if no batch is compressed, it is `buffer`, in which the batches begin at
+    `positions`. `offsets`, `timestamps` (ms), `timestamp_types`, `key_starts`, `key_lengths`, `value_starts`,
+    `value_lengths` (-1 for null), `header_counts`, `header_starts` (the position of the count) and `ends` have one
+    element per record. Raises InvalidRecordError if a record is malformed, and the errors of
+    `RecordBatch.records_data`.
     """
 
     __slots__ = (
@@ -80,7 +81,7 @@ class RecordColumns:
             self._read(spans)
         except (IndexError, InvalidRecordError):
             for batch in batches:
-                for _ in batch.records():  # it says which record, and what is wrong with it
+                for _ in batch.records():  # raises an error that names the record and the fault
                     pass
             raise InvalidRecordError("malformed records") from None
 
@@ -96,7 +97,7 @@ class RecordColumns:
         return self._of_batch([int(batch.timestamp_type) for batch in self._batches])
 
     def _of_batch(self, values: Sequence[int]) -> Integers:
-        """For each record what its batch has."""
+        """Repeat each batch's value for each of its records."""
         return np.repeat(np.array(values, dtype=np.int64), [batch.record_count for batch in self._batches])
 
     def _read(self, spans: Sequence[tuple[int, int]]) -> None:
@@ -117,7 +118,7 @@ class RecordColumns:
 
 
 Decoded = tuple[Integers, ...]
-"""Timestamp deltas, offset deltas, key lengths and starts, value lengths and starts, where the header count stands,
+"""Timestamp deltas, offset deltas, key lengths and starts, value lengths and starts, positions of the header counts,
 header counts, ends.
 """
 Decoder = Callable[[Bytes, Sequence[tuple[int, int]], Sequence[int]], Decoded]
@@ -127,7 +128,7 @@ _compiled: Decoder | None = None
 
 
 def _decoder(count: int) -> Decoder:
-    """The compiled decoder where numba is installed and this process has enough to do, else numpy's."""
+    """The compiled decoder if numba is installed and this process has decoded many records, else numpy's."""
     global _decoded_records, _compiled
     before, _decoded_records = _decoded_records, _decoded_records + count
     if before < _COMPILING_PAYS_FROM <= _decoded_records and find_spec("numba") is not None:
@@ -136,11 +137,11 @@ def _decoder(count: int) -> Decoder:
 
 
 def decode_compiled(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Decoded:
-    """The records of the batches at these spans, by `client.arrow.compiled_columns`. Raises InvalidRecordError."""
+    """Decode the batches at these spans with `client.arrow.compiled_columns`. Raises InvalidRecordError."""
     from client.arrow.compiled_columns import COLUMNS, fill
 
     for (begin, end), count in zip(spans, counts, strict=True):
-        if not 0 <= count <= (end - begin) // _SMALLEST_RECORD:  # before there is room for so many
+        if not 0 <= count <= (end - begin) // _SMALLEST_RECORD:  # before memory is allocated
             raise InvalidRecordError(f"{count} records in {end - begin} bytes")
     out = np.empty((COLUMNS, sum(counts)), dtype=np.int64)
     places = np.array(spans, dtype=np.int64).reshape(-1, 2)
@@ -150,25 +151,25 @@ def decode_compiled(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Seq
 
 
 def decode_by_numpy(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Decoded:
-    """The records of the batches at these spans. Raises IndexError, InvalidRecordError."""
+    """Decode the batches at these spans with numpy. Raises IndexError, InvalidRecordError."""
     words = np.ndarray((max(len(buffer) - 1, 0),), dtype="<u2", buffer=buffer, strides=(1,))
     lengths, at = _short_varints(buffer, words, _begins(buffer.data, buffer, spans, counts))
     ends = at + lengths
-    # One step over the attributes, which have no meaning yet.
+    # Skip the attributes (one byte), which have no meaning yet.
     timestamps, at = _short_varints(buffer, words, at + 1)
     offsets, at = _short_varints(buffer, words, at)
     key_lengths, key_starts = _short_varints(buffer, words, at)
     at = key_starts + np.maximum(key_lengths, 0)
     value_lengths, value_starts = _short_varints(buffer, words, at)
     header_starts = value_starts + np.maximum(value_lengths, 0)
-    # The last one may be the buffer's last byte.
+    # The last count may be the last byte of the buffer.
     header_counts, at = _varints(buffer, header_starts)
     if header_counts.any():
         is_wrong = (at > ends) | ((at != ends) & (header_counts == 0)) | (header_counts < 0)
     else:
         is_wrong = at != ends
     if is_wrong.any() or (lengths < 0).any():
-        raise InvalidRecordError("a record does not end where its length says")
+        raise InvalidRecordError("the length of a record does not match its content")
     return (
         timestamps,
         offsets,
@@ -183,7 +184,7 @@ def decode_by_numpy(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Seq
 
 
 def _begins(data: Buffer, buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Integers:
-    """Where each record's length stands, of the batches at these spans. Raises IndexError, InvalidRecordError."""
+    """The position of each record's length in the batches at these spans. Raises IndexError, InvalidRecordError."""
     parts: list[Integers] = []
     for (position, end), count in zip(spans, counts, strict=True):
         left = count
@@ -211,10 +212,10 @@ def _begins(data: Buffer, buffer: Bytes, spans: Sequence[tuple[int, int]], count
 
 
 def _run(data: Buffer, buffer: Bytes, position: int, end: int, most: int) -> Integers:
-    """Where the records of equal size begin that follow one another from here; empty where their size is not known.
+    """The starts of consecutive records of equal size from `position` on; empty if the first length has three bytes.
 
-    If the bytes of the first one's length stand also where a second one of that size would have its own, there is a
-    second one of that size; and so on.
+    If the bytes of the first record's length also stand at the start of a second record of this size, the second record
+    has this size; and so on.
     """
     first = data[position]
     if first < 0x80:
@@ -232,7 +233,7 @@ def _run(data: Buffer, buffer: Bytes, position: int, end: int, most: int) -> Int
 
 
 def _short_varints(buffer: Bytes, words: NDArray[np.uint16], positions: Integers) -> tuple[Integers, Integers]:
-    """As `_varints`, none of which may be the last byte of the buffer; `words` are the two bytes at every position."""
+    """Like `_varints`, but no varint may start at the buffer's last byte. `words`: the two bytes at each position."""
     byte = buffer[positions]
     if not len(byte) or byte.max() < 0x80:
         return _VALUES_OF_ONE_BYTE.take(byte), positions + 1
@@ -247,7 +248,7 @@ def _short_varints(buffer: Bytes, words: NDArray[np.uint16], positions: Integers
 
 
 def _varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers]:
-    """The zigzag varints at these positions, and the positions behind them. Raises IndexError beyond the end."""
+    """The zigzag varints at these positions, and the positions after them. Raises IndexError at the buffer's end."""
     byte = buffer[positions]
     if not len(byte) or byte.max() < 0x80:
         return _VALUES_OF_ONE_BYTE.take(byte), positions + 1

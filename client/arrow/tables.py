@@ -1,8 +1,8 @@
-"""What fetches brought as an Arrow table: millions of records a second, as no record becomes an object.
+"""Fetched batches as an Arrow table: millions of records a second, because no object is made for each record.
 
-Partitions that came in one answer are decoded together: the calls into numpy are most of what few records cost.
+Partitions of one Fetch answer are decoded together: for few records the calls of numpy are most of the cost.
 
-Keys and values are columns of type binary_view, whose bytes stay where the fetch has put them. Where a library wants
+Keys and values are columns of type binary_view, whose bytes stay in the buffer of the fetch. For a library that needs
 ordinary binary, `column.cast(pa.binary())` copies them together.
 """
 
@@ -35,15 +35,15 @@ SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS, nullable=False),
     ]
 )
-# A view is four numbers of 32 bits: the length, then up to so many bytes of content, or its first four bytes, which
-# buffer, and where in it.
+# A view is four 32-bit numbers: the length, then up to 12 bytes of content, or instead the first four bytes of the
+# content, the number of the buffer and the position in it.
 _INLINE: Final = 12
 
 
 def to_arrow(fetches: Sequence[FetchedBatches], columns: Collection[str] | None = None) -> pa.Table:
-    """The records that a reader may see; `columns`: some of those of SCHEMA, None for all.
+    """The visible records of these fetches. `columns`: some columns of SCHEMA, None for all.
 
-    Raises InvalidOptionError for an unknown column, CorruptRecordError, InvalidRecordError where a batch is malformed.
+    Raises InvalidOptionError for an unknown column, CorruptRecordError or InvalidRecordError for a malformed batch.
     """
     names = SCHEMA.names if columns is None else list(columns)
     for name in names:
@@ -63,7 +63,7 @@ def to_arrow(fetches: Sequence[FetchedBatches], columns: Collection[str] | None 
 
 
 def _whole(fetched: FetchedBatches) -> Buffer:
-    """The buffer of the whole answer, which partitions share."""
+    """The buffer of the whole Fetch answer, which its partitions share."""
     data = fetched.data
     return cast(Buffer, data.obj) if isinstance(data, memoryview) else data
 
@@ -73,16 +73,16 @@ def _address(buffer: Buffer) -> int:
 
 
 class ArrowColumns:
-    """The columns of batches of one answer, each made when it is asked for by its name in SCHEMA.
+    """The columns of the batches of one Fetch answer; a call with a name of SCHEMA makes the column.
 
-    `count` rows: of each partition the records from the fetch's first offset on, and before `end`. Raises as `to_arrow`
-    does.
+    `count`: the number of rows, which are the records of each partition from the first offset of its fetch up to `end`
+    (exclusive). Raises the errors of `to_arrow`.
     """
 
     def __init__(
         self, fetches: Sequence[FetchedBatches], batches: Sequence[Sequence[RecordBatch]], end: int | None = None
     ) -> None:
-        # One partition does without the whole answer, which would count as the size of its table.
+        # A single partition does not refer to the whole answer, which would count as the size of its table.
         whole = _whole(fetches[0]) if len(fetches) > 1 else fetches[0].data
         begin = _address(whole)
         positions = [
@@ -96,13 +96,13 @@ class ArrowColumns:
         self._counts = [len(some) for some in rows]
         self.count = sum(self._counts)
         self._chosen: slice | Integers = slice(rows[0].start, rows[-1].stop)
-        if self.count < rows[-1].stop - rows[0].start:  # some in between are not wanted
+        if self.count < rows[-1].stop - rows[0].start:  # some records in between are not visible
             self._chosen = np.concatenate([np.arange(some.start, some.stop) for some in rows])
 
     def _rows(
         self, fetches: Sequence[FetchedBatches], batches: Sequence[Sequence[RecordBatch]], end: int | None
     ) -> Iterator[range]:
-        """Those of each partition: its first batch may begin before what was asked for, and the last one end behind."""
+        """The rows of each partition. Its first batch may begin before the fetch offset, its last end after `end`."""
         at = 0
         for fetched, part in zip(fetches, batches, strict=True):
             behind = at + sum(batch.record_count for batch in part)
@@ -112,7 +112,7 @@ class ArrowColumns:
             at = behind
 
     def __call__(self, name: str) -> pa.Array:
-        """One column."""
+        """Make one column."""
         columns, chosen = self._columns, self._chosen
         kind = SCHEMA.field(name).type
         if name == "topic":
@@ -132,9 +132,9 @@ class ArrowColumns:
         return self._headers(columns.header_starts[chosen], columns.ends[chosen])
 
     def binary(self, name: str) -> pa.Array:
-        """The keys or the values as ordinary binary: copied, and not through views, which cost more to make."""
+        """The keys or values as ordinary binary: copied, and without views, which cost more to make."""
         starts, lengths = self._places(name)
-        # Every other element is what lies between two contents.
+        # Every other element is the space between two contents.
         bounds = np.empty(2 * len(starts) + 1, dtype=np.int32)
         bounds[0:-1:2] = starts
         np.add(starts, np.maximum(lengths, 0), out=bounds[1::2], casting="unsafe")
@@ -146,7 +146,7 @@ class ArrowColumns:
         return pieces.take(_numbers(pa.int32(), indices, lengths < 0))
 
     def _of_partition(self, values: Sequence[int]) -> pa.Array:
-        """For each row what its partition has."""
+        """Repeat each partition's value for each of its rows."""
         return _numbers(pa.int32(), np.repeat(np.array(values, dtype=np.int32), self._counts))
 
     def _places(self, name: str) -> tuple[Integers, Integers]:
@@ -156,7 +156,7 @@ class ArrowColumns:
         return columns.value_starts[chosen], columns.value_lengths[chosen]
 
     def _views(self, starts: Integers, lengths: Integers) -> pa.Array:
-        """A column of views on the batches' bytes."""
+        """A column of views of the batches' bytes."""
         data = np.frombuffer(self._columns.data, dtype=np.uint8)
         shortest, longest = (lengths.min(), lengths.max()) if len(lengths) else (0, 0)
         views = np.zeros((len(starts), 4), dtype="<i4")
@@ -194,16 +194,16 @@ class ArrowColumns:
         return pa.ListArray.from_arrays(_numbers(pa.int32(), bounds), pairs)
 
 
-# `pa.array` does what these do, but imports pandas wherever that is installed: 0.4 s of CPU time.
+# `pa.array` does the same as these functions, but imports pandas if it is installed: 0.4 s of CPU time.
 
 
 def _numbers(kind: pa.DataType, values: NDArray[Any], is_null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Numbers of the width of `kind`, not copied."""
+    """An array of numbers with the width of `kind`, without copying."""
     return pa.Array.from_buffers(kind, len(values), [_validity(is_null), pa.py_buffer(values)])
 
 
 def _strings(kind: pa.DataType, values: Sequence[bytes | None]) -> pa.Array:
-    """Strings or binaries."""
+    """An array of strings or binaries."""
     content = [value or b"" for value in values]
     bounds = np.zeros(len(values) + 1, dtype=np.int32)
     np.cumsum([len(one) for one in content], out=bounds[1:])
@@ -212,14 +212,14 @@ def _strings(kind: pa.DataType, values: Sequence[bytes | None]) -> pa.Array:
 
 
 def _validity(is_null: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """The bits that tell nulls from values; None where there is no null."""
+    """The validity bitmap of an array; None if it has no nulls."""
     if is_null is None or not is_null.any():
         return None
     return pa.py_buffer(np.packbits(~is_null, bitorder="little"))
 
 
 def _from_records(fetched: FetchedBatches, schema: pa.Schema) -> pa.Table:
-    """Record by record, where there are messages of format 0 or 1: they are rare, and going away."""
+    """Convert record by record, if the fetch contains messages of format 0 or 1, which are rare."""
     records = list(fetched.records())
     values: dict[str, list[Any]] = {name: [getattr(one, name) for one in records] for name in schema.names}
     if "headers" in values:

@@ -1,1 +1,1 @@
-"""Messages larger than a record may be: chunks, and claim checks."""
+"""Messages larger than the largest record: chunks, and claim checks."""

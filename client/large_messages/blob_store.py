@@ -1,7 +1,7 @@
-"""A store of large values, anything that fsspec reaches: `file:///var/large`, `s3://bucket/large`, `memory://…`.
+"""A store of large values, in anything that fsspec supports: `file:///var/large`, `s3://bucket/large`, `memory://…`.
 
-Needs the extra `claim-check` (fsspec), and for s3 and others the package that fsspec names. Nothing is ever deleted:
-let the store do that, some time after the topic's retention.
+Needs the extra `claim-check` (fsspec), and for s3 and others the package that fsspec names. Values are never deleted
+here: configure the store to expire them, some time after the topic's retention.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from client.options import refuse
 
 
 class BlobStore:
-    """`url`: the folder in which all names are. Calls run in threads. Raises InvalidOptionError for what fsspec does
-    not know, ModuleNotFoundError where fsspec is not installed.
+    """`url`: the folder of all names. Calls run in threads. Raises InvalidOptionError for a URL that fsspec does not
+    support, ModuleNotFoundError if fsspec is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -33,16 +33,16 @@ class BlobStore:
             raise refuse("store", url, str(error)) from error
 
     async def put(self, name: str, value: bytes) -> Claim:
-        """Write it, whole, and give its claim. Raises OSError."""
+        """Write a whole value and return its claim. Raises OSError."""
         await self._call(self._files.pipe_file, name, value)
         return Claim.of(self.url, name, value)
 
     async def get(self, claim: Claim) -> bytes:
-        """What is there, checked. Raises BlobMissingError, ClaimError, OSError."""
+        """Read a claim's value and check it. Raises BlobMissingError, ClaimError, OSError."""
         try:
             value = await self._call(self._files.cat_file, claim.name)
         except FileNotFoundError as error:
-            raise BlobMissingError(f"{self.url}/{claim.name} is missing: {claim.size} bytes were put there") from error
+            raise BlobMissingError(f"{self.url}/{claim.name} is missing: {claim.size} bytes were stored") from error
         assert isinstance(value, bytes)
         claim.check(value)
         return value
@@ -52,5 +52,5 @@ class BlobStore:
             return await asyncio.to_thread(method, f"{self._root}/{name}", *arguments)
         except OSError:
             raise
-        except Exception as error:  # libraries of remote stores have errors of their own where nobody answers
+        except Exception as error:  # libraries of remote stores raise exceptions of their own
             raise OSError(f"{self.url}/{name}: {error}") from error

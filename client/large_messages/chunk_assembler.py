@@ -1,14 +1,14 @@
-"""Makes whole messages of chunks (`chunk_headers`). No I/O, no clock.
+"""Assembles messages from chunks (`chunk_headers`). No I/O, no clock.
 
-Chunks of one message are in order, as the producer wrote them so. Hence one that is missing never comes: the message is
-given up at the gap. A chunk that has been seen already (a repeated send, a repeated read) is passed over.
+The chunks of one message are in order, because the producer wrote them in order. So a missing chunk never arrives: the
+message is given up at the gap. A chunk that was seen before (after a repeated send or read) is ignored.
 
-A message is given up, and `on_given_up` told, when
+A message is given up, and `on_given_up` is called, if
 
-- its first chunk was not seen: reading began behind it, or it has been deleted;
-- a chunk is missing, or the whole does not have the size and checksum that it should have;
-- it does not fit into `max_buffered_bytes`; where several together do not, the oldest goes first;
-- `max_gap` more offsets of its partition have gone by without another chunk: its producer has died in the middle.
+- its first chunk was not seen, because reading began after it or because it was deleted;
+- a chunk is missing, or the size or the checksum of the whole message is wrong;
+- the message does not fit into `max_buffered_bytes`; if several messages together do not fit, the oldest is given up;
+- no chunk arrived within the next `max_gap` offsets of its partition: its producer died before the last chunk.
 """
 
 import logging
@@ -25,12 +25,12 @@ from client.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# Messages that are over, of which more chunks may come by repetition.
+# How many ended messages a partition remembers, as more of their chunks may arrive by repetition.
 REMEMBERED: Final = 1_000
 
 
 class GivenUp(NamedTuple):
-    """A message that will not be handed out; `offset` is that of the chunk at which this was known."""
+    """A message that will not be handed out; `offset` is the offset of the record at which it was given up."""
 
     partition: TopicPartition
     message: bytes
@@ -39,7 +39,7 @@ class GivenUp(NamedTuple):
 
 
 class _Partial:
-    """A message of which some is here."""
+    """A message with some of its chunks."""
 
     __slots__ = ("first", "headers", "last_offset", "parts", "size")
 
@@ -52,27 +52,27 @@ class _Partial:
 
 
 class _Partition:
-    """What is remembered of one partition."""
+    """The state of one partition."""
 
     __slots__ = ("over", "partials", "spans")
 
     def __init__(self) -> None:
         self.partials: OrderedDict[bytes, _Partial] = OrderedDict()
         self.over: OrderedDict[bytes, None] = OrderedDict()
-        # First and last offset of the messages handed out, until it is said that they are done with.
+        # First and last offsets of the messages handed out, until `done` is called with a higher offset.
         self.spans: list[tuple[int, int]] = []
 
 
 def log_given_up(given_up: GivenUp) -> None:
-    """The default of `on_given_up`."""
+    """Log the message; the default of `on_given_up`."""
     partition, message, offset, reason = given_up
     logger.warning("%s offset %d: message %s given up: %s", partition, offset, message.hex(), reason)
 
 
 class ChunkAssembler:
-    """`add` the records of any partitions as they come, each partition in order.
+    """Assembles messages: pass the records to `add`, those of one partition in order.
 
-    `max_buffered_bytes`: values of chunks that wait for the rest of their message, of all partitions.
+    `max_buffered_bytes`: the limit for chunks that wait for the rest of their message, in all partitions together.
     """
 
     def __init__(
@@ -88,15 +88,15 @@ class ChunkAssembler:
         self._max_gap = max_gap
         self._on_given_up = on_given_up
         self._partitions: dict[TopicPartition, _Partition] = {}
-        # All partials, the oldest first.
+        # All incomplete messages, oldest first.
         self._ages: OrderedDict[tuple[TopicPartition, bytes], _Partial] = OrderedDict()
         self.buffered_bytes = 0
 
     def add(self, record: ConsumerRecord) -> ConsumerRecord | None:
-        """The record itself where it is no chunk; the whole message where it is the last one; else None.
+        """Return the record itself if it is not a chunk, the whole message if it is the last chunk, else None.
 
-        The message has the offset of its last chunk, the timestamp of its first one. Raises TypeError where a
-        deserializer has made something else of the value.
+        A message has the offset of its last chunk and the timestamp of its first. Raises TypeError if a deserializer
+        has changed the value of a chunk.
         """
         name = TopicPartition(record.topic, record.partition)
         partition = self._partitions.get(name)
@@ -129,7 +129,7 @@ class ChunkAssembler:
     def _partial(
         self, name: TopicPartition, partition: _Partition, record: ConsumerRecord, headers: ChunkHeaders
     ) -> _Partial | None:
-        """That which the chunk belongs to; None where its message is over."""
+        """The incomplete message of a chunk; None if the message has ended."""
         partial = partition.partials.get(headers.message)
         if partial is None and headers.message not in partition.over:
             partial = _Partial(record, headers)
@@ -166,7 +166,7 @@ class ChunkAssembler:
         self._on_given_up(GivenUp(name, partial.headers.message, offset, reason))
 
     def _forget(self, name: TopicPartition, partial: _Partial) -> None:
-        """It is over."""
+        """Remove a message that is complete or given up."""
         message, partition = partial.headers.message, self._partitions[name]
         del partition.partials[message], self._ages[name, message]
         self.buffered_bytes -= partial.size
@@ -177,8 +177,8 @@ class ChunkAssembler:
     # ---- positions
 
     def safe_offset(self, partition: TopicPartition, offset: int) -> int:
-        """Where to begin for that no message is lost, if all records below `offset` are done with: there, or at the
-        first chunk of a message that is not complete, or is, but not done with.
+        """The offset to start from so that no message is lost, if all records below `offset` are handled: `offset`, or
+        the first chunk of a message that is incomplete, or complete and not handled.
         """
         found = self._partitions.get(partition)
         if found is None:
@@ -187,13 +187,13 @@ class ChunkAssembler:
         return min((offset, *waiting, *(first for first, last in found.spans if last >= offset)))
 
     def done(self, partition: TopicPartition, offset: int) -> None:
-        """All records below `offset` are done with, and that is not taken back."""
+        """Note that all records below `offset` are handled, and that this is committed."""
         found = self._partitions.get(partition)
         if found is not None:
             found.spans = [span for span in found.spans if span[1] >= offset]
 
     def forget(self, partition: TopicPartition) -> None:
-        """Reading begins somewhere else, or ends."""
+        """Drop the state of a partition: reading ends, or continues at another offset."""
         found = self._partitions.pop(partition, None)
         for message, partial in () if found is None else found.partials.items():
             del self._ages[partition, message]

@@ -1,13 +1,13 @@
-"""How a message that is cut into chunks looks on the wire: ordinary records with four headers more.
+"""The format of a message that is split into chunks: ordinary records with more headers.
 
-    ottla-chunk-message   16 bytes that name the message, the same in all its chunks
-    ottla-chunk-index     from 0, in decimal digits
-    ottla-chunk-count     how many there are
-    ottla-chunk-size      bytes of the whole value
+    ottla-chunk-message   16 bytes that identify the message, the same in all its chunks
+    ottla-chunk-index     the number of the chunk, from 0, in decimal digits
+    ottla-chunk-count     the number of chunks, in decimal digits
+    ottla-chunk-size      bytes of the whole value, in decimal digits
     ottla-chunk-crc       CRC-32C of the whole value, in decimal digits
 
-All chunks have the key of the message and are in one partition, in order; chunks of others may stand between them. The
-first has the message's own headers, too. A record without these headers is a message of its own.
+All chunks have the message's key and are in one partition, in order; chunks of other messages may stand between them.
+The first chunk also has the message's own headers. A record without chunk headers is a whole message.
 """
 
 from typing import Final, NamedTuple
@@ -33,13 +33,13 @@ class ChunkHeaders(NamedTuple):
     crc: int
 
     def encode(self) -> list[tuple[str, bytes]]:
-        """As headers of a record."""
+        """The headers of the record."""
         numbers = ((INDEX, self.number), (COUNT, self.total), (SIZE, self.size), (CRC, self.crc))
         return [(MESSAGE, self.message), *((name, b"%d" % number) for name, number in numbers)]
 
 
 def chunk_headers(record: ConsumerRecord) -> ChunkHeaders | None:
-    """Those of a record; None where it is no chunk, or says what makes no sense."""
+    """The chunk headers of a record; None if it is not a chunk, or if they are invalid."""
     if not record.headers:
         return None
     found = {name: value for name, value in record.headers if name.startswith(PREFIX)}
@@ -59,5 +59,5 @@ def chunk_headers(record: ConsumerRecord) -> ChunkHeaders | None:
 
 
 def without_chunk_headers(headers: tuple[Header, ...]) -> tuple[Header, ...]:
-    """The message's own."""
+    """The message's own headers."""
     return tuple(header for header in headers if not header[0].startswith(PREFIX))

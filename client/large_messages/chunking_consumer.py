@@ -1,4 +1,4 @@
-"""A consumer of messages that `ChunkingProducer` has cut into chunks; other records pass as they are."""
+"""A consumer of messages that `ChunkingProducer` has split into chunks; it passes other records unchanged."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,11 @@ from client.topic_partition import TopicPartition
 
 
 class ChunkingConsumer(ConsumerWrapper):
-    """Hands out whole messages, each at the offset of its last chunk. See `ConsumerWrapper`, and `ChunkAssembler` for
-    the options and for what becomes of messages that never get whole.
+    """Hands out whole messages, each at the offset of its last chunk. See `ConsumerWrapper`; `ChunkAssembler` describes
+    the options, and what happens to messages that are never complete.
 
-    What is committed stays below the first chunk of every message that is not complete, or not done with, so no message
-    is lost: records between its chunks may come again after a restart. The inner consumer must have no
-    `value_deserializer`.
+    Commits stay at or below the first chunk of every message that is incomplete or not handled, so no message is lost;
+    records between its chunks may be repeated after a restart. The inner consumer must have no `value_deserializer`.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class ChunkingConsumer(ConsumerWrapper):
         self._assembler = ChunkAssembler(
             max_buffered_bytes=max_buffered_bytes, max_gap=max_gap, on_given_up=on_given_up
         )
-        # Behind the last record that was read.
+        # The offsets after the last record read.
         self._positions: dict[TopicPartition, int] = {}
         self._listener: RebalanceListener | None = None
         try:
@@ -49,19 +48,19 @@ class ChunkingConsumer(ConsumerWrapper):
 
     @property
     def rebalance_listener(self) -> RebalanceListener:
-        """Who hears of partitions that come and go."""
+        """The listener that is called when partitions are assigned or revoked."""
         return super().rebalance_listener if self._listener is None else self._listener
 
     @rebalance_listener.setter
     def rebalance_listener(self, listener: RebalanceListener) -> None:
         if self._listener is None:
-            self._consumer.rebalance_listener = listener  # tells what is missing
+            self._consumer.rebalance_listener = listener  # raises: there is no group
         self._listener = listener
 
     async def getmany(
         self, *, timeout_ms: float | None = None, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The next messages, of at most `max_records` records, by partition and in order."""
+        """The next messages, by partition and in order, from at most `max_records` records at a time."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         whole: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -77,7 +76,7 @@ class ChunkingConsumer(ConsumerWrapper):
                 return whole
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit these offsets, or behind the last message handed out of each partition; or below, see the class."""
+        """Commit these offsets, or those after the last message handed out, but lower if necessary; see the class."""
         if offsets is None:
             offsets = {name: self._positions[name] for name in self.assignment() if name in self._positions}
         safe: dict[TopicPartition, int | OffsetAndMetadata] = {}
@@ -94,7 +93,7 @@ class ChunkingConsumer(ConsumerWrapper):
             self._assembler.done(name, number)
 
     def seek(self, partition: TopicPartition, position: Position) -> None:
-        """Go on from another place; from the first chunk where a message is there that has been begun."""
+        """Continue at another offset; if that is inside an incomplete message, at its first chunk."""
         if isinstance(position, int) and position <= self._positions.get(partition, -1):
             position = self._assembler.safe_offset(partition, position)
         self._forget((partition,))
@@ -107,7 +106,7 @@ class ChunkingConsumer(ConsumerWrapper):
 
 
 class _Forgets(RebalanceListener):
-    """First the caller's, which may commit; then what was begun is forgotten: it comes again from its first chunk."""
+    """Calls the caller's listener, which may commit, and drops incomplete messages: their chunks are read again."""
 
     def __init__(self, consumer: ChunkingConsumer) -> None:
         self._consumer = consumer

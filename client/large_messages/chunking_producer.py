@@ -1,11 +1,11 @@
-"""A producer of messages that are larger than a record may be.
+"""A producer of messages larger than the largest record.
 
     async with Producer(bootstrap_servers=...) as producer:
         large = ChunkingProducer(producer, chunk_size=512 * 1024)
         await large.send("files", content, key=b"a name")
 
-A value above `chunk_size` is sent as several records (`chunk_headers`), all to the partition that the first of them
-went to. `ChunkingConsumer` makes one of them again; to others they are records with some headers more.
+A value above `chunk_size` is sent as several records (`chunk_headers`), all to the partition of the first record.
+`ChunkingConsumer` joins them; for other consumers they are records with additional headers.
 """
 
 import asyncio
@@ -22,11 +22,10 @@ from client.producer.producer import Headers, Producer
 
 
 class ChunkingProducer:
-    """Wraps a started producer, which stays the caller's to close.
+    """Wraps a started producer, which the caller closes.
 
-    `chunk_size`: the most bytes of a value in one record; with the key, the headers and some 200 bytes it has to stay
-    within the producer's `max_request_size` and the topic's `max.message.bytes`. `new_id` gives
-    16 bytes that nobody else has.
+    `chunk_size`: the most bytes of a value in one record; with the key, the headers and some 200 bytes it must stay
+    within the producer's `max_request_size` and the topic's `max.message.bytes`. `new_id` returns 16 unique bytes.
 
     Not for compacted topics, which keep only the last record of a key.
     """
@@ -57,10 +56,10 @@ class ChunkingProducer:
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> RecordMetadata:
-        """Send a message and wait until all of it is acknowledged; where its last record was written.
+        """Send a message, wait until all of it is acknowledged, and return where its last record was written.
 
-        Messages that are sent at the same time are in the order of their last chunks. Raises what `Producer.send`
-        raises: then consumers give the message up, and sending it again makes a new one.
+        Messages that are sent concurrently are in the order of their last chunks. Raises the errors of `Producer.send`:
+        then consumers give the message up, and sending it again makes a new message.
         """
         if value is None or len(value) <= self._chunk_size:
             return await self._producer.send(
@@ -81,8 +80,8 @@ class ChunkingProducer:
             timestamp_ms=timestamp_ms,
             headers=[*headers, *chunk(0)],
         )
-        # One task gives them to the producer, so they are in order; awaited one by one they would take a round trip
-        # each.
+        # One task passes the chunks to the producer, so they are in order; awaiting each would cost a round trip per
+        # chunk.
         sent = []
         for index in range(1, len(parts)):
             while True:

@@ -1,4 +1,4 @@
-"""What stands for a value that lies in a store: a record with the header `ottla-claim-check` and this small JSON value.
+"""The record for a value in a store, with the header `ottla-claim-check` and this small JSON value.
 
 {"store": "s3://bucket/large", "name": "orders/2026-11-21/6f…", "size": 31457280, "sha256": "9f86d0…"}
 """
@@ -24,27 +24,27 @@ class Claim(NamedTuple):
 
     @classmethod
     def of(cls, store: str, name: str, value: bytes) -> Self:
-        """The claim of a value that lies there."""
+        """The claim for a stored value."""
         return cls(store, name, len(value), hashlib.sha256(value).hexdigest())
 
     def encode(self) -> bytes:
-        """The value of its record."""
+        """The value of the claim's record."""
         return json.dumps(self._asdict()).encode()
 
     @classmethod
     def decode(cls, value: object) -> Self:
-        """Raises ClaimError for what is no claim, or names something outside the store."""
+        """Decode a claim. Raises ClaimError if the value is not a claim, or names a file outside the store."""
         try:
             assert isinstance(value, (bytes, str))
             found = json.loads(value)
             claim = cls(str(found["store"]), str(found["name"]), int(found["size"]), str(found["sha256"]))
         except (AssertionError, ValueError, KeyError, TypeError) as error:
-            raise ClaimError(f"no claim: {value!r:.100}: {error}") from error
+            raise ClaimError(f"not a claim: {value!r:.100}: {error}") from error
         if not _NAME.fullmatch(claim.name):
-            raise ClaimError(f"name={claim.name!r}: must be names with / between, none of which begins with a dot")
+            raise ClaimError(f"name={claim.name!r}: must be names separated by /, none of which begins with a dot")
         return claim
 
     def check(self, value: bytes) -> None:
-        """Raises ClaimError unless this is what was put there."""
+        """Raise ClaimError unless `value` is the value that was stored."""
         if len(value) != self.size or hashlib.sha256(value).hexdigest() != self.sha256:
-            raise ClaimError(f"{self.store}/{self.name}: its {len(value)} bytes are not the {self.size} put there")
+            raise ClaimError(f"{self.store}/{self.name}: its {len(value)} bytes are not the {self.size} stored")

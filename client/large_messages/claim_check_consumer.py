@@ -1,4 +1,4 @@
-"""A consumer of records whose values `ClaimCheckProducer` has left in a store; others pass as they are."""
+"""A consumer of records whose values `ClaimCheckProducer` has put into a store; it passes other records unchanged."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,12 +13,11 @@ from client.topic_partition import TopicPartition
 
 
 class ClaimCheckConsumer(ConsumerWrapper):
-    """Puts the values back into their records. See `ConsumerWrapper`.
+    """Replaces claims by their values. See `ConsumerWrapper`.
 
-    Values come from `store`, whatever the record says: its name in it counts, so that a record cannot have anything
-    else read. `max_loaded_bytes`: `getmany` gives less where more would be loaded at once; a single larger value still
-    comes.
-    The inner consumer must have no `value_deserializer`.
+    Values are read from `store`; only the name within the store comes from the record, so that a record cannot cause
+    reads elsewhere. `max_loaded_bytes`: `getmany` returns fewer records if their values would exceed this limit; a
+    single larger value is still returned. The inner consumer must have no `value_deserializer`.
     """
 
     def __init__(
@@ -40,8 +39,8 @@ class ClaimCheckConsumer(ConsumerWrapper):
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """The next records, by partition and in order.
 
-        Raises BlobMissingError and ClaimError, which name topic, partition, offset and what is missing, and OSError.
-        The position stays at that record: to go on without it, `seek` behind it.
+        Raises BlobMissingError and ClaimError, which name topic, partition, offset and the missing value, and OSError.
+        Then the position stays at this record: to skip it, `seek` to the next offset.
         """
         found = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=max_records)
         whole: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -50,7 +49,7 @@ class ClaimCheckConsumer(ConsumerWrapper):
         except Exception:
             if not whole:
                 raise
-            # What came before it first; it is read again then, and raises again.
+            # Return the records before it; the next call reads the record again and raises again.
         except BaseException:
             whole.clear()
             raise
@@ -66,7 +65,7 @@ class ClaimCheckConsumer(ConsumerWrapper):
         found: Mapping[TopicPartition, Sequence[ConsumerRecord]],
         whole: dict[TopicPartition, list[ConsumerRecord]],
     ) -> None:
-        """Move records to `whole`, with their values, until that is enough."""
+        """Move records with their values to `whole`, up to `max_loaded_bytes`."""
         loaded = 0
         for partition, records in found.items():
             for record in records:

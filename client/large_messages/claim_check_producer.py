@@ -1,10 +1,10 @@
-"""A producer that leaves large values in a store, and sends where they are.
+"""A producer that puts large values into a store and sends claims for them.
 
     async with Producer(bootstrap_servers=...) as producer:
         large = ClaimCheckProducer(producer, store="s3://bucket/large", threshold=100_000)
         await large.send("files", content, key=b"a name")
 
-`ClaimCheckConsumer` puts the values back.
+`ClaimCheckConsumer` replaces the claims by the values.
 """
 
 import datetime
@@ -23,11 +23,11 @@ def _new_name() -> str:
 
 
 class ClaimCheckProducer:
-    """Wraps a started producer, which stays the caller's to close.
+    """Wraps a started producer, which the caller closes.
 
-    A value above `threshold` bytes is written to the store as `<topic>/<date>/<random>`, and then the record is sent,
-    with the claim (`claim`) as its value and its own key, headers and timestamp. Where that fails the value stays in
-    the store.
+    A value above `threshold` bytes is written to the store as `<topic>/<date>/<random>`. Then the record is sent, with
+    the claim (`claim`) as its value and its own key, headers and timestamp. If sending fails, the value stays in the
+    store.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ClaimCheckProducer:
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> RecordMetadata:
-        """Send a record and wait until it is acknowledged. Raises what `Producer.send` raises, and OSError."""
+        """Send a record and wait until it is acknowledged. Raises the errors of `Producer.send`, and OSError."""
         if value is not None and len(value) > self._threshold:
             value = (await self._store.put(f"{topic.lstrip('.') or '_'}/{self._new_name()}", value)).encode()
             headers = [*headers, (HEADER, b"1")]

@@ -1,4 +1,4 @@
-"""The base of consumers that change what another consumer hands out, and pass on everything else.
+"""The base of consumers that change the records of another consumer and pass all other calls to it.
 
     async with Consumer("files", bootstrap_servers=..., group_id="g", enable_auto_commit=False) as consumer:
         whole = ChunkingConsumer(consumer)
@@ -6,8 +6,8 @@
             ...
             await whole.commit()
 
-The inner consumer stays the caller's to start and close, and is asked for records only through the wrapper. A wrapper
-may be wrapped again, and a listener container takes it for a consumer.
+The caller starts and closes the inner consumer, and fetches records only through the wrapper. A wrapper may be wrapped
+again, and can be the consumer of a listener container.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,13 +23,13 @@ from client.topic_partition import TopicPartition
 
 
 class ConsumerWrapper:
-    """What is not described here does what it does in `Consumer`. Raises InvalidOptionError for a consumer with
-    `enable_auto_commit`, which would commit what the wrapper holds back.
+    """A wrapper; methods do the same as in `Consumer` unless documented otherwise. Raises InvalidOptionError for a
+    consumer with `enable_auto_commit`, which would commit records that the wrapper holds back.
     """
 
     def __init__(self, consumer: RecordSource) -> None:
         if consumer.enable_auto_commit:
-            raise refuse("enable_auto_commit", True, "must be False where a consumer is wrapped")
+            raise refuse("enable_auto_commit", True, "must be False for a consumer that is wrapped")
         self._consumer = consumer
 
     @property
@@ -39,12 +39,12 @@ class ConsumerWrapper:
 
     @property
     def max_poll_records(self) -> int:
-        """Of the inner consumer."""
+        """The setting of the inner consumer."""
         return self._consumer.max_poll_records
 
     @property
     def rebalance_listener(self) -> RebalanceListener:
-        """Who hears of partitions that come and go."""
+        """The listener that is called when partitions are assigned or revoked."""
         return self._consumer.rebalance_listener
 
     @rebalance_listener.setter
@@ -61,27 +61,27 @@ class ConsumerWrapper:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record; waits as long as it takes. `getmany` costs less."""
+        """The next record; waits without a limit. `getmany` costs less."""
         while True:
             for records in (await self.getmany(max_records=1)).values():
                 return records[0]
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit these offsets, or behind the last record handed out of each partition."""
+        """Commit these offsets, or those after the last record handed out of each partition."""
         await self._consumer.commit(offsets)
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """The assigned partitions."""
         return self._consumer.assignment()
 
     def seek(self, partition: TopicPartition, position: Position) -> None:
-        """Go on from another place."""
+        """Continue at another offset."""
         self._consumer.seek(partition, position)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand nothing out of these."""
+        """Hand out no records of these partitions."""
         self._consumer.pause(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with these."""
+        """Hand out records of these partitions again."""
         self._consumer.resume(partitions)

@@ -1,1 +1,1 @@
-"""Listener containers: a function is called with each record, and offsets are committed when it is done."""
+"""Listener containers: a function is called with each record, and offsets are committed after it returns."""

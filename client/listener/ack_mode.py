@@ -1,26 +1,26 @@
-"""When a listener container commits what has been handled (the names are Spring Kafka's)."""
+"""When a listener container commits the offsets of handled records (the names are Spring Kafka's)."""
 
 from collections.abc import Awaitable, Callable
 from enum import Enum
 
 
 class AckMode(Enum):
-    """In every mode an offset is committed only when all records of its partition before it are done with."""
+    """In every mode an offset is committed only when all earlier records of its partition are handled."""
 
     RECORD = "record"
-    """After each record, before the next one of its order: after a crash the fewest come again."""
+    """After each record, before the next one with the same key: the fewest repetitions after a crash."""
     BATCH = "batch"
-    """When all records that came together, by one poll and of one partition, are handled."""
+    """When all records of one poll and partition are handled."""
     TIME = "time"
     """Every `ack_time_ms`."""
     COUNT = "count"
     """Whenever `ack_count` more records are handled."""
     COUNT_TIME = "count_time"
-    """As COUNT or TIME, whichever comes first."""
+    """Like COUNT or TIME, whichever is first."""
     MANUAL = "manual"
-    """What the handler has acknowledged, with the next poll."""
+    """The acknowledged records, at the next poll."""
     MANUAL_IMMEDIATE = "manual_immediate"
-    """What the handler has acknowledged, at once."""
+    """The acknowledged records, at once."""
 
     @property
     def is_manual(self) -> bool:
@@ -39,9 +39,10 @@ class AckMode(Enum):
 
 
 class Acknowledgment:
-    """What a handler says of its record, or its records, in the manual modes.
+    """The handler's acknowledgment of its record, or of its records, in the manual modes.
 
-    It may do so later than it returns, and in any order: commits go up to the first record that is not acknowledged.
+    The handler may acknowledge after it has returned, and in any order: commits go up to the first record that is not
+    acknowledged.
     """
 
     __slots__ = ("_acknowledged", "is_acknowledged")
@@ -51,10 +52,10 @@ class Acknowledgment:
         self.is_acknowledged = False
 
     async def acknowledge(self) -> None:
-        """These are done with; twice is as good as once.
+        """Acknowledge the records; a second call does nothing.
 
-        With MANUAL_IMMEDIATE returns when that is committed, and raises CommitFailedError where the partition has gone
-        to another member: there they come again.
+        With MANUAL_IMMEDIATE this waits for the commit, and raises CommitFailedError if the partition has moved to
+        another member, which reads the records again.
         """
         if not self.is_acknowledged:
             self.is_acknowledged = True

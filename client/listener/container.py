@@ -1,4 +1,4 @@
-"""The listener container: a consumer's records, handed to a function, and committed when it is done with them.
+"""The listener container: passes a consumer's records to a function, and commits them when they are handled.
 
     async def handler(record):
         ...
@@ -7,14 +7,14 @@
     async with consumer, ListenerContainer(consumer, handler, concurrency=16) as container:
         await container.run()
 
-Delivery is at least once: no offset is committed as long as a record before it, of its partition, is not done with.
+Delivery is at least once: an offset is committed only when all earlier records of its partition are handled.
 
-One task polls, always: so however long handlers take, the member is never taken for stuck. What they have not got to
-waits in a queue for each partition; where that is full the partition is paused, until half of it is done with.
+One task polls all the time, so the member stays in the group however long handlers take. Records that wait for a
+handler are in a queue for each partition; when it is full, the partition is paused until half of it is handled.
 
-A partition that is taken away: what waits is forgotten, what has begun is given `drain_timeout_s` to finish, then
-cancelled; what is done is committed, and the rest comes again to the next owner. One that is lost: all is cancelled,
-and nothing committed.
+When a partition is revoked, waiting records are dropped, and running handlers get `drain_timeout_s` to finish before
+they are cancelled. Handled records are committed; the next owner reads the others again. When a partition is lost, all
+handlers are cancelled, and nothing is committed.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from client.topic_partition import TopicPartition
 logger = logging.getLogger(__name__)
 
 Handler = Callable[..., Awaitable[object] | object]
-"""Of a record, or with `batch` of a list; in the manual modes also of an `Acknowledgment`."""
+"""A function of a record, or with `batch` of a list; in the manual modes also of an `Acknowledgment`."""
 
 PAUSE_AFTER_ERROR_S = 0.1
 
@@ -48,26 +48,26 @@ PAUSE_AFTER_ERROR_S = 0.1
 class ListenerContainer:
     """Runs `handler` on the records of a consumer; an asynchronous context manager.
 
-    `consumer`: a started `Consumer` with a group and `enable_auto_commit=False`, or one that wraps such a one. It stays
-    the caller's to close, but only the container may ask it for records, pause, seek and commit meanwhile. Its
-    `rebalance_listener` is kept and called, too.
+    `consumer`: a started `Consumer` with a group and `enable_auto_commit=False`, or a wrapper of one. The caller closes
+    it; while the container runs, only the container may poll, pause, seek and commit. Its `rebalance_listener` is kept
+    and called, too.
 
-    `handler`: an async function, or a plain one, which runs in a thread. It gets a ConsumerRecord; with `batch` a list
-    of those of one poll and partition; in the manual modes also an `Acknowledgment` (async handlers only). What it
-    returns is ignored. A thread cannot be cancelled: the drain ends without it.
+    `handler`: an async function, or a plain function, which runs in a thread. It gets a ConsumerRecord; with `batch` a
+    list of the records of one poll and partition; in the manual modes also an `Acknowledgment` (async handlers only).
+    Its result is ignored. A thread cannot be cancelled: the drain ends without it.
 
     Options:
 
     - `ack_mode`, `ack_count`, `ack_time_ms`: when to commit.
-    - `concurrency`: how many records of one partition are handled at once. With 1 each partition is in order; else
-      records with the same key are, and records without a key are in no order. `order_by`: a function of a record that
-      gives another key than its own (None: in no order); it must be hashable.
-    - `queue_size`: the most records of a partition that are fetched and not done with. In the manual modes those not
-      acknowledged count, too: a handler that forgets one stops its partition in the end.
-    - `error_handler`: what becomes of records whose handler raises; `Retry()` tries ten times in all, then stops.
-    - `rate_limit`: a `RateLimit`; records wait for it before their handler begins.
+    - `concurrency`: how many records of one partition are handled at the same time. With 1 each partition is handled in
+      order; with more, records with the same key are, and records without a key have no order. `order_by`: a function
+      of a record that returns a hashable key to use instead (None: no order).
+    - `queue_size`: the most records of a partition that are fetched and not handled. In the manual modes, records that
+      are not acknowledged count, too: a handler that never acknowledges eventually stops its partition.
+    - `error_handler`: decides about records whose handler raises; `Retry()` tries ten times in all, then stops.
+    - `rate_limit`: a `RateLimit`; records wait for it before their handler starts.
     - `drain_timeout_s`: how long handlers may take to finish at a rebalance and at the end. It must be well below the
-      consumer's `max_poll_interval_ms`, which is what the group waits for.
+      consumer's `max_poll_interval_ms`, for which the group waits.
 
     Raises InvalidOptionError; IllegalStateError for a consumer without a group.
     """
@@ -125,10 +125,10 @@ class ListenerContainer:
         self._stopping = False
         self._failure: BaseException | None = None
 
-    # ---- life
+    # ---- start and stop
 
     async def start(self) -> None:
-        """Begin. Not needed before `run`. Raises IllegalStateError the second time."""
+        """Start the container; `run` does so if necessary. Raises IllegalStateError the second time."""
         if self._main is not None:
             raise IllegalStateError("a listener container can be started only once")
         self._listener_before = self._consumer.rebalance_listener
@@ -138,8 +138,8 @@ class ListenerContainer:
     async def run(self) -> None:
         """Handle records until `stop` or `request_stop`.
 
-        Raises HandlerFailedError or what else the error handler raised, the consumer's errors; all has been drained
-        then as by `stop`.
+        Raises HandlerFailedError or another exception of the error handler, or the consumer's errors; before that the
+        container drains and commits as in `stop`.
         """
         if self._main is None:
             await self.start()
@@ -150,17 +150,17 @@ class ListenerContainer:
             self.request_stop()
             await asyncio.wait([self._main])
             if not self._main.cancelled():
-                self._main.exception()  # `stop` raises it to who asks
+                self._main.exception()  # mark the exception as retrieved; `stop` raises it
             raise
 
     def request_stop(self) -> None:
-        """As `stop`, without waiting: what a handler may call."""
+        """Stop without waiting; a handler may call this."""
         self._stopping = True
 
     async def stop(self) -> None:
-        """Begin no more handlers, let the running ones finish (for `drain_timeout_s`), commit what is done.
+        """Start no more handlers, let running handlers finish (for `drain_timeout_s`), and commit what is handled.
 
-        The consumer is set back to what is not done with, and goes on from there when it is asked. Raises as `run`.
+        The consumer's positions are set back to the first records that are not handled. Raises the errors of `run`.
         """
         self.request_stop()
         if self._main is not None:
@@ -178,7 +178,7 @@ class ListenerContainer:
 
     @property
     def unfinished(self) -> dict[TopicPartition, int]:
-        """How many records are fetched and not done with, by partition."""
+        """The number of records fetched and not handled, by partition."""
         return {partition: work.unfinished for partition, work in self._work.items()}
 
     # ---- polling
@@ -214,14 +214,14 @@ class ListenerContainer:
             logger.warning("polling failed, again in %g s: %s", PAUSE_AFTER_ERROR_S, error)
             await asyncio.sleep(PAUSE_AFTER_ERROR_S)
             return
-        except Exception as error:  # a deserializer's
+        except Exception as error:  # from a deserializer
             self._fail(error)
             return
         for partition, records in found.items():
             self._accept(partition, records)
 
     def _room(self) -> int:
-        """How many records may come without that any queue overflows; one that rests comes back half full."""
+        """How many records fit into every queue; a paused partition counts as half full, as it will be when resumed."""
         half = self._queue_size - self._queue_size // 2
         rooms = [
             half if runner.is_paused else self._queue_size - runner.work.unfinished for runner in self._runners.values()
@@ -251,7 +251,7 @@ class ListenerContainer:
         return object() if key is None else key
 
     async def _end(self) -> None:
-        """Drain everything, and stay a member meanwhile."""
+        """Drain all partitions, and poll meanwhile to stay in the group."""
         self._consumer.pause(self._consumer.assignment())
         ending = asyncio.create_task(self._drain_and_commit(), name="end of a listener container")
         try:
@@ -288,7 +288,7 @@ class ListenerContainer:
             except Exception as error:
                 if await self._error_handler.failed(item.records, error, attempt):
                     continue
-                await self._finish(runner, item)  # also in the manual modes: nobody else will
+                await self._finish(runner, item)  # also in the manual modes, where the handler cannot acknowledge it
                 return
             if not self._mode.is_manual:
                 await self._finish(runner, item)
@@ -306,7 +306,7 @@ class ListenerContainer:
             await result
 
     async def _finish(self, runner: PartitionRunner, item: WorkItem, *, must: bool = False) -> None:
-        """This is done with. `must`: whoever waits is to hear where it is not committed."""
+        """Note that an item is handled. `must`: raise an error to the handler if it cannot be committed."""
         work = runner.work
         work.finish(item)
         if self._runners.get(runner.partition) is runner:
@@ -319,7 +319,7 @@ class ListenerContainer:
         if self._mode in (AckMode.RECORD, AckMode.MANUAL_IMMEDIATE):
             await self._committer.commit(runner.partition, work, must=must)
 
-    # ---- partitions that come and go
+    # ---- rebalances
 
     def _assigned(self, partitions: Collection[TopicPartition]) -> None:
         if self._stopping:
@@ -346,7 +346,7 @@ class ListenerContainer:
 
 
 class _Listener(RebalanceListener):
-    """The container's; then the consumer's own."""
+    """Calls the container, then the consumer's own listener."""
 
     def __init__(self, container: ListenerContainer, before: RebalanceListener) -> None:
         self._container = container

@@ -1,8 +1,8 @@
-"""What a listener container does when a handler raises.
+"""What a listener container does if a handler raises an exception.
 
-    Retry(5, then=DeadLetter(producer))     # again five times, then to the topic orders.DLT, and on
-    Retry(2, then=Stop())                   # the default is Retry(): ten times in all, then stop
-    Skip()                                  # log it and go on
+    Retry(5, then=DeadLetter(producer))     # five retries, then to the topic orders.DLT, then continue
+    Retry(2, then=Stop())                   # the default is Retry(): ten attempts in all, then stop
+    Skip()                                  # log the error and continue
 
 An error handler is any object with a method `failed` as in `ErrorHandler`.
 """
@@ -25,31 +25,31 @@ logger = logging.getLogger(__name__)
 
 
 class ErrorHandler(Protocol):
-    """Decides what becomes of records whose handler has raised."""
+    """Decides about records whose handler has raised an exception."""
 
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
-        """True: handle them again. False: they are done with, go on. What it raises stops the container.
+        """Return True to handle the records again, False to count them as handled. An exception stops the container.
 
-        `attempt` counts from 1 how often they have been handled. Meanwhile other records of the same order wait, and
-        all that is below is committed.
+        `attempt` is the number of the failed attempt, from 1. Meanwhile other records with the same key wait, and all
+        earlier records are committed.
         """
         ...
 
 
 class Stop:
-    """Stops the container: its `run` raises HandlerFailedError, and the records come again at the next start."""
+    """Stops the container: its `run` raises HandlerFailedError, and the next start reads the records again."""
 
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
-        """Raises HandlerFailedError."""
+        """Raise HandlerFailedError."""
         what = f"the handler failed on {name_of(records)}: {type(error).__name__}: {error}"
         raise HandlerFailedError(what, records) from error
 
 
 class Skip:
-    """Logs the error, with its traceback, and goes on: the records count as handled."""
+    """Logs the error, with its traceback, and continues: the records count as handled."""
 
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
-        """Goes on."""
+        """Log the error and return False."""
         logger.error("skipped after %d attempts: %s", attempt, name_of(records), exc_info=error)
         return False
 
@@ -57,9 +57,9 @@ class Skip:
 class Retry:
     """Handles records again up to `retries` times, with growing pauses and jitter, then lets `then` decide.
 
-    The first pause is about `backoff_ms`, each further one twice the one before, none above `max_backoff_ms`.
-    `only`: exceptions of other types go to `then` at once. The partition waits meanwhile (with `concurrency` only
-    records of the same key); others do not, and the group membership is kept.
+    The first pause is about `backoff_ms`; each further pause is twice as long, up to `max_backoff_ms`. `only`:
+    exceptions of other types go to `then` at once. Meanwhile the partition waits (with `concurrency` only records of
+    the same key), other partitions do not, and the consumer stays in the group.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Retry:
         self._then: ErrorHandler = Stop() if then is None else then
 
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
-        """Waits, and has them handled again; or what `then` says."""
+        """Wait and return True; after the last retry, return the decision of `then`."""
         if attempt > self._retries or not isinstance(error, self._only):
             return await self._then.failed(records, error, attempt)
         pause_s = self._backoff.delay_s(attempt - 1)
@@ -91,13 +91,13 @@ class Retry:
 
 
 class DeadLetter:
-    """Sends the records to another topic, and goes on.
+    """Sends the records to another topic, and continues.
 
-    `topic` with `{topic}` for the original one. The record keeps key, value, timestamp, headers and partition (by its
-    key where the topic has fewer partitions) and gets Spring Kafka's headers `kafka_dlt-original-topic`, `-partition`
-    (4 bytes), `-offset`, `-timestamp` (8 bytes, big endian), `-timestamp-type`, `kafka_dlt-exception-fqcn`, `-message`
-    and `-stacktrace`. A failed send stops the container, so no record is lost. Keys and values that deserializers have
-    changed need the producer's serializers.
+    `topic` contains `{topic}` for the original topic. The record keeps key, value, timestamp, headers and partition (or
+    gets one by its key if the topic has fewer partitions). It gets Spring Kafka's headers `kafka_dlt-original-topic`,
+    `-partition` (4 bytes), `-offset`, `-timestamp` (8 bytes, big endian), `-timestamp-type`,
+    `kafka_dlt-exception-fqcn`, `-message` and `-stacktrace`. A failed send stops the container, so no record is lost.
+    Keys and values that deserializers have changed need the producer's serializers.
     """
 
     def __init__(self, producer: Producer, topic: str = "{topic}.DLT") -> None:
@@ -105,11 +105,11 @@ class DeadLetter:
         self._topic = topic
 
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
-        """Returns when all are acknowledged. Raises the producer's errors."""
+        """Send all records and wait until they are acknowledged. Raises the producer's errors."""
         target = self._topic.format(topic=records[0].topic)
         logger.error("to %s after %d attempts: %s", target, attempt, name_of(records), exc_info=error)
         partitions = await self._producer.partitions_for(target)
-        for record in records:  # one by one: they keep their order even where one of them is too large to be sent
+        for record in records:  # one by one, so that they keep their order even if one is too large to be sent
             await self._producer.send(
                 target,
                 record.value,

@@ -1,4 +1,4 @@
-"""Runs the handlers of one partition's records: as many at once as allowed, each lane in order."""
+"""Runs the handlers of one partition's records: up to `concurrency` at once, each lane in order."""
 
 import asyncio
 import logging
@@ -11,14 +11,14 @@ from client.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# What a cancelled handler may take to clean up.
+# How long a cancelled handler may take to clean up.
 CANCEL_S = 1.0
 
 
 class PartitionRunner:
-    """`before(item)` is waited for before an item begins; `handle(runner, item)` is its handling.
+    """Awaits `before(item)` before an item starts, then `handle(runner, item)`.
 
-    `failed` is told what either raises; then nothing more begins.
+    If either raises, `failed` is called with the exception, and no further item starts.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class PartitionRunner:
     ) -> None:
         self.partition = partition
         self.work = work
-        # The consumer hands out no more of it, as enough is waiting.
+        # The consumer is paused for this partition, as enough records wait.
         self.is_paused = False
-        # Nothing begins any more.
+        # No further item starts.
         self.is_over = False
         self._concurrency = concurrency
         self._before = before
@@ -45,7 +45,7 @@ class PartitionRunner:
         self._begun: set[asyncio.Task[None]] = set()
 
     def pump(self) -> None:
-        """Begin what may begin."""
+        """Start items while there is room."""
         while not self.is_over and len(self._waiting) + len(self._begun) < self._concurrency:
             item = self.work.take()
             if item is None:
@@ -67,18 +67,18 @@ class PartitionRunner:
         self._waiting.discard(task)
         self._begun.discard(task)
         if task.cancelled():
-            if not self.is_over:  # not by us: what is not done must not be passed over in silence
+            if not self.is_over:  # cancelled by somebody else: an unhandled record must not be ignored
                 self.is_over = True
                 self._failed(IllegalStateError(f"a handler of {self.partition} was cancelled"))
         elif (error := task.exception()) is not None:
-            self.is_over = True  # the container is about to stop
+            self.is_over = True  # the container will stop
             self._failed(error)
         else:
             self.work.release(item)
             self.pump()
 
     async def drain(self, timeout_s: float) -> None:
-        """Begin nothing more; let what has begun finish, for so long at most, then cancel it."""
+        """Start no further item; let running handlers finish for at most `timeout_s`, then cancel them."""
         self.is_over = True
         for task in self._waiting:
             task.cancel()

@@ -1,8 +1,8 @@
-"""The records of one partition that are waiting, being handled, or handled before others that come first.
+"""The records of one partition that wait, are being handled, or are handled while earlier records are not.
 
-Items are in the order of the partition. Each is in a lane, by its key: those of a lane are taken one after the other,
-those of different lanes at the same time. What may be committed is the offset of the first item that is not done,
-however many behind it are: `position`. No I/O, no tasks.
+Items are in the order of the partition. Each item is in a lane, according to its key: items of one lane are handled one
+after the other, items of different lanes at the same time. `position` is the offset to commit, that of the first item
+that is not handled, even if later items are. No I/O, no tasks.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ LaneOf = Callable[[ConsumerRecord], Hashable]
 
 
 class WorkItem:
-    """Records that are handled together: one, or what a batch handler gets."""
+    """Records that are handled together: one record, or the list for a batch handler."""
 
     __slots__ = ("is_done", "lane", "records")
 
@@ -25,7 +25,7 @@ class WorkItem:
 
 
 class PartitionWork:
-    """See the module. `lane_of` None: one lane for all."""
+    """See the module's docstring. `lane_of` None: one lane for all."""
 
     __slots__ = (
         "_boundaries",
@@ -41,30 +41,30 @@ class PartitionWork:
 
     def __init__(self, lane_of: LaneOf | None) -> None:
         self._lane_of = lane_of
-        # Not done, or behind one that is not. Offsets may go back where the consumer was set back, so items count, not
-        # offsets.
+        # Items that are not handled or follow one that is not. Counted as items: after a seek to an earlier offset, the
+        # same offset is here twice.
         self._open: deque[WorkItem] = deque()
-        # The lanes that hold an item, or have one taken; those of them that have an item to take now.
+        # The lanes with waiting items or with an item taken; those of them with an item that can be taken now.
         self._lanes: dict[Hashable, deque[WorkItem]] = {}
         self._ready: deque[Hashable] = deque()
-        # The last item of each poll that is not done with.
+        # The last item of each poll that is not completely handled.
         self._boundaries: deque[WorkItem] = deque()
-        # Records that are not done: what the queue is bounded by.
+        # Records that are not handled; the queue size is the limit of these.
         self.unfinished = 0
-        # The offset behind the last record before which all are done; None as long as nothing is.
+        # The offset after the last record before which all records are handled; None until there is one.
         self.position: int | None = None
-        # As `position`, but behind whole polls only.
+        # Like `position`, but only after whole polls.
         self.batch_position: int | None = None
-        # The `batch_position` of which the committer knows.
+        # The last `batch_position` that the committer has seen.
         self.noted_position: int | None = None
 
     @property
     def first_unfinished(self) -> int | None:
-        """The offset of the first record that is not done; None where all are."""
+        """The offset of the first record that is not handled; None if all are."""
         return self._open[0].records[0].offset if self._open else None
 
     def add(self, records: Sequence[ConsumerRecord], *, as_one: bool = False) -> None:
-        """What one poll brought, at least one record; with `as_one` it is one item."""
+        """Add the records of one poll, at least one; with `as_one` as a single item."""
         if as_one:
             self._append(WorkItem(records, None))
         else:
@@ -83,18 +83,18 @@ class PartitionWork:
             waiting.append(item)
 
     def take(self) -> WorkItem | None:
-        """The next item whose lane is free; it is not until `release`."""
+        """Take the next item whose lane is free. Its lane is not free until `release`."""
         return self._lanes[self._ready.popleft()].popleft() if self._ready else None
 
     def release(self, item: WorkItem) -> None:
-        """The next of its lane may be taken, behind the lanes that wait already."""
+        """Free the lane of an item; its next item may be taken, after the lanes that are waiting already."""
         if self._lanes[item.lane]:
             self._ready.append(item.lane)
         else:
             del self._lanes[item.lane]
 
     def finish(self, item: WorkItem) -> None:
-        """It is done with. More than once is as good as once."""
+        """Note that an item is handled; a second call does nothing."""
         if item.is_done:
             return
         item.is_done = True

@@ -1,4 +1,4 @@
-"""At most so many records, or bytes, a second: a token bucket. Needs the extra `rate-limit` (aiolimiter)."""
+"""A limit of records or bytes per second: a token bucket. Needs the extra `rate-limit` (aiolimiter)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from client.options import check_range, refuse
 
 
 class RateLimit:
-    """`RateLimit(records=200)` or `RateLimit(bytes=1_000_000)`: on average so many a second.
+    """`RateLimit(records=200)` or `RateLimit(bytes=1_000_000)`: the average number per second.
 
-    `burst` (None: those of one second) is what the bucket holds: so much may go at once after a rest, and in any second
-    no more than rate and burst together. Bytes are those of keys and values. One limit may serve several containers of
-    an event loop, which then share it.
+    `burst` (None: the amount of one second) is the capacity of the bucket: this much may pass at once after a pause,
+    and in any second at most rate and burst together. Bytes are those of keys and values. Several containers in one
+    event loop may share a limit.
 
-    Raises InvalidOptionError, and ModuleNotFoundError where aiolimiter is not installed.
+    Raises InvalidOptionError, and ModuleNotFoundError if aiolimiter is not installed.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class RateLimit:
         burst: float | None = None,
     ) -> None:
         if (records is None) == (bytes is None):
-            raise refuse("records", records, "a rate limit is over records= or over bytes=, one of them")
+            raise refuse("records", records, "a rate limit needs either records= or bytes=")
         rate = records if bytes is None else bytes
         assert rate is not None
         if rate <= 0:
@@ -38,18 +38,18 @@ class RateLimit:
             raise ModuleNotFoundError(
                 "RateLimit needs aiolimiter: pip install 'ottla[rate-limit]'", name=error.name
             ) from error
-        # Its bucket runs out instead of filling up, which comes to the same.
+        # aiolimiter's bucket drains instead of filling up, which has the same effect.
         self._bucket = AsyncLimiter(self._size, self._size / rate)
-        # The bucket lets small amounts go before large ones, which could wait for ever.
+        # The bucket serves small amounts before large ones, which could wait for ever.
         self._turn = asyncio.Lock()
         self._counts_bytes = bytes is not None
 
     async def wait(self, records: Sequence[ConsumerRecord]) -> None:
-        """Wait until these may go."""
+        """Wait until these records may pass."""
         await self.take(sum(map(_size_of, records)) if self._counts_bytes else len(records))
 
     async def take(self, amount: float) -> None:
-        """Take so many tokens, first come first served. More than the bucket holds are waited for in parts."""
+        """Take `amount` tokens, first come first served. More than the bucket's capacity is taken in parts."""
         async with self._turn:
             while amount > 0:
                 part = min(amount, self._size)

@@ -1,4 +1,4 @@
-"""Commits what a listener container's handlers are done with, when its ack mode says so."""
+"""Commits the records that a listener container's handlers have handled, according to its ack mode."""
 
 import asyncio
 import logging
@@ -12,13 +12,13 @@ from client.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# While the group rebalances; it soon says who owns what.
+# The pause before another commit during a rebalance, after which the owners are known.
 AGAIN_S = 0.05
 LAST_COMMIT_S = 15.0
 
 
 class WorkCommitter:
-    """`work` is the container's, by partition; what is not in it any more is not committed."""
+    """`work` is the container's, by partition; a partition that is no longer in it is not committed."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class WorkCommitter:
         self._due = asyncio.Event()
         # Records handled since the last commit.
         self._handled = 0
-        # One after the other: an older offset must not be noted behind a newer one.
+        # One commit at a time: an older offset must not be noted after a newer one.
         self._lock = asyncio.Lock()
 
     def handled(self, work: PartitionWork, records: int) -> None:
-        """So many more records are done with."""
+        """Note that `records` more records are handled."""
         self._handled += records
         if self._mode.is_counted:
             if self._handled >= self._count:
@@ -52,12 +52,12 @@ class WorkCommitter:
             self._due.set()
 
     def polled(self) -> None:
-        """The container has come for more records."""
+        """Note that the container polls."""
         if self._mode is AckMode.MANUAL:
             self._due.set()
 
     async def run(self) -> None:
-        """Commit whenever it is due, until cancelled. Raises the broker's error where one does not go away."""
+        """Commit whenever it is due, until cancelled. Raises a broker's error that is not retriable."""
         while True:
             try:
                 async with asyncio.timeout(self._interval_s if self._mode.is_timed else None):
@@ -71,20 +71,20 @@ class WorkCommitter:
                 self._due.set()
 
     async def commit(self, partition: TopicPartition, work: PartitionWork, *, must: bool = False) -> None:
-        """Commit what is done of one partition. Raises the broker's error; with `must` also CommitFailedError where
-        the partition has gone to others since.
+        """Commit one partition's handled records. Raises the broker's error; with `must` also CommitFailedError if the
+        partition has moved to another member.
         """
         while self._work.get(partition) is work:
             if await self._commit([partition]):
                 return
             await asyncio.sleep(AGAIN_S)
         if must:
-            raise CommitFailedError(f"{partition} has gone to another member: its records come again there")
+            raise CommitFailedError(f"{partition} has moved to another member, which reads its records again")
 
     async def _commit(self, partitions: Collection[TopicPartition], *, whole_polls: bool = False) -> bool:
-        """Commit for these what is new; with `whole_polls` only behind all records of a poll.
+        """Commit new positions of these partitions; with `whole_polls` only those after all records of a poll.
 
-        False: the group is rebalancing, or has gone on without us, which the consumer is about to learn.
+        Return False if the group is rebalancing or has removed this member, which the consumer is about to learn.
         """
         async with self._lock:
             offsets: dict[TopicPartition, int] = {}
@@ -105,21 +105,21 @@ class WorkCommitter:
             return True
 
     async def commit_the_rest(self) -> None:
-        """At the end: a rebalance that is under way is waited for. What goes wrong is only logged."""
+        """Commit at the end, after waiting for a rebalance in progress. Errors are only logged."""
         try:
             async with asyncio.timeout(LAST_COMMIT_S):
-                while not await self._commit(list(self._work)):  # noqa: ASYNC110 - it does not tell when it is over
+                while not await self._commit(list(self._work)):  # noqa: ASYNC110 - no event tells when a rebalance ends
                     await asyncio.sleep(AGAIN_S)
         except (KafkaError, TimeoutError) as error:
             logger.warning("the last offsets were not committed: %r", error)
 
     async def try_to_commit(self, partitions: Collection[TopicPartition]) -> None:
-        """The last commit for these. What goes wrong is only logged: their records come again to whoever comes next."""
+        """Commit these partitions for the last time. Errors are only logged: the next owner reads the records again."""
         try:
             await self._commit(partitions)
         except KafkaError as error:
             logger.warning("offsets were not committed: %s", error)
 
     def forget(self, partition: TopicPartition) -> None:
-        """It is another's now: what that one commits is not known here."""
+        """Drop the committed offset of a partition that was taken away: another member may commit it now."""
         self._committed.pop(partition, None)

@@ -227,7 +227,7 @@ async def test_a_value_that_is_missing_or_damaged(broker, name, producer, tmp_pa
                 await source.getmany()
             assert inner.position(partition) == 1
         source.seek(partition, 2)
-        with pytest.raises(ClaimError, match=f"offset 2: .*{files[b'2'].name}: its 20 bytes are not the 20 put there"):
+        with pytest.raises(ClaimError, match=f"offset 2: .*{files[b'2'].name}: its 20 bytes are not the 20 stored"):
             await source.getmany()
         source.seek(partition, 3)
         assert [record.value for record in await take(source, 1)] == [b"3" * 20]
@@ -265,5 +265,5 @@ def test_a_claim_stays_in_its_store(path):
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"[]", b'{"store": 1}', b"\xff"])
 def test_what_is_no_claim(value):
-    with pytest.raises(ClaimError, match="no claim"):
+    with pytest.raises(ClaimError, match="not a claim"):
         Claim.decode(value)
