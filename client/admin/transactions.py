@@ -186,7 +186,7 @@ class TransactionAdmin(AdminBase):
         """Have a partition's leader append an abort marker for a producer, whether or not a transaction is open.
 
         `coordinator_epoch` is that of ActiveProducer, or 0 if it is -1 there. Raises InvalidProducerEpochError if the
-        producer has a newer epoch, TransactionCoordinatorFencedError if the coordinator has a newer epoch, …
+        producer has a newer epoch, TransactionCoordinatorFencedError if `coordinator_epoch` is too old, …
         """
         from protocol.messages.write_txn_markers import (
             WritableTxnMarker,

@@ -1,8 +1,8 @@
 """The records of batches as columns: the position of each key and value in the bytes, decoded with numpy.
 
-A record begins where the record before it ends, so lengths are read in a loop, one varint each. The exception are
-records of equal size: a whole run of them is found at once. Every other number is read for all records together, two
-bytes of it by one lookup in a table. Keys and values are not copied: a column consists of starts and lengths.
+A record begins where the record before it ends, so lengths are read in a loop, one varint each. Only runs of records of
+equal size are found at once. Every other number is read for all records together, two bytes of it by one lookup in a
+table. Keys and values are not copied: a column consists of starts and lengths.
 """
 
 from collections.abc import Callable, Sequence

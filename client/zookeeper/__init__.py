@@ -1,1 +1,1 @@
-"""The consumer whose group lives in ZooKeeper, as Kafka's before 0.9."""
+"""A consumer whose group is in ZooKeeper, as in Kafka before 0.9."""

@@ -1,9 +1,9 @@
-"""Which thread of which consumer reads which partition: Kafka 0.8's range assignment. No I/O.
+"""Kafka 0.8's range assignment: which thread of which consumer reads which partition. No I/O.
 
-Nobody hands the assignment out: each consumer of the group works it out for itself from what it sees in ZooKeeper,
-and two that see the same come to the same. For each topic the partitions stand in a row, in the order of the group's
-tree (zookeeper_layout), and so do the threads of all consumers that want it, sorted by their ids as text. With n
-partitions and c threads each takes n div c in turn, and the first n mod c threads take one more.
+There is no coordinator: each consumer of the group computes the assignment from the znodes that it reads, and equal
+views give equal assignments. For each topic the partitions are in the order of the group's tree (`layout`), and the
+threads of all consumers of the topic are sorted by their ids as text. With n partitions and c threads, each thread in
+turn gets n div c partitions, and the first n mod c threads get one more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,10 @@ class ConsumerThread(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """What a consumer sees of its group at a moment. Two equal views give the same assignment.
+    """A consumer's view of its group. Equal views give equal assignments.
 
-    `brokers` are id and address of those alive; `threads` tells for each consumer how many threads it has for each
-    topic; `partitions` are the numbers of each topic's partitions with their names in ZooKeeper, in the order in which
-    they are assigned.
+    `brokers` are id and address of the live brokers. `threads` is the number of threads by consumer and topic.
+    `partitions` maps each topic's partition numbers to their names in ZooKeeper, in the order of the assignment.
     """
 
     brokers: tuple[tuple[int, HostPort], ...]
@@ -36,12 +35,12 @@ class GroupView(NamedTuple):
     partitions: Mapping[str, Mapping[int, str]]
 
     def names(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """What these partitions are called in ZooKeeper."""
+        """The names of these partitions in ZooKeeper."""
         return {partition: self.partitions[partition.topic][partition.partition] for partition in partitions}
 
 
 def assign_range(partitions: Iterable[int], threads: Iterable[ConsumerThread]) -> dict[int, ConsumerThread]:
-    """The thread that reads each partition of one topic, whose `partitions` are in order. Some threads may get none."""
+    """The thread of each partition of one topic; `partitions` are in order. Some threads may get no partition."""
     row = list(partitions)
     in_order = sorted(threads, key=str)
     assigned: dict[int, ConsumerThread] = {}
@@ -57,7 +56,7 @@ def assign_range(partitions: Iterable[int], threads: Iterable[ConsumerThread]) -
 
 
 def assignment_of(consumer: str, view: GroupView) -> dict[TopicPartition, ConsumerThread]:
-    """What the threads of one consumer read, sorted."""
+    """The assigned partitions of one consumer with their threads, sorted."""
     found: dict[TopicPartition, ConsumerThread] = {}
     for topic in sorted(view.threads.get(consumer, {})):
         threads = [

@@ -1,4 +1,4 @@
-"""When a ZooKeeper consumer commits, and what: never while its partitions may be others' already."""
+"""The commits of a ZooKeeper consumer; none while its partitions may have other owners."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class ZooKeeperCommitter:
-    """Commits the positions of what is owned, one commit after the other: an older one must not come late."""
+    """Commits the positions of the owned partitions. One commit at a time: an older one must not arrive later."""
 
     def __init__(
         self, consumer_id: str, partitions: OwnedPartitions, offsets: GroupOffsets, lease: SessionLease
@@ -25,9 +25,9 @@ class ZooKeeperCommitter:
         self._lock = asyncio.Lock()
 
     async def commit(self, *, with_in_hand: bool) -> None:
-        """Commit what has changed; `with_in_hand`: as if records in hand were done with.
+        """Commit the positions that have changed; `with_in_hand`: as if records in hand were handled.
 
-        Raises ZooKeeperSessionError where the lease is over; the broker's error, SessionExpiredError,
+        Raises ZooKeeperSessionError if the lease has ended; the broker's error, SessionExpiredError,
         ConnectionLossError.
         """
         async with self._lock:
@@ -35,24 +35,24 @@ class ZooKeeperCommitter:
             if not offsets:
                 return
             if not self._lease.is_valid:
-                raise ZooKeeperSessionError("cut off from ZooKeeper: the partitions may have other owners by now")
+                raise ZooKeeperSessionError("no connection to ZooKeeper: the partitions may have other owners by now")
             await self._offsets.commit(offsets)
             self._partitions.committed(offsets)
 
     async def before_release(self) -> None:
-        """Commit everything that was handed out. A failure is told in the log only: as in 0.8 the others do not wait
-        for it, and start where the last commit was. Raises SessionExpiredError.
+        """Commit everything that was handed out. A failure is only logged: as in 0.8, the next owners do not wait for
+        this commit, and start from the last one. Raises SessionExpiredError.
         """
         try:
             await self.commit(with_in_hand=True)
         except (KafkaError, ConnectionLossError) as error:
-            logger.warning("consumer %s has not committed before a rebalance: %s", self._consumer_id, error)
+            logger.warning("consumer %s could not commit before a rebalance: %s", self._consumer_id, error)
 
     async def now_and_then(self, interval_s: float) -> None:
-        """Commit what is done with after every interval, until cancelled."""
+        """Commit the handled records after every interval, until cancelled."""
         while True:
             await asyncio.sleep(interval_s)
             try:
                 await self.commit(with_in_hand=False)
             except (KafkaError, RegistryError) as error:
-                logger.warning("consumer %s has not committed: %s", self._consumer_id, error)
+                logger.warning("consumer %s could not commit: %s", self._consumer_id, error)

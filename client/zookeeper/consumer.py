@@ -1,12 +1,12 @@
-"""The consumer whose group lives in ZooKeeper: Kafka 0.8's high-level consumer.
+"""The consumer whose group is in ZooKeeper: Kafka 0.8's high-level consumer.
 
     async with ZooKeeperConsumer({"orders": 2}, zookeeper_connect="127.0.0.1:2181", group_id="billing") as consumer:
         async for record in consumer:
             print(record.topic, record.partition, record.offset, record.value)
 
-It finds the brokers in ZooKeeper, shares the partitions with the group's other consumers there (zookeeper_rebalance),
-and keeps the group's offsets there, in Kafka, or in both. Groups of this kind and those of today's protocol know
-nothing of each other. What is promised, and what the coordinator does better: docs/zookeeper-consumer.md.
+It finds the brokers in ZooKeeper, shares the partitions with the group's other consumers there (`rebalance`), and keeps
+the group's offsets there, in Kafka, or in both. A group of this kind and a group of today's protocol with the same id
+do not know of each other. For guarantees, and the advantages of the coordinator, see docs/zookeeper-consumer.md.
 """
 
 import asyncio
@@ -54,33 +54,35 @@ _LAYOUTS: Final[dict[str, tuple[Callable[[], Layout], Callable[[Registry, str], 
     LEGACY_07: (Legacy07Layout, Legacy07OffsetNodes),
 }
 _LEASE_RETRY_S: Final = 0.1
-# After a lost connection: time enough to connect again.
+# After a lost connection: enough time to reconnect.
 _HOLD_S: Final = 1.0
 
 
 class ZooKeeperConsumer:
     """An asyncio consumer whose group is in ZooKeeper; an asynchronous context manager and iterator.
 
-    `topics` are names with their numbers of threads, or names alone; or `topic_filter` names them by a pattern. Where
-    no number is given, it is `threads`. A thread is a stream (`streams`); whoever iterates over the consumer itself
-    gets the records of all of them.
+    `topics` are names with their numbers of threads, or only names; or `topic_filter` selects them by a pattern. The
+    default number is `threads`. Each thread has a stream (`streams`); iterating over the consumer itself returns the
+    records of all streams.
 
     Options (0.8's names with _ for dots; times in ms, sizes in bytes):
 
     - `zookeeper_connect`: host:port[,host:port][/chroot]; `zookeeper_connection_timeout_ms`.
-    - `zookeeper_session_timeout_ms`: a consumer that dies is missed by its group after so long.
+    - `zookeeper_session_timeout_ms`: the group notices after this time that a consumer has died.
     - `layout`: "today", or "0.7" for a group in the tree of Kafka 0.7, which brokers publish
       (`ottla.zookeeper.legacy07.chroot`); `zookeeper_connect` ends with its chroot then.
-    - `group_id`, `consumer_id`: its id is both with `_` between; without one, host, time and chance take its place.
+    - `group_id`, `consumer_id`: the consumer's id is both, joined by `_`; the default of `consumer_id` is host, time
+      and random digits.
     - `auto_commit_enable`, `auto_commit_interval_ms`.
     - `offsets_storage`: "zookeeper" or "kafka"; `dual_commit_enabled`: both, which is the default of "kafka".
     - `auto_offset_reset`: "smallest" or "largest" (also "earliest", "latest"): where a partition starts that has no
-      offset, or one that is not in the log.
+      offset, or an offset that is not in the log.
     - `rebalance_max_retries`, `rebalance_backoff_ms`, `rebalance_listener`.
-    - `exclude_internal_topics`: patterns do not match them.
-    - `fetch_message_max_bytes`, `fetch_wait_max_ms`, `fetch_min_bytes`: of one fetch and partition; how long a broker
-      waits for how much. `socket_timeout_ms`: of one request; `refresh_leader_backoff_ms`: between attempts.
-    - `isolation_level`, `fetch_max_bytes`, `max_buffered_bytes`: as a Reader's.
+    - `exclude_internal_topics`: patterns do not match internal topics.
+    - `fetch_message_max_bytes`, `fetch_wait_max_ms`, `fetch_min_bytes`: the largest fetch per partition; how long a
+      broker waits for how many bytes. `socket_timeout_ms`: of one request; `refresh_leader_backoff_ms`: between
+      attempts.
+    - `isolation_level`, `fetch_max_bytes`, `max_buffered_bytes`: as for a Reader.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -131,7 +133,7 @@ class ZooKeeperConsumer:
         check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
         check_range("rebalance_max_retries", rebalance_max_retries, 0)
         check_range("rebalance_backoff_ms", rebalance_backoff_ms, 1)
-        # Under their own names, before the checks that know them by a Reader's.
+        # Checked here under their own names; `options.check` uses the names of a Reader.
         check_range("socket_timeout_ms", socket_timeout_ms, 1)
         check_range("refresh_leader_backoff_ms", refresh_leader_backoff_ms, 0)
         check_range("fetch_wait_max_ms", fetch_wait_max_ms, 0, socket_timeout_ms - 1)
@@ -162,7 +164,7 @@ class ZooKeeperConsumer:
             random=random,
             on_error=self._failed,
         )
-        self._cluster.bootstrap_servers = []  # the brokers that ZooKeeper tells of take their place
+        self._cluster.bootstrap_servers = []  # later the brokers from ZooKeeper
         states: dict[TopicPartition, PartitionState] = {}
         self._partitions = OwnedPartitions(self._cluster, self._gate, states, _PLACES[options.auto_offset_reset])
         self._partitions.fetcher = self._fetcher = Fetcher(
@@ -205,11 +207,11 @@ class ZooKeeperConsumer:
         backoff_s: float,
         exclude_internal_topics: bool,
     ) -> None:
-        """The parts that the group needs; nothing is done yet."""
+        """Create the parts for the group, without I/O."""
         self._listener = listener
         self._records = ConsumerStreams(subscription, self._gate, self._fetcher.wake)
         self.streams: Mapping[str, tuple[ConsumerStream, ...]] = self._records.by_topic
-        """The streams of each topic, one for each thread; of a pattern under its text, shared by all topics."""
+        """The streams of each topic, one for each thread; with a pattern, streams for all topics under its text."""
         self._started: asyncio.Future[None] | None = None
         self._closing = False
         self._closed = False
@@ -237,13 +239,13 @@ class ZooKeeperConsumer:
             on_error=self._gate.fail,
         )
 
-    # ---- life
+    # ---- start and close
 
     async def start(self) -> None:
-        """Register in the group and get partitions: as many as there are, perhaps none. Not needed inside `async with`.
+        """Register in the group and get partitions, possibly none. Not needed inside `async with`.
 
-        Raises ZooKeeperSessionError where ZooKeeper cannot be reached, RebalanceFailedError, ConsumerIdInUseError; the
-        consumer has been closed then.
+        Raises ZooKeeperSessionError if ZooKeeper cannot be reached, RebalanceFailedError, ConsumerIdInUseError; then
+        the consumer is closed.
         """
         try:
             await self._start()
@@ -278,11 +280,11 @@ class ZooKeeperConsumer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # A record that was in hand when the program failed has not been dealt with.
+        # The record in hand when the program failed is not handled.
         await self._close(commit=True, with_in_hand=kind is None)
 
     async def close(self) -> None:
-        """Stop, commit what was handed out (if that is automatic), and leave the group; streams end."""
+        """Stop, commit what was handed out (if auto commit is on), and leave the group; streams end."""
         await self._close(commit=True)
 
     async def _close(self, *, commit: bool, with_in_hand: bool = True) -> None:
@@ -298,22 +300,22 @@ class ZooKeeperConsumer:
         names = self._partitions.names()
         try:
             if commit and names and self._lease.is_valid:
-                # ZooKeeper may be away, and its calls then wait; after this long the session is gone anyway.
+                # ZooKeeper may be unreachable; then calls wait, and after this time the session has expired anyway.
                 async with asyncio.timeout(max(self._registry.session_timeout_ms / 1000, self._timeout_s)):
                     await self._listener.before_releasing_partitions(names)
                     if self._auto_commit_interval_s is not None:
                         await self._committer.commit(with_in_hand=with_in_hand)
         except (KafkaError, RegistryError, TimeoutError) as error:
-            logger.warning("consumer %s has not committed at its end: %s", self.consumer_id, error)
+            logger.warning("consumer %s could not commit when it was closed: %s", self.consumer_id, error)
         finally:
             self._closed = True
             self._partitions.drop()
             self._fetcher.close()
             await self._offsets.close()
             await self._cluster.close()
-            await self._registry.close()  # which ends the session, and what was owned and registered with it
+            await self._registry.close()  # ends the session, and removes the owner nodes and the registration
 
-    # ---- what it has
+    # ---- state
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read now, sorted."""
@@ -321,7 +323,7 @@ class ZooKeeperConsumer:
 
     @property
     def is_reading(self) -> bool:
-        """Whether records may be handed out now: not in a rebalance, and the session is alive for certain."""
+        """Whether records may be handed out now: not during a rebalance, and only while the session is surely alive."""
         return self._gate.is_open
 
     # ---- records
@@ -330,15 +332,15 @@ class ZooKeeperConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record of any stream; waits as long as it takes, and ends when the consumer is closed."""
+        """The next record of any stream; waits without a limit, and ends when the consumer is closed."""
         return await self._gate.next_of(self._records.take)
 
     # ---- offsets
 
     async def commit(self) -> None:
-        """Commit everything that was handed out, records in hand included.
+        """Commit everything that was handed out, including records in hand.
 
-        Raises ZooKeeperSessionError where the partitions may not be ours any more; the broker's error.
+        Raises ZooKeeperSessionError if the partitions may have other owners; the broker's error.
         """
         if self._closed:
             raise ClosedError("the consumer has been closed")
@@ -351,7 +353,7 @@ class ZooKeeperConsumer:
         if self._auto_commit_interval_s is not None:
             await self._committer.before_release()
 
-    # ---- what happens around it
+    # ---- callbacks
 
     def _group_changed(self) -> None:
         self._rebalancer.request()
@@ -361,8 +363,8 @@ class ZooKeeperConsumer:
 
     def _session_changed(self, state: ConnectionState) -> None:
         if state is ConnectionState.SUSPENDED:
-            # Servers hang up on a session that somebody has ended. If they can be reached we know in a moment; if not,
-            # the lease counts.
+            # A server also disconnects if the session was ended from elsewhere. If a server can be reached, the new
+            # state is known in a moment; if not, the lease decides.
             self._gate.hold(_HOLD_S)
             return
         if state is ConnectionState.EXPIRED:
@@ -374,7 +376,7 @@ class ZooKeeperConsumer:
         self._partitions.failed(error)
 
     async def _keep_lease(self) -> None:
-        """Renew the lease while the servers answer."""
+        """Renew the lease as long as the servers answer."""
         while True:
             with suppress(ConnectionLossError, SessionExpiredError):
                 await self._renew_lease()
@@ -384,7 +386,7 @@ class ZooKeeperConsumer:
     async def _renew_lease(self) -> None:
         sent_at_s = self._lease.now_s()
         if not await self._group.prove_alive():
-            self._rebalancer.request()  # somebody has deleted our node: the session lives all the same
+            self._rebalancer.request()  # our node was deleted, but the session is alive
         was_valid = self._lease.is_valid
         self._lease.renew(sent_at_s, self._registry.session_timeout_ms / 1000)
         if not was_valid:

@@ -1,14 +1,14 @@
-"""A group of consumers in ZooKeeper, as one of them sees it and takes part in it.
+"""A group of consumers in ZooKeeper, from the point of view of one member.
 
-    /consumers/[group]/ids/[consumer]              we are here, and want these topics     (ephemeral)
-    /consumers/[group]/owners/[topic]/[partition]  our thread reads this partition        (ephemeral: a lock)
+    /consumers/[group]/ids/[consumer]              the consumer is a member and wants these topics   (ephemeral)
+    /consumers/[group]/owners/[topic]/[partition]  a thread of the consumer reads this partition     (ephemeral: a lock)
 
-What stands in them, and how brokers and partitions are found, is the layout's (zookeeper_layout). Watched are the
-ids, the brokers, the topics that we want, and with a pattern which topics there are. A watch only says that something
-has changed; what there is now is read (`view`).
+The layout (`layout`) defines the content of these nodes, and how brokers and partitions are found. Watched are the ids,
+the brokers, the wanted topics, and with a pattern the list of topics. A watch only says that something has changed;
+`view` reads the current state.
 
-A claim is one transaction for all partitions: all are ours then, or none is. It also checks that we are registered.
-(Kafka 0.8's consumer claims one partition after the other and takes back what it has if one is somebody else's.)
+A claim is one transaction for all partitions: it succeeds for all or for none. It also checks the registration. (Kafka
+0.8's consumer claims one partition after the other, and releases all if another consumer owns one.)
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from registry.zookeeper.registry import ZooKeeperRegistry
 
 logger = logging.getLogger(__name__)
 
-# Of one transaction: far below what ZooKeeper takes in one request.
+# Per transaction; far below ZooKeeper's limit for one request.
 _CLAIMS_AT_ONCE: Final = 500
 _RETRY_PAUSE_S: Final = 0.1
-# How long an id may be taken, in session timeouts: one that has died is gone after one.
+# How long the id may be taken, in session timeouts: the node of a dead consumer disappears after one.
 _PATIENCE: Final = 2
 
 
 class ZooKeeperGroup:
-    """One consumer's part in its group. Everything may raise SessionExpiredError and RegistryClosedError."""
+    """One consumer's membership in its group. All methods may raise SessionExpiredError and RegistryClosedError."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ZooKeeperGroup:
         exclude_internal_topics: bool,
         on_change: Callable[[], None],
     ) -> None:
-        """`on_change` is called after what `view` shows may have changed."""
+        """`on_change` is called when the result of `view` may have changed."""
         self._registry = registry
         self._group_id = group_id
         self.consumer_id = consumer_id
@@ -66,17 +66,17 @@ class ZooKeeperGroup:
         self._id_path = ConsumerZnode.path(group_id, consumer_id)
         self._watches: list[Watch] = []
         self._topics = WatchedTree(registry, on_change)
-        # Nodes that are ours, or may be: a claim whose answer was lost.
+        # Owner nodes that are ours, or may be: after a claim whose answer was lost.
         self._claimed: set[str] = set()
-        # Folders of owners that are there.
+        # Folders of owner nodes that exist.
         self._made: set[str] = set()
 
-    # ---- being there
+    # ---- registration
 
     async def register(self) -> None:
-        """Make our node among the ids. Raises ConsumerIdInUseError for one that stays another session's.
+        """Create our node among the ids. Raises ConsumerIdInUseError if another session keeps it.
 
-        One that we left behind when we died goes when its session times out: that is waited for.
+        If this consumer died before, its old node disappears when the old session times out; this is waited for.
         """
         data = self._layout.registration(self._wanted)
         loop = asyncio.get_running_loop()
@@ -87,20 +87,20 @@ class ZooKeeperGroup:
                 await self._registry.create(self._id_path, data, ephemeral=True, make_parents=True)
                 break
             except ConnectionLossError:
-                continue  # it may have been made: then it exists, and is ours
+                continue  # the node may have been created: then it exists, and is ours
             except NodeExistsError:
                 stat = await self._registry.exists(self._id_path)
             if stat is not None and stat.ephemeral_owner == self._registry.session_id:
                 break
             if stat is not None and loop.time() - start > patience_s:
                 raise ConsumerIdInUseError(
-                    f"group {self._group_id} has a consumer with the id {self.consumer_id} already"
+                    f"group {self._group_id} already has a consumer with the id {self.consumer_id}"
                 )
             await asyncio.sleep(_RETRY_PAUSE_S)
         logger.info("consumer %s is registered in ZooKeeper", self.consumer_id)
 
     async def prove_alive(self) -> bool:
-        """Have the servers say that our session is alive: by a write, which changes nothing. Whether we are registered.
+        """Prove by a write, which changes nothing, that our session is alive. Return whether we are registered.
 
         Raises ConnectionLossError.
         """
@@ -111,23 +111,23 @@ class ZooKeeperGroup:
         return True
 
     def watch(self) -> None:
-        """Watch everything but the topics, which are watched when they are read."""
+        """Set all watches except those of topics, which are set when the topics are read."""
         paths = [ConsumerIdsZnode.path(self._group_id), BrokerIdsZnode.TEMPLATE]
         if self._wanted.pattern != STATIC:
             paths.append(TopicsZnode.TEMPLATE)
         self._watches = [self._registry.watch_children(path, self._on_change) for path in paths]
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Cancel all watches."""
         for watch in self._watches:
             watch.cancel()
         self._watches.clear()
         self._topics.close()
 
-    # ---- what is there
+    # ---- the current state
 
     async def view(self) -> GroupView:
-        """What there is now of the topics that we want. Raises ZnodeFormatError for content that is none of Kafka's."""
+        """Read the current state of the wanted topics. Raises ZnodeFormatError for content in an unknown format."""
         brokers, members = await asyncio.gather(self._brokers(), self._members())
         patterns = any(member.pattern != STATIC for member in members.values())
         known = await read_children(self._registry, TopicsZnode.TEMPLATE) if patterns else []
@@ -137,7 +137,7 @@ class ZooKeeperGroup:
         found = await asyncio.gather(*(self._layout.partitions(self._topics, topic) for topic in topics))
         self._topics.end()
         partitions = dict(zip(topics, found, strict=True))
-        # Topics that only other members want are left out, so that they do not look like a change.
+        # Topics that only other members want are omitted, so that their changes do not change the view.
         wanted = {
             consumer: {topic: count for topic, count in counts.items() if topic in partitions}
             for consumer, counts in threads.items()
@@ -145,7 +145,7 @@ class ZooKeeperGroup:
         return GroupView(brokers, wanted, partitions)
 
     async def _brokers(self) -> tuple[tuple[int, HostPort], ...]:
-        """The brokers that are alive and have a listener in plain text."""
+        """The live brokers that have a PLAINTEXT listener."""
         names = await read_children(self._registry, BrokerIdsZnode.TEMPLATE)
         numbers = sorted(int(name) for name in names if name.isdigit())
         paths = [BrokerZnode.path(number) for number in numbers]
@@ -177,15 +177,16 @@ class ZooKeeperGroup:
             if wanted.allows(topic, exclude_internal_topics=self._exclude_internal_topics)
         }
 
-    # ---- owning
+    # ---- ownership
 
     async def claim(
         self, threads: Mapping[TopicPartition, ConsumerThread], names: Mapping[TopicPartition, str]
     ) -> list[str]:
-        """Become the owner of all these partitions; empty where we are. Else of none, and the nodes in the way.
+        """Become the owner of all these partitions. Return an empty list, or, if others own some, their owner nodes.
 
-        `names` are theirs in ZooKeeper. Raises NoNodeError where we are not registered, or the topic's folder is gone;
-        ConnectionLossError where the outcome is not known: then `release` takes back what there may be.
+        In the second case this consumer owns nothing. `names` are the partitions' names in ZooKeeper. Raises
+        NoNodeError if we are not registered, or a topic's folder was deleted; ConnectionLossError if the outcome is
+        unknown: then `release` deletes the nodes that may exist.
         """
         owners = {
             path: ConsumerOwnerZnode(thread=str(thread)).encode()
@@ -207,7 +208,7 @@ class ZooKeeperGroup:
                 self._claimed.difference_update(part)
                 taken = await self.still_owned(paths[start:])
                 await self.release()
-                return taken or part  # they have gone in this moment
+                return taken or part  # if empty: the owners have just released them
         return []
 
     async def _make_folder(self, path: str) -> None:
@@ -216,18 +217,18 @@ class ZooKeeperGroup:
         self._made.add(path)
 
     async def still_owned(self, paths: Iterable[str]) -> list[str]:
-        """Those of these nodes that are there."""
+        """Those of these nodes that exist."""
         asked = list(paths)
         stats = await asyncio.gather(*map(self._registry.exists, asked))
         return [path for path, stat in zip(asked, stats, strict=True) if stat is not None]
 
     async def release(self) -> None:
-        """Own nothing any more. A node that has become another's meanwhile is left alone."""
+        """Delete our owner nodes. A node that another consumer has created since is kept."""
         while self._claimed:
             try:
                 await asyncio.gather(*map(self._release, tuple(self._claimed)))
             except ConnectionLossError:
-                continue  # whatever became of it, a second time does no harm
+                continue  # repeating is harmless, whatever the outcome was
 
     async def _release(self, path: str) -> None:
         stat = await self._registry.exists(path)
@@ -237,9 +238,9 @@ class ZooKeeperGroup:
         self._claimed.discard(path)
 
     def forget(self) -> None:
-        """The session has ended, and what was owned with it."""
+        """Note that the session, and with it all ownership, has ended."""
         self._claimed.clear()
 
     def watch_owners(self, paths: Iterable[str], callback: Callable[[], None]) -> list[Watch]:
-        """Hear of it when one of these nodes is gone."""
+        """Call `callback` when one of these nodes is deleted."""
         return [self._registry.watch_data(path, callback) for path in paths]

@@ -1,12 +1,12 @@
-"""The two trees in which a ZooKeeper consumer can have its group: that of Kafka 0.8 and later, and that of 0.7.
+"""The two trees for the group of a ZooKeeper consumer: that of Kafka 0.8 and later, and that of 0.7.
 
-A rebalance is the same in both (zookeeper_rebalance). They differ in what a consumer registers, in how brokers and
-partitions are found, in the names that partitions have, and in the nodes of owners and offsets (zookeeper_offsets).
+A rebalance is the same in both (`rebalance`). They differ in the registration of a consumer, in how brokers and
+partitions are found, in the partitions' names, and in the nodes of owners and offsets (`offset_nodes`).
 
-In 0.7's tree a partition is a broker's: `[broker]-[number]`. Of today's cluster brokers publish such a tree
-(`ottla.zookeeper.legacy07.chroot`), in which a broker's partitions are those that it leads. Leaders change, so a
-partition's name does, too, and two consumers that see different leaders may claim one partition under two names.
-Therefore a claim there has two locks, one for the name and one for the partition.
+In 0.7's tree a partition belongs to a broker: `[broker]-[number]`. The brokers of today's cluster publish such a tree
+(`ottla.zookeeper.legacy07.chroot`), in which a broker's partitions are those that it leads. So when the leader changes,
+the partition's name changes, and two consumers with different views may claim one partition under two names. Therefore
+a claim there has two locks, one for the name and one for the partition.
 """
 
 import asyncio
@@ -35,26 +35,26 @@ logger = logging.getLogger(__name__)
 
 
 class Member(NamedTuple):
-    """What a consumer wants: topics with numbers of threads, or one pattern with its number."""
+    """A consumer's subscription: topics with their numbers of threads, or one pattern with its number."""
 
     subscription: Mapping[str, int]
     pattern: str
 
 
 class Layout(Protocol):
-    """What a group needs to know of its tree. `decode`s raise ZnodeFormatError."""
+    """The format of a group's tree. Methods that decode raise ZnodeFormatError."""
 
     def registration(self, member: Member) -> bytes:
         """The content of a consumer's node among the ids."""
 
     def member(self, data: bytes, path: str) -> Member:
-        """Read such a node."""
+        """Decode the content of a consumer's node."""
 
     def address(self, data: bytes, path: str) -> HostPort | None:
-        """Where a broker listens for plain text, from its node; None where it does not."""
+        """The address of a broker's PLAINTEXT listener, from its node; None if it has none."""
 
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
-        """The names that a topic's partitions have in the tree, by their numbers, in the order of the assignment."""
+        """The names of a topic's partitions in the tree, by number, in the order of the assignment."""
 
     def owners(self, group: str, partition: TopicPartition, name: str) -> tuple[str, ...]:
         """The nodes that a consumer creates to own a partition."""
@@ -70,19 +70,19 @@ class TodaysLayout:
         ).encode()
 
     def member(self, data: bytes, path: str) -> Member:
-        """Read a consumer's node."""
+        """Decode a consumer's node."""
         consumer = ConsumerZnode.decode(data, path)
         return Member(consumer.subscription, consumer.pattern)
 
     def address(self, data: bytes, path: str) -> HostPort | None:
-        """That of the first listener in plain text."""
+        """The address of the first PLAINTEXT listener."""
         for endpoint in BrokerZnode.decode(data, path).endpoints:
             if endpoint.security_protocol == "PLAINTEXT" and endpoint.host is not None:
                 return HostPort(endpoint.host, endpoint.port)
         return None
 
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
-        """Their numbers, in order."""
+        """The partitions' numbers as names, in order."""
         path = TopicZnode.path(topic)
         data = await tree.data(path)
         return (
@@ -90,7 +90,7 @@ class TodaysLayout:
         )
 
     def owners(self, group: str, partition: TopicPartition, name: str) -> tuple[str, ...]:
-        """One node."""
+        """The single owner node."""
         return (ConsumerOwnerZnode.path(group, *partition),)
 
 
@@ -101,23 +101,23 @@ class Legacy07Layout:
         self._warned: set[str] = set()
 
     def registration(self, member: Member) -> bytes:
-        """The subscription alone."""
+        """Only the subscription."""
         return LegacyConsumerZnode(subscription=dict(member.subscription), pattern=member.pattern).encode()
 
     def member(self, data: bytes, path: str) -> Member:
-        """Read a consumer's node."""
+        """Decode a consumer's node."""
         consumer = LegacyConsumerZnode.decode(data, path)
         return Member(consumer.subscription, consumer.pattern)
 
     def address(self, data: bytes, path: str) -> HostPort | None:
-        """The only one."""
+        """The broker's only address."""
         broker = LegacyBrokerZnode.decode(data, path)
         return HostPort(broker.host, broker.port)
 
     async def partitions(self, tree: WatchedTree, topic: str) -> dict[int, str]:
-        """Broker partitions in the order of their names as text, which is 0.7's: those of a broker stand together.
+        """Broker partitions in the order of their names as text, as in 0.7: those of a broker are consecutive.
 
-        The view may change during the read. A broker whose count differs from the length of its list is left out; a
+        The tree may change during the read. A broker whose count differs from the length of its list is left out; a
         partition that two brokers list gets the first name. A watch fires when the nodes are complete.
         """
         brokers = [name for name in await tree.children(f"/brokers/topics/{topic}") if name.isdigit()]
@@ -148,7 +148,7 @@ class Legacy07Layout:
         return numbers if len(numbers) == LegacyBrokerTopicZnode.decode(count, count_path).partitions else ()
 
     def owners(self, group: str, partition: TopicPartition, name: str) -> tuple[str, ...]:
-        """0.7's lock on the broker partition, and our own on the partition."""
+        """0.7's lock for the broker partition, and Ottla's own for the partition."""
         return (
             LegacyOwnerZnode.path(group, partition.topic, name),
             LegacyPartitionOwnerZnode.path(group, *partition),
@@ -156,7 +156,7 @@ class Legacy07Layout:
 
 
 async def partition_names(registry: Registry, layout: Layout, topics: Sequence[str]) -> dict[TopicPartition, str]:
-    """The names that the partitions of these topics have now. Raises ZnodeFormatError."""
+    """The current names of these topics' partitions. Raises ZnodeFormatError."""
     tree = WatchedTree(registry, lambda: None)
     try:
         return {

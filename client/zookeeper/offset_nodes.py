@@ -23,10 +23,10 @@ class OffsetNodes(Protocol):
         """
 
     async def look(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """The same for partitions that are not ours. It changes nothing."""
+        """Like `fetch`, for partitions that this consumer does not own; changes nothing."""
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep these offsets, of partitions that were fetched."""
+        """Write the offsets of partitions that were fetched before."""
 
 
 class TodaysOffsetNodes:
@@ -41,7 +41,7 @@ class TodaysOffsetNodes:
         return await self.look(names)
 
     async def look(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """Read the nodes; 0.8 writes -1 for none."""
+        """Read the nodes; the -1 that 0.8 writes means no offset."""
         read = await asyncio.gather(*map(self._read, names))
         return {partition: offset for partition, offset in zip(names, read, strict=True) if offset >= 0}
 
@@ -64,7 +64,7 @@ class TodaysOffsetNodes:
             try:
                 await self._registry.set(path, data)
             except ConnectionLossError:
-                continue  # the same once more does no harm
+                continue  # repeating the write is harmless
             except NoNodeError:
                 try:
                     await self._registry.create(path, data, make_parents=True)
@@ -74,9 +74,9 @@ class TodaysOffsetNodes:
 
 
 class Legacy07OffsetNodes:
-    """`/consumers/[group]/offsets/[topic]/[broker-partition]`, and what makes these follow a partition.
+    """`/consumers/[group]/offsets/[topic]/[broker-partition]`, extended so that offsets follow a partition.
 
-    A leader changes, and the name of a broker partition becomes that of another partition. So each offset is kept
+    When a leader changes, the name of a broker partition becomes that of another partition. So each offset is kept
     twice, in one transaction: under the name, as in 0.7, and under the partition's number
     (`LegacyPartitionOffsetZnode`). If a name's node was last written without a partition's node (by a person, an
     import), it is used for the partition that has the name now. Otherwise the partition's own node is used, even if
@@ -87,11 +87,11 @@ class Legacy07OffsetNodes:
         self._registry = registry
         self._group_id = group_id
         self._names: dict[TopicPartition, str] = {}
-        # Those of which both nodes are there, under the names that they have now.
+        # Partitions with both nodes under their current names.
         self._in_place: set[TopicPartition] = set()
 
     async def fetch(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """Read the nodes, and bring those that are not there or under another name to where they belong."""
+        """Read the nodes; create those that are missing, and move those under old names."""
         self._names = dict(names)
         found = await self._look(names)
         self._in_place = {partition for partition, (_, in_place) in found.items() if in_place}
@@ -104,7 +104,7 @@ class Legacy07OffsetNodes:
         return {partition: offset for partition, (offset, _) in (await self._look(names)).items()}
 
     async def _look(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, tuple[int, bool]]:
-        """The offsets of those that have one, and whether both nodes of it are there."""
+        """For each partition with an offset: the offset, and whether both of its nodes are under the current name."""
         topics = sorted({partition.topic for partition in names})
         # Read the partitions' nodes first: a consumer whose partition gets another name deletes the node under the old
         # name and changes the partition's node in one transaction.
@@ -128,7 +128,7 @@ class Legacy07OffsetNodes:
         own: tuple[LegacyPartitionOffsetZnode, Stat] | None,
         written: Collection[int],
     ) -> tuple[int, bool] | None:
-        """`own` is the partition's node, `written` are the mzxids of the nodes of all partitions of the topic."""
+        """`own` is the partition's node; `written` are the mzxids of all partition nodes of the topic."""
         path = LegacyOffsetZnode.path(self._group_id, partition.topic, name)
         named = await _get(self._registry, path)
         if named is not None and named[1].mzxid not in written:
@@ -138,7 +138,7 @@ class Legacy07OffsetNodes:
         return own[0].offset, named is not None and named[1].mzxid == own[1].mzxid
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write both nodes of each."""
+        """Write both nodes of each partition."""
         await asyncio.gather(*(self._write(*one) for one in offsets.items()))
 
     async def _write(self, partition: TopicPartition, offset: int) -> None:
@@ -157,9 +157,9 @@ class Legacy07OffsetNodes:
                     await self._registry.multi(await self._placing(partition, nodes))
                     self._in_place.add(partition)
             except ConnectionLossError:
-                continue  # the same once more does no harm
+                continue  # repeating the write is harmless
             except (NoNodeError, NodeExistsError, BadVersionError):
-                self._in_place.discard(partition)  # somebody has changed them meanwhile
+                self._in_place.discard(partition)  # somebody has changed the nodes
                 continue
             return
 
@@ -191,7 +191,7 @@ class Legacy07OffsetNodes:
 async def read_partition_offsets(
     registry: Registry, group_id: str, topic: str
 ) -> dict[int, tuple[LegacyPartitionOffsetZnode, Stat]]:
-    """The partitions' nodes of a group and a topic in 0.7's tree, by partition number. Raises ZnodeFormatError."""
+    """All partition nodes of a group and a topic in 0.7's tree, by partition number. Raises ZnodeFormatError."""
     folder = f"/consumers/{group_id}/partition_offsets/{topic}"
     numbers = [int(name) for name in await read_children(registry, folder) if name.isdigit()]
     found = await asyncio.gather(*(_get(registry, f"{folder}/{number}") for number in numbers))

@@ -1,9 +1,9 @@
-"""Where a ZooKeeper consumer's group keeps its offsets: in ZooKeeper, in Kafka, or in both (`dual.commit.enabled`).
+"""The storage of a ZooKeeper consumer group's offsets: ZooKeeper, Kafka, or both (`dual.commit.enabled`).
 
-In ZooKeeper an offset is a persistent node (zookeeper_offset_nodes). To Kafka it goes by OffsetCommit to the group's
-coordinator, as from outside of the group (generation -1, no member), which takes it while the group has no members of
-the newer kind. With both, Kafka comes first and ZooKeeper follows, and the greater one counts when they are read:
-that is how a group moves from one to the other while its consumers run.
+In ZooKeeper an offset is a persistent node (`offset_nodes`). To Kafka it is sent as an OffsetCommit to the group's
+coordinator without membership (generation -1, no member), which is accepted while the group has no members of today's
+protocol. With both storages, Kafka is written first, then ZooKeeper, and the greater offset is used when they are read.
+This way a group moves from one to the other while its consumers run.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,7 +38,7 @@ class GroupOffsets:
         storage: str,
         dual_commit: bool,
     ) -> None:
-        """`timeout_s`: how long the coordinator is looked for and asked again."""
+        """`timeout_s`: the limit for lookups of the coordinator and retries."""
         self._nodes = nodes
         self._cluster = cluster
         self._coordinator = Coordinator(cluster, CoordinatorType.GROUP, group_id)
@@ -48,7 +48,7 @@ class GroupOffsets:
         self._in_zookeeper = storage == ZOOKEEPER or dual_commit
 
     async def fetch(self, names: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        """What is committed for these partitions, which have these names in ZooKeeper; nothing for one without.
+        """The committed offsets of these partitions with these names in ZooKeeper; partitions without one are missing.
 
         Raises the broker's error, ZnodeFormatError.
         """
@@ -65,7 +65,7 @@ class GroupOffsets:
         return found
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep these offsets. Raises the first error of the broker; others may have been kept all the same."""
+        """Commit these offsets. Raises the first error of the broker; other offsets may be committed nevertheless."""
         if self._in_kafka:
             await self._ask(lambda connection: self._commit(connection, offsets))
         if self._in_zookeeper:
@@ -76,7 +76,7 @@ class GroupOffsets:
         await self._coordinator.close()
 
     async def _ask(self, action: Callable[[Connection], Awaitable[T]]) -> T:
-        """What the coordinator answers, once it is the right one and can be reached."""
+        """Send a request to the coordinator, and retry if the coordinator has moved or cannot be reached."""
 
         async def attempt() -> T:
             try:

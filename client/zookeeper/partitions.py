@@ -1,4 +1,4 @@
-"""The partitions that a ZooKeeper consumer owns: fetched ahead, dealt out to its streams, and how far each has come."""
+"""The partitions that a ZooKeeper consumer owns: they are fetched ahead for its streams; their positions."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from client.zookeeper.stream import ConsumerStream, StreamGate
 
 
 class OwnedPartitions:
-    """What is owned. `states` is what the fetcher works on: it is empty while nothing may be read."""
+    """The owned partitions. The fetcher reads the partitions in `states`, which is empty while it must not read."""
 
     def __init__(
         self, cluster: Cluster, gate: StreamGate, states: dict[TopicPartition, PartitionState], reset: Position
@@ -24,9 +24,9 @@ class OwnedPartitions:
         self._reset = reset
         self._owned: dict[TopicPartition, PartitionState] = {}
         self._streams: dict[TopicPartition, ConsumerStream] = {}
-        # As far as is known; what is not there has never been committed.
+        # The last known committed offsets; a partition without an entry was never committed.
         self._committed: dict[TopicPartition, int] = {}
-        # Set once, right after this is made: the fetcher needs what is here, and is needed.
+        # Set right after construction: this object and the fetcher need each other.
         self.fetcher: Fetcher
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class OwnedPartitions:
         return sorted(self._owned)
 
     def start(self, streams: Mapping[TopicPartition, ConsumerStream], offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions for these streams: from the group's offsets, or where there is none as configured."""
+        """Read these partitions for these streams, from the group's offsets, or by the reset rule if there is none."""
         assert not self._owned
         self._streams = dict(streams)
         self._committed = dict(offsets)
@@ -50,16 +50,16 @@ class OwnedPartitions:
         self.fetcher.wake()
 
     def stop(self) -> None:
-        """Hand out and fetch no more; what was fetched and not handed out is forgotten. Positions stay known."""
+        """Stop handing out and fetching, and drop records not handed out. Positions are kept."""
         self._gate.shut()
         self._fetched_states.clear()
         for state in self._owned.values():
-            state.generation += 1  # answers under way are for nobody
+            state.generation += 1  # answers in flight are ignored
         for stream in self._streams.values():
             stream.clear()
 
     def drop(self) -> list[TopicPartition]:
-        """Own nothing any more; what was owned."""
+        """Own no partitions any more. Return those that were owned."""
         self.stop()
         dropped = self.names()
         self._cluster.untrack({partition.topic for partition in dropped})
@@ -68,17 +68,17 @@ class OwnedPartitions:
         self._committed.clear()
         return dropped
 
-    # ---- how far they are
+    # ---- positions
 
     def positions(self, *, with_in_hand: bool) -> dict[TopicPartition, int]:
-        """The offsets to be committed: those that have changed since. `with_in_hand`: as if records in hand were
-        done.
+        """The offsets to commit: those that have changed since the last commit. `with_in_hand`: as if records in hand
+        were handled.
         """
         found = {}
         for partition, state in self._owned.items():
             offset, committed = state.position, self._committed.get(partition)
             if offset is None or offset == committed:
-                continue  # also where the record in hand was committed by the program: that is not taken back
+                continue  # also if the program has committed the record in hand: this is not undone
             if not with_in_hand and (in_hand := self._streams[partition].in_hand(state)) is not None:
                 offset = in_hand
             if offset != committed:
@@ -86,18 +86,18 @@ class OwnedPartitions:
         return found
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These offsets have been committed."""
+        """Note that these offsets were committed."""
         self._committed.update({partition: offset for partition, offset in offsets.items() if partition in self._owned})
 
-    # ---- what the fetcher tells
+    # ---- callbacks of the fetcher
 
     def fetched(self, state: PartitionState, batches: FetchedBatches) -> None:
-        """Batches of a partition have come."""
+        """Batches of a partition were fetched."""
         if self._owned.get(state.partition) is state:
             self._streams[state.partition].add(state, batches)
             self._gate.ring()
 
     def failed(self, error: BaseException) -> None:
-        """Something was not fetched, or not looked up. What may go away is tried again, anything else told."""
+        """A fetch or a lookup failed. A retriable error is ignored, as the fetcher retries; streams raise others."""
         if not isinstance(error, KafkaError) or not error.retriable:
             self._gate.fail(error)

@@ -1,17 +1,16 @@
-"""How a ZooKeeper consumer gets at its partitions, and lets them go: Kafka 0.8's rebalance.
+"""The rebalance of Kafka 0.8: how a ZooKeeper consumer acquires and releases its partitions.
 
     stop → listener, commit → release → assign → claim → offsets → fetch
 
-Each consumer of the group does it for itself whenever it sees another picture (`GroupView`) than the last time. There
-is nobody who decides, so consumers may see different pictures at a moment (split views), and one may want what another
-has not let go yet. Whoever meets an owner in its way holds nothing, waits until that one is gone or
-`rebalance_backoff_ms` is over, looks again and tries again. All pictures become the same in the end, because each
-change calls a watch of everybody.
+Each consumer of the group rebalances by itself when its view (`GroupView`) changes. There is no coordinator, so
+consumers may have different views for a moment, and a consumer may want a partition that another has not released yet.
+Then it releases everything, waits until this owner has released the partition or `rebalance_backoff_ms` is over, reads
+the view and tries again. In the end all views are equal, because each change fires a watch of every consumer.
 
-Stop comes before commit, commit before release, and reading the offsets after the claim: so the next owner starts where
-the one before has stopped handing out. What is read in ZooKeeper after a claim is not older than the release that let
-it succeed: a server answers a write when it has applied all before it. (0.8 reads the offsets before it claims, when
-the owner before may have yet to commit.)
+The stop precedes the commit, the commit precedes the release, and offsets are read after the claim: so the next owner
+starts where the previous owner stopped handing out records. A read from ZooKeeper after a claim returns at least the
+state of the release that made the claim possible, because a server answers a write after it has applied all writes
+before it. (0.8 reads the offsets before the claim, when the previous owner may not have committed yet.)
 """
 
 import asyncio
@@ -42,21 +41,22 @@ SESSION_RETRY_S: Final = 0.2
 
 
 class ZooKeeperRebalanceListener:
-    """Hears of a consumer's partitions; override what is wanted. Records are not handed out meanwhile.
+    """Called when partitions are acquired or released; override the methods you need. Meanwhile no records are handed
+    out.
 
-    An exception makes the attempt fail; it is raised where records are asked for.
+    An exception fails the attempt; the next call for a record raises it.
     """
 
     async def before_releasing_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """These will be let go when this returns, and read by others: finish what is in hand, commit if that is not
-        automatic. Everything handed out is committed after this, if it is.
+        """The partitions will be released after this call, and read by others: finish the records in hand, and commit
+        if auto commit is off. With auto commit, everything handed out is committed after this call.
         """
 
     async def before_starting_fetchers(self, partitions: Mapping[TopicPartition, str]) -> None:
-        """These are ours now: for each partition the id of our thread that reads it."""
+        """The partitions are acquired; their values are the ids of the threads that read them."""
 
     async def partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """The session has expired: these are not ours any more, others may read them already, and nothing can be
+        """The session has expired: others may own these partitions and read them already, and nothing can be
         committed.
         """
 
@@ -80,7 +80,7 @@ class Rebalancer:
         on_session: Callable[[], Awaitable[None]],
         on_error: Callable[[BaseException], None],
     ) -> None:
-        """`commit` is called before partitions are let go, and must not raise; `on_session` proves a new session."""
+        """`commit` is called before partitions are released, and must not raise; `on_session` proves a new session."""
         self._registry = registry
         self._group = group
         self._partitions = partitions
@@ -94,24 +94,24 @@ class Rebalancer:
         self._on_session = on_session
         self._on_error = on_error
         self._changed = asyncio.Event()
-        # What the partitions that we own were worked out from; None while we own none.
+        # The view that the owned partitions were assigned from; None while this consumer owns nothing.
         self._settled: GroupView | None = None
         self._lost: list[TopicPartition] = []
         self.count = 0
 
     def request(self) -> None:
-        """Look at the group again: something may have changed."""
+        """Check the group's view again: it may have changed."""
         self._changed.set()
 
     def session_lost(self) -> None:
-        """The session has expired: at once nothing is ours."""
+        """Drop all partitions at once: the session has expired."""
         self._lost += self._partitions.drop()
         self._group.forget()
         self._settled = None
         self._changed.set()
 
     async def run(self, started: "asyncio.Future[None]") -> None:
-        """Rebalance whenever it is asked for, until cancelled. `started` hears how the first time ended."""
+        """Rebalance on every request, until cancelled. `started` gets the outcome of the first rebalance."""
         self._changed.set()
         while True:
             await self._changed.wait()
@@ -138,9 +138,9 @@ class Rebalancer:
                     started.set_result(None)
 
     async def _begin_session(self) -> None:
-        """Open a new session in place of the expired one, and be there again."""
+        """Open a new session after the old one has expired, and register again."""
         lost, self._lost = self._lost, []
-        logger.warning("the session of consumer %s has expired: it starts anew", self._group.consumer_id)
+        logger.warning("the session of consumer %s has expired: opening a new one", self._group.consumer_id)
         if lost:
             await self._listener.partitions_lost(lost)
         while self._registry.state is ConnectionState.EXPIRED:
@@ -153,7 +153,7 @@ class Rebalancer:
         await self._on_session()
 
     async def _rebalance(self) -> None:
-        """Come to own what the group's picture gives us. Raises RebalanceFailedError, what a listener raises."""
+        """Acquire the partitions of the current view. Raises RebalanceFailedError, or the exception of a listener."""
         attempt = 0
         tried: GroupView | None = None
         while True:
@@ -163,7 +163,7 @@ class Rebalancer:
                 view = await self._group.view()
                 if view == self._settled:
                     return
-                if view != tried:  # somebody has come or gone: that is another rebalance
+                if view != tried:  # the group has changed: this is another rebalance
                     attempt, tried = 0, view
                 taken = await self._attempt(view)
                 if not taken:
@@ -178,16 +178,16 @@ class Rebalancer:
             logger.info("consumer %s, attempt %d to rebalance: %s", self._group.consumer_id, attempt, reason)
             if attempt > self._max_retries:
                 raise RebalanceFailedError(
-                    f"consumer {self._group.consumer_id} has not got its partitions in {attempt} attempts: {reason}"
+                    f"consumer {self._group.consumer_id} did not get its partitions in {attempt} attempts: {reason}"
                 )
             await self._wait_until_released(taken, tried)
 
     async def _attempt(self, view: GroupView) -> list[str]:
-        """One attempt. Empty if it has succeeded; else the owners in the way, and we hold nothing."""
+        """Try once. Return an empty list on success; else the other owners' nodes, and this consumer owns nothing."""
         session_id = self._registry.session_id
         self.count += 1
         await self.let_go()
-        if self._group.consumer_id not in view.threads:  # somebody has deleted our node
+        if self._group.consumer_id not in view.threads:  # our node was deleted
             await self._group.register()
             self._changed.set()
             return []
@@ -199,7 +199,7 @@ class Rebalancer:
             return taken
         offsets = await self._offsets.fetch(names)
         await self._listener.before_starting_fetchers({name: str(thread) for name, thread in wanted.items()})
-        # Nothing is awaited between this and the start: the session that made the claim is the one that reads.
+        # Nothing is awaited between this check and the start, so the session of the claim is the one that reads.
         if self._registry.session_id != session_id or self._registry.state is ConnectionState.EXPIRED:
             raise SessionExpiredError("the session has expired")
         streams = {name: self._stream_of(name.topic, thread) for name, thread in wanted.items()}
@@ -211,7 +211,7 @@ class Rebalancer:
         return []
 
     async def let_go(self) -> None:
-        """Stop handing out and fetching, commit, and own nothing any more."""
+        """Stop handing out and fetching, commit, and release all partitions."""
         self._settled = None
         self._partitions.stop()
         names = self._partitions.names()
@@ -222,7 +222,7 @@ class Rebalancer:
         await self._group.release()
 
     async def _wait_until_released(self, owners: Sequence[str], view: GroupView | None) -> None:
-        """Wait for the backoff; shorter where all these owners are gone, or the group has changed."""
+        """Wait for the backoff, or until all these owner nodes are deleted or the group has changed."""
         watches = self._group.watch_owners(owners, self._changed.set)
         with suppress(TimeoutError):
             try:

@@ -1,16 +1,16 @@
-"""How long a consumer may believe that its session with ZooKeeper is alive.
+"""How long a consumer may assume that its session with ZooKeeper is alive.
 
-Ephemeral nodes are a lock only as long as their session lives, and whoever is cut off from ZooKeeper does not hear of
-its end: the servers end a session when they have heard nothing for its timeout, the client learns it when it is back.
-Until then it would go on reading partitions that others own by now (Kafka 0.8's consumer does).
+Ephemeral nodes are a lock only as long as their session lives, and a disconnected consumer does not learn that its
+session has ended: the servers end a session after its timeout without a message, and the client learns it when it
+reconnects. Until then it would continue to read partitions that others own by now (as Kafka 0.8's consumer does).
 
-So there is a lease. A write that the servers have answered proves that they had the session when the write came, which
-was after it was sent: the session cannot end before a whole timeout has passed since. The lease ends after two thirds
-of that. What is left covers how sessions are counted in an ensemble: the leader hears from a follower who is alive
-every half tick only, which is a quarter of the shortest timeout. A write, and not a read: a follower that has lost its
-leader answers reads.
+So there is a lease. An answered write proves that the servers had the session when the write arrived, which was after
+it was sent: the session cannot end before a whole timeout after the sending. The lease ends after two thirds of it. The
+last third allows for the session tracking in an ensemble: the leader hears only every half tick from a live follower,
+which is a quarter of the shortest timeout. The proof is a write, because a follower that has lost its leader still
+answers reads.
 
-The clock goes on while the machine sleeps where the system has such a one (CLOCK_BOOTTIME): the servers' does, too.
+If the system has such a clock (CLOCK_BOOTTIME), it also runs while the machine sleeps, as the servers' clocks do.
 """
 
 import time
@@ -18,18 +18,18 @@ from collections.abc import Callable
 from typing import Final
 
 LEASE_SHARE: Final = 2 / 3
-# How often it is renewed: four times before it ends.
+# Six renewals in a timeout: four before the lease ends.
 RENEWALS_PER_TIMEOUT: Final = 6
 
 
 def clock_s() -> float:
-    """Seconds that pass evenly, also while the machine sleeps where the system can tell."""
+    """Seconds on a monotonic clock, which also runs while the machine sleeps if the system has such a clock."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class SessionLease:
-    """Valid until the session could have ended. Starts out as ended."""
+    """Valid until the session could have ended. Not valid at the start."""
 
     __slots__ = ("_ends_at_s", "now_s")
 
@@ -39,13 +39,13 @@ class SessionLease:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the session is alive for certain."""
+        """Whether the session is certainly alive."""
         return self.now_s() < self._ends_at_s
 
     def renew(self, sent_at_s: float, timeout_s: float) -> None:
-        """A write that was sent at this time has been answered, in a session with this timeout."""
+        """Extend the lease: a write sent at this time was answered, in a session with this timeout."""
         self._ends_at_s = max(self._ends_at_s, sent_at_s + timeout_s * LEASE_SHARE)
 
     def end(self) -> None:
-        """The session has ended."""
+        """End the lease: the session has ended."""
         self._ends_at_s = float("-inf")

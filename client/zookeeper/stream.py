@@ -1,8 +1,8 @@
-"""Streams of records, one for each thread of a ZooKeeper consumer, and the gate before them.
+"""Streams of records, one for each thread of a ZooKeeper consumer, and the gate that holds them back.
 
-A record is *in hand* from the moment it is handed out until its stream is asked for the next one. What has been handed
-out counts for the offset that is committed before a partition is let go; what is in hand does not count for the commits
-in between, so that a program that dies while it works on a record gets it again.
+A record is *in hand* from the moment it is handed out until its stream is asked for the next one. The commit before the
+release of a partition includes records in hand. Other commits do not, so that a program that dies while it handles a
+record gets the record again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from client.zookeeper.session_lease import SessionLease
 
 
 class StreamGate:
-    """Whether records may be handed out: while the consumer owns what it reads, and its lease is valid."""
+    """Whether records may be handed out: only while the consumer owns its partitions and its lease is valid."""
 
     def __init__(self, lease: SessionLease) -> None:
         self._lease = lease
@@ -28,45 +28,45 @@ class StreamGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next record may go out now."""
+        """Whether the next record may be handed out now."""
         return self._open and self._held is None and self._lease.is_valid
 
     def hold(self, seconds: float) -> None:
-        """Hand nothing out for a moment, or until `unhold`."""
+        """Hand out no records for this time, or until `unhold`."""
         self.unhold()
         self._held = asyncio.get_running_loop().call_later(seconds, self.unhold)
 
     def unhold(self) -> None:
-        """The moment is over."""
+        """End `hold`."""
         if self._held is not None:
             self._held.cancel()
             self._held = None
             self.ring()
 
     def open(self) -> None:
-        """The partitions are claimed."""
+        """Open the gate: the partitions are claimed."""
         self._open = True
         self.ring()
 
     def shut(self) -> None:
-        """Nothing goes out from now on."""
+        """Shut the gate: no records are handed out until `open`."""
         self._open = False
 
     def close(self) -> None:
-        """Nothing will ever go out again: whoever waits is told."""
+        """Close the gate for ever; waiting calls end."""
         self._open = False
         self.is_closed = True
         self.unhold()
         self.ring()
 
     def fail(self, error: BaseException) -> None:
-        """Tell the next who asks for a record of an error."""
+        """Store an error for the next call for a record, if none is stored."""
         if self._error is None:
             self._error = error
         self.ring()
 
     def check(self) -> None:
-        """Raise the error that is to be told; ClosedError after `close`."""
+        """Raise the stored error, once; ClosedError after `close`."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -74,13 +74,13 @@ class StreamGate:
             raise ClosedError("the consumer has been closed")
 
     def ring(self) -> None:
-        """Have everybody who waits look again."""
+        """Wake all waiting calls."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
     async def wait(self) -> None:
-        """Wait for a ring."""
+        """Wait for `ring`."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         try:
@@ -89,7 +89,7 @@ class StreamGate:
             self._waiting.discard(waiting)
 
     async def next_of(self, take: Callable[[], ConsumerRecord | None]) -> ConsumerRecord:
-        """What `take` gives, once that is a record. Raises what is to be told, StopAsyncIteration at the end."""
+        """Wait until `take` returns a record, and return it. Raises the stored error, StopAsyncIteration at the end."""
         while (record := take()) is None:
             try:
                 self.check()
@@ -102,12 +102,12 @@ class StreamGate:
 class ConsumerStream:
     """The records of one thread, in order within each partition: an asynchronous iterator for one task.
 
-    It waits while the group is rebalanced and goes on with what the thread reads then; it ends when the consumer is
-    closed. Raises RebalanceFailedError, the broker's error, CorruptRecordError.
+    It waits during a rebalance and continues with the thread's new partitions; it ends when the consumer is closed.
+    Raises RebalanceFailedError, the broker's error, CorruptRecordError.
     """
 
     def __init__(self, gate: StreamGate, on_taken: Callable[[], None]) -> None:
-        """`on_taken` hears that there is room for more."""
+        """`on_taken` is called when there is room for more records."""
         self._gate = gate
         self._on_taken = on_taken
         self._ready: deque[tuple[PartitionState, int, FetchedBatches]] = deque()
@@ -122,11 +122,11 @@ class ConsumerStream:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record; waits as long as it takes."""
+        """The next record; waits without a limit."""
         return await self._gate.next_of(self.take)
 
     def take(self) -> ConsumerRecord | None:
-        """The next record if there is one that may be handed out now. The one before is in hand no longer."""
+        """The next record if one may be handed out now, else None. The previous record is no longer in hand."""
         self._in_hand = None
         if not self._gate.is_open:
             return None
@@ -150,7 +150,7 @@ class ConsumerStream:
         try:
             record = next(self._records, None)
         except BaseException:
-            # Nothing is skipped for it: the same place is read again, and told of again.
+            # Nothing is skipped: the next call reads the same position, and raises again.
             assert state.position is not None
             state.seek(state.position)
             self._on_taken()
@@ -163,18 +163,18 @@ class ConsumerStream:
         return record
 
     def finish(self) -> None:
-        """The record in hand is done with."""
+        """Note that the record in hand is handled."""
         self._in_hand = None
 
     def in_hand(self, state: PartitionState) -> int | None:
-        """The offset of the record in hand, where it is one of this partition."""
+        """The offset of the record in hand, if it belongs to this partition."""
         return self._in_hand[1] if self._in_hand is not None and self._in_hand[0] is state else None
 
     def add(self, state: PartitionState, batches: FetchedBatches) -> None:
-        """Take what was fetched."""
+        """Add fetched batches."""
         self._ready.append((state, state.generation, batches))
 
     def clear(self) -> None:
-        """Forget what was fetched and not handed out."""
+        """Drop records that were fetched and not handed out."""
         self._ready.clear()
         self._state = None

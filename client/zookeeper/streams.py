@@ -1,4 +1,4 @@
-"""The streams of a ZooKeeper consumer: one for each thread, and all of them as one."""
+"""The streams of a ZooKeeper consumer: one for each thread, and all as a single one."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from client.zookeeper.subscription import Subscription
 
 
 class ConsumerStreams:
-    """`by_topic`: the streams of each topic; of a pattern under its text, shared by all topics."""
+    """`by_topic`: the streams of each topic; with a pattern, streams for all topics under its text."""
 
     def __init__(self, subscription: Subscription, gate: StreamGate, on_taken: Callable[[], None]) -> None:
         self._is_static = subscription.is_static
@@ -24,11 +24,11 @@ class ConsumerStreams:
         self._turn = 0
 
     def of(self, topic: str, thread: ConsumerThread) -> ConsumerStream:
-        """The stream of a thread that reads a topic."""
+        """The stream of a thread for a topic."""
         return self.by_topic[topic][thread.number] if self._is_static else self._all[thread.number]
 
     def take(self) -> ConsumerRecord | None:
-        """The next record of the streams, one after the other, if there is one that may be handed out now."""
+        """The next record from the streams in turn, if one may be handed out now."""
         count = len(self._all)
         self._all[self._turn].finish()
         for step in range(1, count + 1):

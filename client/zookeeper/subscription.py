@@ -1,4 +1,4 @@
-"""What a ZooKeeper consumer wants, and what it is called."""
+"""The subscription of a ZooKeeper consumer, and its id."""
 
 import random as random_module
 import re
@@ -18,12 +18,12 @@ class Subscription:
     def __init__(
         self, topics: Mapping[str, int] | Iterable[str], topic_filter: TopicFilter | None, threads: int
     ) -> None:
-        """Names without a number get `threads`. Raises InvalidOptionError."""
+        """Topics without a number get `threads`. Raises InvalidOptionError."""
         if isinstance(topics, str):
             topics = [topics]
         self.threads = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, threads)
         if (topic_filter is None) == (not self.threads):
-            raise refuse("topics", list(self.threads), "give topics or a topic_filter, one of them")
+            raise refuse("topics", list(self.threads), "pass either topics or a topic_filter")
         self.pattern = STATIC
         if topic_filter is not None:
             self.threads, self.pattern = {topic_filter.text: threads}, topic_filter.pattern
@@ -32,20 +32,20 @@ class Subscription:
 
     @property
     def is_static(self) -> bool:
-        """Whether topics are named."""
+        """Whether the subscription names topics (no pattern)."""
         return self.pattern == STATIC
 
 
 def check_name(option: str, value: str) -> None:
-    """Raise InvalidOptionError for what is no name of a group or consumer: it is a znode's."""
+    """Raise InvalidOptionError for an invalid name of a group or consumer, which is also the name of a znode."""
     if re.fullmatch(r"[a-zA-Z0-9._-]+", value) is None or value in (".", ".."):
         raise refuse(option, value, "must be made of letters, digits, dots, underscores and hyphens, as in 0.8")
 
 
 def consumer_id_string(group_id: str, configured: str | None, random: random_module.Random) -> str:
-    """0.8's consumerIdString: the group, then what is configured, or host, time in ms and eight digits of chance.
+    """0.8's consumerIdString: the group, then the configured id, or host, time in ms and eight random digits.
 
-    The digits are the first of a UUID's high half in hexadecimal.
+    The digits are the first of the high half of a UUID in hexadecimal.
     """
     check_name("group_id", group_id)
     if configured is not None:

@@ -1,8 +1,8 @@
-"""Which topics a consumer with a pattern reads: Kafka 0.8's white and black lists.
+"""The topics of a consumer with a pattern: Kafka 0.8's white and black lists.
 
-The text is a regular expression over whole names in which a comma stands for "or", as in `orders,audit-.*`; spaces and
-the quotes around it are dropped, since property files bring them. Other consumers of the group read the same text: it
-should mean the same to Java's regular expressions and to Python's.
+The text is a regular expression for whole names in which a comma means "or", as in `orders,audit-.*`. Spaces and the
+quotes around it are removed, because they are usual in property files. Other consumers of the group read the same text:
+it should have the same meaning for Java's regular expressions and for Python's.
 """
 
 import re
@@ -16,9 +16,9 @@ INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
 
 
 class TopicFilter:
-    """A white list (`TopicFilter.white_list("orders,audit-.*")`), or a black list: all topics but these.
+    """A white list (`TopicFilter.white_list("orders,audit-.*")`), or a black list: all topics except these.
 
-    Internal topics pass only with `exclude_internal_topics` false. Raises InvalidOptionError for what is no regular
+    Internal topics pass only with `exclude_internal_topics` false. Raises InvalidOptionError for an invalid regular
     expression.
     """
 
@@ -41,7 +41,7 @@ class TopicFilter:
         return cls(BLACK_LIST, text)
 
     def allows(self, topic: str, *, exclude_internal_topics: bool = True) -> bool:
-        """Whether a topic is read."""
+        """Whether a topic passes."""
         if exclude_internal_topics and topic in INTERNAL_TOPICS:
             return False
         return (self._regex.fullmatch(topic) is not None) == (self.pattern == WHITE_LIST)

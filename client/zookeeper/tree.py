@@ -1,4 +1,4 @@
-"""Watched reads in ZooKeeper: a callback is called when what was read changes."""
+"""Watched reads in ZooKeeper: a callback is called when the content changes."""
 
 from collections.abc import Callable
 from typing import Final
@@ -11,7 +11,7 @@ _CHILDREN: Final = "children"
 
 
 async def read_data(registry: Registry, path: str) -> bytes | None:
-    """A node's data; None where there is no node."""
+    """A node's data; None if the node does not exist."""
     try:
         return (await registry.get(path))[0] or b""
     except NoNodeError:
@@ -19,7 +19,7 @@ async def read_data(registry: Registry, path: str) -> bytes | None:
 
 
 async def read_children(registry: Registry, path: str) -> list[str]:
-    """The names of a node's children; none where there is no node."""
+    """The names of a node's children; empty if the node does not exist."""
     try:
         return await registry.children(path)
     except NoNodeError:
@@ -27,7 +27,7 @@ async def read_children(registry: Registry, path: str) -> list[str]:
 
 
 class WatchedTree:
-    """Sets a watch before each read; `end` removes watches on nodes that the last round did not read."""
+    """Sets a watch before each read; `end` cancels the watches of nodes that the last round did not read."""
 
     def __init__(self, registry: Registry, on_change: Callable[[], None]) -> None:
         self._registry = registry
@@ -36,26 +36,26 @@ class WatchedTree:
         self._read: set[tuple[str, str]] = set()
 
     def begin(self) -> None:
-        """A round of reads begins."""
+        """Start a round of reads."""
         self._read.clear()
 
     def end(self) -> None:
-        """The round is over: what it has not read is not watched any more."""
+        """End the round: cancel the watches of nodes that it did not read."""
         for key in self._watches.keys() - self._read:
             self._watches.pop(key).cancel()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Cancel all watches."""
         self.begin()
         self.end()
 
     async def data(self, path: str) -> bytes | None:
-        """A node's data; None where there is no node."""
+        """A node's data; None if the node does not exist."""
         self._watch(_DATA, path)
         return await read_data(self._registry, path)
 
     async def children(self, path: str) -> list[str]:
-        """The names of a node's children; none where there is no node."""
+        """The names of a node's children; empty if the node does not exist."""
         self._watch(_CHILDREN, path)
         return await read_children(self._registry, path)
 
