@@ -1,4 +1,4 @@
-"""Spark reads from Kafka and writes to it through Python: a source and a sink for batch and Structured Streaming.
+"""A source and a sink for Kafka in PySpark, for batch queries and Structured Streaming.
 
-`pyspark_ottla` registers them, so that `format("ottla")` is known wherever this package is installed.
+`pyspark_ottla` registers them, so that `format("ottla")` works wherever this package is installed.
 """

@@ -1,4 +1,4 @@
-"""The driver's part of exactly once: a batch is decided, then its transactions are ended. The reasons are in
+"""The driver's part of exactly once: decide a batch, then end its transactions. The reasons are in
 `spark_connector.transactional_delivery`.
 """
 
@@ -18,16 +18,16 @@ from spark_connector.retry import retry
 
 log = logging.getLogger(__name__)
 _ONGOING: Final = "Ongoing"
-_DELIVERY_TIMEOUT_MS: Final = 120_000  # of a producer, where none is set
+_DELIVERY_TIMEOUT_MS: Final = 120_000  # a producer's default
 
 
 async def commit_batch(
     client: Mapping[str, Any], prefix: str, query: str, batch: int, transactions: Sequence[PreparedTransaction]
 ) -> None:
-    """Make a batch visible that its tasks have written in `transactions`, unless it has been visible before.
+    """Make a batch visible that its tasks have written in `transactions`, unless it was committed before.
 
-    client: options of a producer. Raises BatchError, ProducerFencedError where another driver has taken over, and what
-    the cluster says: then the batch has to be run again.
+    client: options of a producer. Raises BatchError, ProducerFencedError if another driver has taken over, and the
+    cluster's errors: then the batch has to be run again.
     """
     decision = Decision(query, batch, tuple(transactions))
     timeout_s = client.get("delivery_timeout_ms", _DELIVERY_TIMEOUT_MS) / 1000
@@ -35,7 +35,7 @@ async def commit_batch(
 
 
 async def _commit(client: Mapping[str, Any], prefix: str, wanted: Decision) -> None:
-    """Once, from the beginning: whatever an attempt before this one has done is found."""
+    """Make one attempt from the beginning; it detects what an earlier attempt has done."""
     async with Admin(**shared_options(client)) as admin, CommitLedger(client, prefix, admin) as ledger:
         last = await ledger.last()
         if last is not None and await _counts(admin, last, wanted):
@@ -46,12 +46,12 @@ async def _commit(client: Mapping[str, Any], prefix: str, wanted: Decision) -> N
         if wanted.transactions:
             await ledger.write(wanted)
             if await _finish(admin, wanted):
-                raise BatchError(f"all transactions of batch {wanted.batch} were aborted: it has to be run again")
+                raise BatchError(f"all transactions of batch {wanted.batch} were aborted: the batch must be run again")
         await admin.end_transactions(others, commit=False)
 
 
 async def abort_batch(client: Mapping[str, Any], prefix: str) -> None:
-    """Abort what is open and not decided. What cannot be aborted now is when its time is up, or by the next commit."""
+    """Abort open transactions without a decision. A failure is logged: a timeout or the next commit aborts them."""
     try:
         async with Admin(**shared_options(client)) as admin, CommitLedger(client, prefix, admin) as ledger:
             last = await ledger.last()
@@ -63,9 +63,9 @@ async def abort_batch(client: Mapping[str, Any], prefix: str) -> None:
 
 
 async def _counts(admin: Admin, last: Decision, wanted: Decision) -> bool:
-    """Whether a batch was decided before. What is decided and might not be finished is finished."""
+    """Whether the batch was decided before. A decision that may be unfinished is finished."""
     if last.query != wanted.query:
-        # Of another checkpoint, or another job: it will not come back to look.
+        # Of another checkpoint or another job, which will not check it again.
         try:
             await _finish(admin, last)
         except BatchError as error:
@@ -77,8 +77,8 @@ async def _counts(admin: Admin, last: Decision, wanted: Decision) -> bool:
 
 
 async def _finish(admin: Admin, decision: Decision) -> bool:
-    """Commit what is decided. True where all of it is lost, so that nothing of it is visible. Raises BatchError where
-    some of it is, or nobody can tell.
+    """Commit a decision's transactions. Return True if all were aborted, so that nothing is visible. Raises BatchError
+    if some were aborted, or if the outcome is unknown.
     """
     results = await admin.end_transactions(decision.transactions, commit=True)
     failed = {one: error for one, error in results.items() if error is not None}
@@ -90,8 +90,8 @@ async def _finish(admin: Admin, decision: Decision) -> bool:
     reasons = "; ".join(f"{one.transactional_id}: {error}" for one, error in list(failed.items())[:3])
     raise BatchError(
         f"batch {decision.batch} of query {decision.query} is visible in part: {len(failed)} of its {len(results)} "
-        f"transactions could not be committed after the decision, most likely as their time was up ({reasons}). With "
-        "another transactionalIdPrefix the batch is written anew as a whole: what is visible of it is there twice then"
+        f"transactions could not be committed after the decision, most likely because they timed out ({reasons}). With "
+        "another transactionalIdPrefix the whole batch is written again; its visible part is then there twice"
     )
 
 
@@ -102,12 +102,12 @@ async def _check_open(
     try:
         found = await _open_transactions(admin, prefix, [one.transactional_id for one in transactions])
     except UnsupportedApiError:
-        return []  # before Kafka 3.0 the ends tell
+        return []  # before Kafka 3.0 the end of a transaction reports the error
     missing = [one for one in transactions if one not in found]
     if missing:
         names = ", ".join(one.transactional_id for one in missing[:3])
         raise BatchError(
-            f"{len(missing)} of {len(transactions)} transactions of the batch are not open any more ({names}): it "
+            f"{len(missing)} of {len(transactions)} transactions of the batch are no longer open ({names}): the batch "
             "took longer than kafka.transaction.timeout.ms, or another query has the same transactionalIdPrefix. "
             "Nothing of the batch is visible"
         )
@@ -116,7 +116,7 @@ async def _check_open(
 
 
 async def _open_transactions(admin: Admin, prefix: str, names: Iterable[str] = ()) -> set[PreparedTransaction]:
-    """The open transactions of tasks of a prefix, and of `names`."""
+    """The open transactions of a prefix's tasks, and those of `names`."""
     of_task = re.compile(re.escape(prefix) + r"-[0-9a-f]{12}-\d+-\d+")
     listed = await admin.list_transactions(states=[_ONGOING])
     ids = {one.transactional_id for one in listed if of_task.fullmatch(one.transactional_id)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OttlaBatchReader(DataSourceReader):
-    """Reads topics from where a query begins to where it ends. Pickled: on its way to executors."""
+    """Reads topics between a query's start and end. It is pickled for the executors."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -28,15 +28,15 @@ class OttlaBatchReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Callable[[list[Filter]], list[Filter]]:  # noqa: N802
-        """What Spark calls with the filters of a query, where spark.sql.python.filterPushdown.enabled is true."""
+        """The method for a query's filters; Spark calls it if spark.sql.python.filterPushdown.enabled is true."""
         return _OptionalPushdown(self)
 
     def push(self, filters: list[Filter]) -> list[Filter]:
-        """Take over what can be; the filters that Spark has to evaluate itself."""
+        """Take over supported filters. Return those that Spark must evaluate."""
         return self._filters.push(filters)
 
     def partitions(self) -> list[InputPartition]:
-        """One or more ranges for each partition that has anything to read."""
+        """One or more ranges for each partition that has records to read."""
         return list(run(self._plan()))
 
     async def _plan(self) -> list[OffsetRange]:
@@ -58,10 +58,10 @@ class OttlaBatchReader(DataSourceReader):
 
 
 class _OptionalPushdown:
-    """Calls `push` of a reader, and looks like the base class's method where Spark asks whether it is.
+    """Calls a reader's `push`, and passes for the base class's method when Spark checks whether it is overridden.
 
-    Spark refuses a reader that takes filters while the setting is off, which it is by default, so that a filter is
-    never ignored. These filters are not: Spark evaluates them itself then.
+    Spark refuses a reader with filter pushdown while the setting is off (the default), so that no filter is ignored.
+    Here none is: without the call, Spark evaluates all filters itself.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -74,7 +74,7 @@ class _OptionalPushdown:
 
 
 def read_range(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    """The records of a range as Arrow record batches; nothing for what is none (Spark's stand-in for no partitions)."""
+    """A range's records as Arrow record batches; none for Spark's placeholder when there are no partitions."""
     from spark_connector.record_batches import RecordBatches
 
     if isinstance(partition, OffsetRange):

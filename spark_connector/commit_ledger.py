@@ -1,13 +1,13 @@
-"""Which batch of a query was committed last, and by which transactions: a record in the cluster that is written to.
+"""The last committed batch of a query and its transactions, recorded in the cluster that the query writes to.
 
-The ledger of a query is the topic `<transactionalIdPrefix>-commits` of one partition, compacted, made when it is not
-there. Its last record is the last decision, as JSON:
+The ledger of a query is the compacted topic `<transactionalIdPrefix>-commits` with one partition, created if it does
+not exist. Its last record is the last decision, as JSON:
 
     {"query": "<id>", "batch": 7, "transactions": [["<transactional id>", <producer id>, <producer epoch>], …]}
 
-Each decision is written in a transaction of the transactional id `<transactionalIdPrefix>-commits`. Opening the ledger
-fences whoever has opened it before: from then on that one decides nothing, and what is read is final until the opener
-writes. Nothing but such transactions is in the topic, so the record is near its end, and is found without a scan.
+Each decision is written in a transaction with the transactional id `<transactionalIdPrefix>-commits`. Opening the
+ledger fences the previous opener, which then cannot write decisions, so what is read is final until the new opener
+writes. The topic contains only such transactions, so the last record is near the end and is found without a scan.
 """
 
 import json
@@ -29,20 +29,20 @@ KEY: Final = b"last-commit"
 _CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 _BROKERS_DEFAULT: Final = -1
 _SHARED: Final = ("bootstrap_servers", "client_id", "request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms")
-"""Options that producers, readers and admins have in common."""
+"""Options of producers, readers and admins alike."""
 _FIRST_LOOK: Final = 16
 _TIMEOUT_MS: Final = 60_000
 
 
 class Decision(NamedTuple):
-    """A batch of a query that is to be visible whatever happens, and the transactions that hold its rows."""
+    """A decision to make a batch of a query visible, and the transactions that contain its rows."""
 
     query: str
     batch: int
     transactions: tuple[PreparedTransaction, ...]
 
     def to_bytes(self) -> bytes:
-        """The value of its record."""
+        """The value of the decision's record."""
         return json.dumps(self._asdict(), separators=(",", ":")).encode()
 
 
@@ -55,16 +55,16 @@ def parse_decision(value: bytes | None, where: str) -> Decision:
         )
         return Decision(str(found["query"]), int(found["batch"]), transactions)
     except (ValueError, LookupError, TypeError) as error:
-        raise BatchError(f"{where} is no ledger of this sink: it holds {value!r}") from error
+        raise BatchError(f"{where} is not a ledger of this sink: it contains {value!r}") from error
 
 
 def shared_options(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a producer's options those that every client takes."""
+    """Those of a producer's options that all clients have."""
     return {"client_id": "ottla-spark"} | {name: client[name] for name in _SHARED if name in client}
 
 
 class CommitLedger:
-    """A ledger, opened: an asynchronous context manager."""
+    """An open ledger; an asynchronous context manager."""
 
     def __init__(self, client: Mapping[str, Any], prefix: str, admin: Admin) -> None:
         """client: options of a producer."""
@@ -75,7 +75,7 @@ class CommitLedger:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Open it. Raises what the cluster says."""
+        """Open the ledger. Raises the cluster's errors."""
         await self._stack.enter_async_context(self._producer)
         return self
 
@@ -83,7 +83,7 @@ class CommitLedger:
         await self._stack.aclose()
 
     async def last(self) -> Decision | None:
-        """The last decision; None in a new ledger. Raises BatchError where the topic is none."""
+        """The last decision; None if the ledger is new. Raises BatchError if the topic is not a ledger."""
         start, end = await self._bounds()
         look = _FIRST_LOOK
         async with Reader(**self._shared, isolation_level="read_committed", auto_offset_reset="none") as reader:
@@ -96,8 +96,8 @@ class CommitLedger:
         return None
 
     async def write(self, decision: Decision) -> None:
-        """Make a decision. Raises ProducerFencedError once somebody else has opened the ledger; after any other error
-        nobody knows whether it is written.
+        """Write a decision. Raises ProducerFencedError if another driver has opened the ledger; after any other error
+        it is unknown whether the decision is written.
         """
         topic, number = self._partition
         async with self._producer.transaction():

@@ -1,4 +1,4 @@
-"""What Spark finds under the name `ottla`."""
+"""The data source with the name `ottla`."""
 
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,11 @@ class OttlaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """The name for `format(…)`."""
         return "ottla"
 
     def schema(self) -> StructType:
-        """The columns of the source. Raises InvalidOptionError for an option that it does not have."""
+        """The columns of the source. Raises InvalidOptionError for an unknown option."""
         refuse_unknown_names(self.options)
         return source_schema(self.options)
 
@@ -39,13 +39,13 @@ class OttlaDataSource(DataSource):
         return OttlaStreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """What writes the rows of a batch job. Raises InvalidOptionError, ColumnError."""
+        """The writer of a batch job. Raises InvalidOptionError, ColumnError."""
         from spark_connector.sink import new_writer
 
         return new_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
-        """What writes the rows of a stream. Raises InvalidOptionError, ColumnError."""
+        """The writer of a stream. Raises InvalidOptionError, ColumnError."""
         from spark_connector.sink import new_stream_writer
 
         return new_stream_writer(self.options, schema)

@@ -1,4 +1,4 @@
-"""How the rows of a query are delivered: what a writer of Spark asks for, whichever promise stands behind it."""
+"""The interface that the sink's writers use for both delivery guarantees."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,11 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 
 class Delivery(ABC):
-    """Made on the driver, pickled to the tasks. A stream's `commit` and `abort` are called on a new object."""
+    """Made on the driver and pickled for the tasks. A stream's `commit` and `abort` are called on a new object."""
 
     @abstractmethod
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task: write its rows. Raises DeliveryError, ColumnError, and what the client raises."""
+        """In a task: write its rows. Raises DeliveryError, ColumnError, and the client's errors."""
 
     @abstractmethod
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
@@ -20,4 +20,4 @@ class Delivery(ABC):
 
     @abstractmethod
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
-        """On the driver, when a task has failed for good. Messages of such tasks are None."""
+        """On the driver, when a task has failed and is not retried. The messages of failed tasks are None."""

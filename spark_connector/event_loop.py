@@ -1,6 +1,6 @@
-"""The event loop that a Python worker of Spark keeps in a thread: the client is asyncio, Spark calls functions.
+"""The event loop of a Spark Python worker, in a thread: the client is asyncio, and Spark calls plain functions.
 
-One loop for each process, started when it is first needed. A process that was forked off starts one of its own.
+Each process has one loop, started when it is first needed. A forked process starts its own.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _owner = -1
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process, running."""
+    """The running event loop of this process."""
     global _loop, _owner
     with _lock:
         if _loop is None or _owner != os.getpid():
@@ -27,7 +27,7 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine there, and wait for what it returns or raises. An interrupt of the caller cancels it."""
+    """Run a coroutine in the event loop and return its result, or raise its error. An interrupt cancels it."""
     future = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
     try:
         return future.result()

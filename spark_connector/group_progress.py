@@ -1,6 +1,6 @@
-"""What a stream has done, committed to a consumer group that nobody is a member of: for tools that show a group's lag.
+"""A stream's progress, committed to a consumer group without members, for tools that show a group's lag.
 
-The query never begins there, its checkpoint alone counts; so a commit that fails is a warning.
+The query never starts from these offsets, only from its checkpoint; so a failed commit is only a warning.
 """
 
 import warnings
@@ -13,18 +13,18 @@ from spark_connector.topic_offsets import Offsets
 
 
 class GroupProgress:
-    """Commits to a group, None for no group at all."""
+    """Commits progress to a group; None: no commits."""
 
     def __init__(self, group_id: str | None) -> None:
         self._group_id = group_id
         self._committed: Offsets = {}
 
     def is_new(self, done: Offsets) -> bool:
-        """Whether there is anything to commit."""
+        """Whether there are offsets to commit."""
         return self._group_id is not None and done != self._committed
 
     async def commit(self, admin: Admin, done: Offsets) -> None:
-        """Commit all that is new. Warns where that fails."""
+        """Commit all offsets that have changed. A failure is a warning."""
         assert self._group_id is not None
         new = {
             partition: OffsetAndMetadata(offset)
@@ -43,5 +43,5 @@ class GroupProgress:
             self._committed = dict(done)
 
     def _warn(self, why: str) -> None:
-        text = f"progress is not committed to group {self._group_id} (commitGroupId); the query goes on: {why}"
+        text = f"progress is not committed to group {self._group_id} (commitGroupId); the query continues: {why}"
         warnings.warn(text, stacklevel=3)

@@ -1,7 +1,6 @@
-"""The clients that a Python worker of Spark keeps: connections outlive a task, and serve the next one.
+"""The clients of a Spark Python worker: their connections outlive a task and serve the next one.
 
-A task takes one that nobody uses and that has its options, and puts it back when it is done. One that nobody has
-wanted for a minute is closed.
+A task takes an idle client with its options, and puts it back at its end. A client that is idle for a minute is closed.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ _Key = tuple[tuple[str, Any], ...]
 
 
 class Client(Protocol):
-    """What can be kept."""
+    """A client that can be kept."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -26,7 +25,7 @@ C = TypeVar("C", bound=Client)
 
 
 class IdleClients(Generic[C]):
-    """Those that wait for a task. To be used on the event loop alone."""
+    """Clients that wait for a task. Use them only in the event loop."""
 
     def __init__(self, idle_s: float = IDLE_S) -> None:
         self._idle_s = idle_s
@@ -38,7 +37,7 @@ class IdleClients(Generic[C]):
         return len(self._waiting)
 
     def take(self, options: Mapping[str, Any]) -> C | None:
-        """One that was made with these options; None where there is none."""
+        """Remove and return a client with these options; None if there is none."""
         self._forget_the_parents()
         wanted = _key(options)
         for place, (key, client, timer) in enumerate(self._waiting):
@@ -49,13 +48,13 @@ class IdleClients(Generic[C]):
         return None
 
     def put(self, client: C, options: Mapping[str, Any]) -> None:
-        """Keep one that was made with these options."""
+        """Keep a client that has these options."""
         self._forget_the_parents()
         timer = asyncio.get_running_loop().call_later(self._idle_s, self._expire, client)
         self._waiting.append((_key(options), client, timer))
 
     def _forget_the_parents(self) -> None:
-        """What a process that was forked off has inherited is its parent's."""
+        """Drop the clients that a forked process has inherited: they belong to its parent."""
         if self._owner != os.getpid():
             self._waiting.clear()
             self._owner = os.getpid()

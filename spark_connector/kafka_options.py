@@ -1,7 +1,7 @@
-"""Options with the prefix `kafka.`: settings of the Java client, turned into options of ours.
+"""Options with the prefix `kafka.`: settings of the Java client, translated to the options of Ottla's client.
 
-Every name is one of three: translated; accepted, as it has no meaning here (the settings of a consumer group's
-session, for instance, where the driver assigns partitions); or refused, with the reason or the nearest known name.
+Each name is in one of three groups: translated; ignored, because it has no meaning here (for instance the session of a
+consumer group, as the driver assigns partitions); or refused, with the reason or the most similar name.
 """
 
 import difflib
@@ -15,7 +15,7 @@ PREFIX: Final = "kafka."
 
 
 class Setting(NamedTuple):
-    """How a setting of the Java client is called here, and how its text is read."""
+    """The option of Ottla's client for a setting of the Java client, and the parser of its text."""
 
     option: str
     parse: Callable[[str], Any]
@@ -27,7 +27,7 @@ class Settings(NamedTuple):
     translated: Mapping[str, Setting]
     ignored: frozenset[str]
     refused: Mapping[str, str]
-    """Name → what to do instead."""
+    """What to do instead, by name."""
 
 
 def _boolean(text: str) -> bool:
@@ -48,7 +48,7 @@ def _named(parse: Callable[[str], Any], *names: str) -> dict[str, Setting]:
     return {name: Setting(name.replace(".", "_"), parse) for name in names}
 
 
-_NO_SECURITY: Final = "TLS and SASL are not there yet"
+_NO_SECURITY: Final = "TLS and SASL are not supported yet"
 _COMMON: Final = {
     **_named(str, "bootstrap.servers", "client.id"),
     **_named(
@@ -133,22 +133,22 @@ PRODUCER: Final = Settings(
         "key.serializer": "keys are bytes or strings: cast the column",
         "partitioner.class": "set the column partition: a Python sink runs no Java classes",
         "partitioner.ignore.keys": "set the column partition",
-        "transactional.id": "set transactionalIdPrefix, of which every writer makes its own",
+        "transactional.id": "set transactionalIdPrefix, from which every writer makes its own",
         "value.serializer": "values are bytes or strings: cast the column",
     },
 )
 
 
 def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a query's options that begin with `kafka.` (in any case), without it, in lower case."""
+    """A query's options with the prefix `kafka.` (in any case), without the prefix, in lower case."""
     return {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
 
 
 def client_options(options: Mapping[str, str], settings: Settings) -> dict[str, Any]:
-    """Options of our client for the `kafka.` options of a query, as `settings` says.
+    """Options of Ottla's client for a query's `kafka.` options, according to `settings`.
 
-    Raises InvalidOptionError for one that is unknown or refused, for a value that does not parse, and without
-    kafka.bootstrap.servers.
+    Raises InvalidOptionError for an unknown or refused setting, for an invalid value, and if kafka.bootstrap.servers
+    is missing.
     """
     found: dict[str, Any] = {}
     for name, text in kafka_settings(options).items():
@@ -176,12 +176,12 @@ def _reason(name: str, settings: Settings) -> str:
     if (instead := _instead(name, settings)) is not None:
         return instead
     near = difflib.get_close_matches(name, [*settings.translated, *settings.ignored], 1, 0.7)
-    return f"unknown; did you mean {PREFIX}{near[0]}?" if near else "no client setting of this name is known"
+    return f"unknown; did you mean {PREFIX}{near[0]}?" if near else "no client setting has this name"
 
 
 def _instead(name: str, settings: Settings) -> str | None:
-    """What to say of a name that Kafka has or had (protocol.classic_names); None for any other."""
-    from protocol.classic_names import Reader, classic_name, elsewhere  # only on the way to an error
+    """The advice for a name that Kafka has or had (protocol.classic_names); None for other names."""
+    from protocol.classic_names import Reader, classic_name, elsewhere  # only needed for the error
 
     row = classic_name(name)
     if row is None:
@@ -193,6 +193,6 @@ def _instead(name: str, settings: Settings) -> str | None:
             return settings.refused[one]
     if today and all(one in settings.translated or one in settings.ignored for one in today):
         return "use " + " and ".join(PREFIX + one for one in today)
-    # Not the names of Python's clients: a query cannot give them.
+    # Not the names for Python's clients, which a query cannot use.
     of_brokers = elsewhere(row, (Reader.BROKER, Reader.TOPIC))
     return of_brokers or ("" if row.homes else row.hint) or f"the {kind} has no such setting"

@@ -1,17 +1,17 @@
-"""How far streams are behind, as Prometheus metrics: a listener that the driver program adds to its session.
+"""The lag of streams as Prometheus metrics: a listener that the driver program adds to its session.
 
     from spark_connector.lag_listener import LagListener
     spark.streams.addListener(LagListener(port=9400))
 
-Figures are those of a query's latest progress, that is, as of the beginning of its last batch. A gauge for each query
-(its name, else its id), topic and partition:
+The values are those of a query's latest progress, that is, of the beginning of its last batch. There is a gauge for
+each query (its name, else its id), topic and partition:
 
-- `ottla_spark_consumed_offset`: the offset of the next record to read, after the last batch that was done;
+- `ottla_spark_consumed_offset`: the offset of the next record to read, after the last finished batch;
 - `ottla_spark_latest_offset`: the end of the log (with read_committed the last stable offset);
 - `ottla_spark_lag`: the difference, in offsets.
 
-Spark calls every Python source by its own class's name, so a source counts as ours whose offsets have the form of ours.
-With Spark Connect the listener runs in the client's process, and the metrics are served there.
+Spark reports every Python source under the name of Spark's own class, so a source counts as Ottla's if its offsets have
+Ottla's format. With Spark Connect the listener runs in the client's process, and the metrics are served there.
 """
 
 import json
@@ -35,9 +35,9 @@ Labels = tuple[str, str, str]
 
 
 class LagListener(StreamingQueryListener):
-    """Keeps gauges in `registry` up to date; with a `port` also serves them over HTTP on `host` (0: any free port).
+    """Updates gauges in `registry`; with a `port` also serves them over HTTP on `host` (0: any free port).
 
-    Raises OSError where the port is taken, ValueError where the registry has these gauges already.
+    Raises OSError if the port is in use, ValueError if the registry has these gauges already.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LagListener(StreamingQueryListener):
             Gauge("ottla_spark_latest_offset", "End of the partition's log", LABELS, registry=registry),
             Gauge("ottla_spark_lag", "Offsets between the two", LABELS, registry=registry),
         ]
-        # The labels of each query's gauges, by its run.
+        # The labels of each query's gauges, by run id.
         self._shown: dict[str, set[Labels]] = {}
         self._server: Any = None
         if port is not None:
@@ -57,24 +57,24 @@ class LagListener(StreamingQueryListener):
 
     @property
     def port(self) -> int | None:
-        """Where the metrics are served; None where they are not."""
+        """The port of the HTTP server; None without a server."""
         return None if self._server is None else int(self._server.server_port)
 
     def close(self) -> None:
-        """Serve no longer. The gauges stay in the registry."""
+        """Stop the HTTP server. The gauges stay in the registry."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is known yet."""
+        """Do nothing: there is no progress yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """What was known holds."""
+        """Do nothing: the values have not changed."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Show what a query's progress says."""
+        """Update a query's gauges."""
         progress = event.progress
         name = progress.name or str(progress.id)
         shown: set[Labels] = set()
@@ -89,7 +89,7 @@ class LagListener(StreamingQueryListener):
         self._shown[run] = shown
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Show the query no longer."""
+        """Remove the query's gauges."""
         self._remove(self._shown.pop(str(event.runId), set()))
 
     def _show(self, query: str, consumed: Offsets, latest: Offsets) -> set[Labels]:
@@ -109,7 +109,7 @@ class LagListener(StreamingQueryListener):
 
 
 def _offsets(text: str | Mapping[str, Any] | None) -> Offsets | None:
-    """A source's offsets; None where they have another form than ours. Classic Spark gives text, Connect may not."""
+    """A source's offsets; None if not in Ottla's format. Classic Spark passes text, Connect may pass a mapping."""
     try:
         value = json.loads(text) if isinstance(text, str) else text
         return None if not isinstance(value, Mapping) else from_json(value)

@@ -1,4 +1,4 @@
-"""What the driver asks a cluster: which partitions a query reads, where they begin and end, which offset has a time."""
+"""The driver's requests to the cluster: a query's partitions, their start and end offsets, offsets by timestamp."""
 
 import asyncio
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _ADMIN_OPTIONS: Final = (
 
 
 class OffsetLookup:
-    """A query's view of its partitions' offsets; an asynchronous context manager."""
+    """Looks up the partitions of a query and their offsets; an asynchronous context manager."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -43,9 +43,9 @@ class OffsetLookup:
     # ---- partitions
 
     async def partitions(self, *, must_exist: bool) -> list[TopicPartition]:
-        """The partitions that are subscribed to, and exist.
+        """The subscribed partitions that exist.
 
-        With `must_exist`, raises UnknownTopicOrPartitionError where one that is named does not.
+        With `must_exist`, raises UnknownTopicOrPartitionError if a named topic or partition does not.
         """
         subscription = self._options.subscription
         if subscription.pattern is not None:
@@ -87,14 +87,14 @@ class OffsetLookup:
         return await self._list(dict.fromkeys(partitions, LOOK_UP_EARLIEST))
 
     async def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The ends: high watermarks, or with read_committed the last stable offsets."""
+        """The end offsets: high watermarks, or with read_committed the last stable offsets."""
         return await self._list(dict.fromkeys(partitions, LOOK_UP_LATEST))
 
     async def latest_after(self, known: Offsets) -> Offsets:
-        """The ends of what is subscribed to now.
+        """The end offsets of the partitions that are subscribed to now.
 
-        Asked for again, as often as fetchOffset.numRetries says, while one of them is below what is known: a leader
-        that was elected just now may not know better yet.
+        The request is repeated, up to fetchOffset.numRetries times, while an end offset is below the known offset: a
+        leader that was just elected may have an old high watermark.
         """
         for attempt in range(self._options.offset_retries + 1):
             if attempt:
@@ -102,7 +102,7 @@ class OffsetLookup:
             try:
                 found = await self.latest(await self.partitions(must_exist=False))
             except KafkaError as error:
-                # Deleted between the two questions.
+                # The topic was deleted between the two requests.
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or attempt == self._options.offset_retries:
                     raise
                 continue
@@ -111,10 +111,10 @@ class OffsetLookup:
         return found
 
     async def resolve(self, bound: Bound, partitions: list[TopicPartition], *, is_end: bool = False) -> Offsets:
-        """Where reading begins or ends in these partitions.
+        """The offsets where reading begins or ends in these partitions.
 
-        Raises InvalidOptionError where offsets by partition do not name just these, or no record is as late as a
-        time and the strategy for that is error.
+        Raises InvalidOptionError if offsets by partition do not name exactly these partitions, or if no record is at or
+        after a timestamp and the strategy for this case is error.
         """
         if bound.kind == "earliest":
             return await self.earliest(partitions)
@@ -129,7 +129,7 @@ class OffsetLookup:
         return dict(bound.numbers) | await self._list(asked)
 
     async def at_or_after(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of the first record at or after a time in ms; None where no record is as late."""
+        """The offset of the first record at or after a timestamp in ms; None if there is none."""
         found = await self._list(times)
         return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
@@ -138,7 +138,7 @@ class OffsetLookup:
         later = [partition for partition, offset in found.items() if offset is None]
         if later and not (is_end or self._options.no_match_is_latest):
             names = ", ".join(map(str, sorted(later)))
-            rule = "no record is as late: startingOffsetsByTimestampStrategy=latest begins at the end there"
+            rule = "no record is as late: startingOffsetsByTimestampStrategy=latest begins at the end of the log"
             raise refuse(bound.option, {str(name): times[name] for name in sorted(later)}, f"in {names} {rule}")
         ends = await self.latest(later)
         return {partition: ends[partition] if offset is None else offset for partition, offset in found.items()}
@@ -160,5 +160,5 @@ def _check_all(bound: Bound, partitions: list[TopicPartition]) -> None:
         raise refuse(
             bound.option,
             describe(bound.numbers),
-            f"must name all partitions that are read and no others: {', '.join(there_are) or 'there are none'}",
+            f"must name exactly the partitions that are read: {', '.join(there_are) or 'there are none'}",
         )

@@ -1,7 +1,7 @@
-"""At least once: a task is done when every row of it is acknowledged, through a producer that its worker keeps.
+"""At least once: a task is done when all its rows are acknowledged, through a producer that its worker keeps.
 
-The producer is idempotent, so that nothing is doubled by what the client repeats. A task that Spark repeats, and a
-batch that a stream runs again after a crash, writes its rows again.
+The producer is idempotent, so the client's retries do not duplicate records. A task that Spark repeats, and a batch
+that a stream runs again after a crash, write their rows again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from spark_connector.worker_producers import borrow, give_back
 
 @dataclass
 class RowsWritten(WriterCommitMessage):
-    """What a task tells the driver: how many rows it has written."""
+    """A task's message to the driver: how many rows it has written."""
 
     count: int
 
 
 class PlainDelivery(Delivery):
-    """Rows to records, at least once."""
+    """Delivers rows as records, at least once."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
@@ -49,7 +49,7 @@ class PlainDelivery(Delivery):
         return RowsWritten(sender.count)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
-        """Nothing is left to be done."""
+        """Do nothing: all rows are acknowledged."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
-        """What is written stays."""
+        """Do nothing: written rows stay."""

@@ -1,8 +1,8 @@
 """Filters of a batch query that the source takes over: on topic, partition, offset and timestamp.
 
-Topic, partition and offset are exact: such a filter is done with when its ranges are planned. A timestamp tells only
-where to begin (the first record that is as late, by the broker's index): later records may be older, so Spark
-evaluates that filter as well, and an upper limit on timestamps narrows nothing.
+Filters on topic, partition and offset are exact: planning the ranges applies them completely. A filter on the timestamp
+only moves the start (to the first record that is as late, by the broker's index): later records may be older, so Spark
+evaluates this filter as well, and an upper limit on timestamps has no effect here.
 """
 
 import datetime
@@ -34,7 +34,7 @@ _NEVER_NULL: Final = ("topic", "partition", "offset", "timestamp", "timestampTyp
 
 
 class PushedFilters:
-    """What a query's filters leave: partitions, a range of offsets, and since when."""
+    """The restrictions by a query's filters: on partitions, on offsets, and a lower limit of the timestamp."""
 
     def __init__(self) -> None:
         self._tests: list[tuple[int, Callable[[Any], bool]]] = []
@@ -43,11 +43,11 @@ class PushedFilters:
         self._since_ms: int | None = None
 
     def push(self, filters: list[Filter]) -> list[Filter]:
-        """Take over what can be; the filters that must still be evaluated."""
+        """Take over supported filters. Return those that Spark must evaluate."""
         return [one for one in filters if not self._take(one)]
 
     def _take(self, one: Filter) -> bool:
-        """Whether the filter is done with."""
+        """Take over a filter if possible. Return whether Spark need not evaluate it."""
         path: tuple[str, ...] = getattr(one, "attribute", ())
         if len(path) != 1:
             return False
@@ -84,7 +84,7 @@ class PushedFilters:
             self._until = min(self._until, value + 1)
         else:
             if isinstance(one, In) and (known := [offset for offset in value if offset is not None]):
-                # The others between them come, too.
+                # The range also contains the offsets between them.
                 self._from, self._until = max(self._from, min(known)), min(self._until, max(known) + 1)
             return False
         return True
@@ -96,7 +96,7 @@ class PushedFilters:
             self._since_ms = max(self._since_ms or 0, since_ms)
 
     async def narrowed(self, lookup: "OffsetLookup", start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-        """Offsets to read from and up to, of the partitions that are left."""
+        """Start and end offsets of the remaining partitions, with the filters applied."""
         kept = [partition for partition in start if partition in end and self._wants(partition)]
         start = {partition: max(start[partition], self._from) for partition in kept}
         end = {partition: int(min(end[partition], self._until)) for partition in kept}

@@ -1,9 +1,9 @@
-"""The packages that a Spark's driver and executors need, as one archive for `spark-submit --py-files`.
+"""The packages for Spark's driver and executors, as one archive for `spark-submit --py-files`.
 
     python -m spark_connector.py_files ottla.zip
 
-They are pure Python. What they import besides (numpy, pyarrow, crc32c, cramjam, zstandard) is compiled, which no
-archive of Python files can bring: it has to be installed where executors run.
+The packages are pure Python. Their dependencies (numpy, pyarrow, crc32c, cramjam, zstandard) are compiled, so an
+archive of Python files cannot contain them: they have to be installed where executors run.
 """
 
 import sys
@@ -17,7 +17,7 @@ USAGE: Final = "usage: python -m spark_connector.py_files ARCHIVE.zip"
 
 
 def write_archive(path: Path) -> None:
-    """Write the archive, from where this Python imports the packages. Raises OSError."""
+    """Write the packages, from where this Python imports them, to an archive. Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             spec = find_spec(package)
@@ -29,8 +29,8 @@ def write_archive(path: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The program; its exit code."""
-    if len(arguments) != 1 or not arguments[0].endswith(".zip"):  # Spark's executors look into no other archive
+    """Run the program and return its exit code."""
+    if len(arguments) != 1 or not arguments[0].endswith(".zip"):  # Spark's executors support no other archive
         print(USAGE, file=sys.stderr)
         return 2
     write_archive(Path(arguments[0]))

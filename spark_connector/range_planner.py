@@ -1,6 +1,6 @@
-"""Which offsets a batch reads, and how they are divided: pure functions, on offsets by partition.
+"""The offsets that a batch reads, and their division into ranges: pure functions on offsets by partition.
 
-The rules are those that Spark's documentation states for its Kafka source.
+The rules are those in Spark's documentation of its Kafka source.
 """
 
 import math
@@ -13,7 +13,7 @@ from spark_connector.topic_offsets import Offsets
 
 
 class OffsetRange(InputPartition):
-    """The offsets of one partition that one task reads: from `start` up to `end`, which is not read."""
+    """The offsets of one partition that one task reads: from `start` up to `end` (exclusive)."""
 
     def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
         self.topic = topic
@@ -23,7 +23,7 @@ class OffsetRange(InputPartition):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition's name."""
+        """The partition of the range."""
         return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class OffsetRange(InputPartition):
 
 
 def ranges_of(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """What lies between, of every partition that is in both and has anything."""
+    """The non-empty ranges between `start` and `end`, of the partitions that are in both."""
     return [
         OffsetRange(*partition, start[partition], end[partition])
         for partition in sorted(end)
@@ -40,14 +40,14 @@ def ranges_of(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, 
 
 
 def divided(ranges: list[OffsetRange], *, minimum: int | None, max_records: int | None) -> list[OffsetRange]:
-    """Large ranges in parts: of at most `max_records` offsets; of all, if that makes fewer than `minimum`, in
-    proportion to their sizes.
+    """Split large ranges into parts of at most `max_records` offsets; if there are fewer than `minimum` parts, split
+    all ranges in proportion to their sizes.
     """
     sizes = [one.end - one.start for one in ranges]
     counts = [1 if max_records is None else math.ceil(size / max_records) for size in sizes]
     if minimum is not None and sum(counts) < minimum:
         total = sum(sizes)
-        # A range gives at most one part an offset.
+        # A range has at most one part per offset.
         wanted = [min(size, max(1, round(minimum * size / total))) for size in sizes]
         counts = [max(pair) for pair in zip(counts, wanted, strict=True)]
         counts = _raised(counts, sizes, minimum)
@@ -55,7 +55,7 @@ def divided(ranges: list[OffsetRange], *, minimum: int | None, max_records: int 
 
 
 def _raised(counts: list[int], sizes: list[int], minimum: int) -> list[int]:
-    """One more for whichever has the largest parts, until there are enough: rounding may leave too few."""
+    """Add parts to the ranges with the largest parts up to `minimum`, as rounding may give too few."""
     counts = list(counts)
     while sum(counts) < min(minimum, sum(sizes)):
         largest = max(range(len(counts)), key=lambda at: sizes[at] / counts[at])
@@ -72,9 +72,9 @@ def _parts(one: OffsetRange, count: int) -> Iterable[OffsetRange]:
 
 
 def limited(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], most: int) -> Offsets:
-    """Where to end so that about `most` offsets are read: each partition gives in proportion to what it has.
+    """End offsets so that about `most` offsets are read, from each partition in proportion to its backlog.
 
-    One that would give less than one offset gives one, so that none is forgotten: the sum may be a little above.
+    A partition whose share is below one offset gets one, so that none starves; the sum may be a little above `most`.
     """
     sizes = {partition: max(0, end - start.get(partition, end)) for partition, end in latest.items()}
     total = sum(sizes.values())
@@ -89,12 +89,12 @@ def limited(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition,
 
 
 def count(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> int:
-    """How many offsets there are to read."""
+    """The number of offsets to read."""
     return sum(max(0, end - start.get(partition, end)) for partition, end in latest.items())
 
 
 def losses(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[str]:
-    """What has gone since a stream was at `start`, in words: partitions, and ends of logs that are now before it."""
+    """Data lost since a stream was at `start`, as texts: missing partitions, and logs that now end before `start`."""
     found = []
     for partition, offset in sorted(start.items()):
         if partition not in end:

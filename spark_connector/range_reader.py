@@ -1,8 +1,8 @@
-"""Reads an offset range on an executor: fetches ahead on the client's event loop while Spark takes what is decoded.
+"""Reads an offset range on an executor: fetches ahead in the client's event loop while Spark takes decoded records.
 
-All of a range is delivered, or the task fails. Offsets without a record (compacted away, control records, aborted
-transactions) are passed over; where the log begins behind the range, or ends before it, data is lost, and
-failOnDataLoss says what follows.
+The whole range is delivered, or the task fails. Offsets without a record (compacted away, control records, aborted
+transactions) are skipped. If the log begins after the start of the range, or ends before its end, data is lost, and
+failOnDataLoss decides what happens.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from spark_connector.source_options import SourceOptions
 from spark_connector.worker_readers import borrow, give_back
 
 _LOOK_MS: Final = 1_000
-"""After so long without records the reader looks what is wrong."""
+"""After this time without records the reader looks for the reason."""
 _TRUNCATION_PATIENCE_MS: Final = 5_000
-"""A log that ends before the range is given so long to grow back: a new leader's high watermark follows."""
+"""How long a log that ends before the range may take to grow: a new leader's high watermark advances late."""
 
 
 class RangeReader:
-    """One pass over a range. `fetched()` gives what the fetches brought, in order of offsets."""
+    """One pass over a range. `fetched()` returns the fetched batches, in order of offsets."""
 
     def __init__(self, wanted: OffsetRange, options: SourceOptions) -> None:
         self._wanted = wanted
@@ -36,7 +36,7 @@ class RangeReader:
         self._position = wanted.start
 
     def fetched(self) -> Iterator[FetchedBatches]:
-        """Raises DataLossError, NoProgressError, NoBrokersAvailableError and what the broker answers."""
+        """Raises DataLossError, NoProgressError, NoBrokersAvailableError and the broker's errors."""
         client = self._options.client
         reader = run(borrow(client))
         is_sound = False
@@ -64,7 +64,7 @@ class RangeReader:
         self._read_on(reader)
 
     async def _next(self, reader: Reader) -> FetchedBatches | None:
-        """What comes next; None where there is nothing more, and that may be."""
+        """The next batches; None if there are none and the task may end."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -99,7 +99,7 @@ class RangeReader:
         reader.stop_at({self._partition: self._wanted.end})
 
     async def _is_over(self, reader: Reader, waited_s: float) -> bool:
-        """After some time without records: is there a reason that waiting does not mend? Raises it."""
+        """After some time without records: raise the error, or return True if the range has ended by data loss."""
         error = reader.last_fetch_error()
         ends = reader.high_watermark(self._partition)
         patience_ms = min(_TRUNCATION_PATIENCE_MS, self._options.poll_timeout_ms / 2)
@@ -115,7 +115,7 @@ class RangeReader:
         return error is None and await self._topic_is_gone(reader)
 
     async def _topic_is_gone(self, reader: Reader) -> bool:
-        """Nobody leads it, as it seems: perhaps it was deleted meanwhile."""
+        """Whether the topic was deleted; its partition seems to have no leader."""
         try:
             await reader.partitions_for(self._partition.topic)
         except KafkaError as error:
@@ -126,7 +126,7 @@ class RangeReader:
         return False
 
     def _lost(self, what: str) -> None:
-        """Fail the task, or go on with a warning. Raises DataLossError."""
+        """Raise DataLossError, or warn and continue."""
         text = (
             f"{self._partition}: offsets from {self._position} of {self._wanted} cannot be read: {what}. {LOSS_ADVICE}"
         )

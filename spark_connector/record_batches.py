@@ -1,6 +1,6 @@
-"""Fetches as the Arrow batches that Spark takes: its schema to the letter, and about 1 MiB in each.
+"""Fetched batches as Arrow batches for Spark: with exactly its schema, and about 1 MiB each.
 
-Spark wants ordinary binary columns, so keys and values are copied once; constant columns are made once and cut.
+Spark needs ordinary binary columns, so keys and values are copied once; constant columns are made once and sliced.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ _SPARKS: Final = {ours: sparks for sparks, ours in _OURS.items()}
 
 
 class RecordBatches:
-    """Turns what was fetched of one partition, up to the offset `end`, into record batches with these columns."""
+    """Converts batches of one partition, up to the offset `end`, to record batches with the columns of a schema."""
 
     def __init__(self, schema: StructType, topic: str, partition: int, end: int) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
@@ -30,7 +30,7 @@ class RecordBatches:
         self._constants = {"topic": _Constant(topic, pa.string()), "partition": _Constant(partition, pa.int32())}
 
     def of(self, fetches: Iterable[FetchedBatches]) -> Iterator[pa.RecordBatch]:
-        """Batches of about `TARGET_BYTES`. Raises CorruptRecordError, InvalidRecordError where one is malformed."""
+        """Batches of about `TARGET_BYTES`. Raises CorruptRecordError, InvalidRecordError for malformed batches."""
         waiting: list[pa.RecordBatch] = []
         size = 0
         for fetched in fetches:
@@ -46,7 +46,7 @@ class RecordBatches:
             yield from _cut(_joined(waiting), size)
 
     def batch(self, fetched: FetchedBatches) -> pa.RecordBatch:
-        """The records of one fetch that are before the end."""
+        """The records of one fetch before `end`."""
         batches = list(fetched.visible_batches())
         current = [batch for batch in batches if isinstance(batch, BatchView)]
         if len(current) == len(batches):
@@ -74,14 +74,14 @@ def _headers(column: pa.ListArray, kind: pa.ListType) -> pa.Array:
 
 
 class _Constant:
-    """A column that holds one value only: made once, for as many rows as were ever wanted."""
+    """A column with one constant value: made once, with the largest number of rows needed so far."""
 
     def __init__(self, value: Any, kind: pa.DataType) -> None:
         self._value = pa.scalar(value, kind)
         self._array = pa.repeat(self._value, 0)
 
     def times(self, count: int) -> pa.Array:
-        """So many of it."""
+        """The column with `count` rows."""
         if len(self._array) < count:
             self._array = pa.repeat(self._value, count)
         return self._array[:count]
@@ -94,7 +94,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    """In pieces of about `TARGET_BYTES`, where one is large as a whole."""
+    """Slices of about `TARGET_BYTES`; the batch itself if it is not larger."""
     pieces = min(batch.num_rows, max(1, round(size / TARGET_BYTES)))
     rows = -(-batch.num_rows // pieces)
     for at in range(0, batch.num_rows, rows):

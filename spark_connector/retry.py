@@ -1,4 +1,4 @@
-"""Waiting for a cluster that does not answer for a moment: one broker that restarts, for seconds, ends no query."""
+"""Retries while a cluster does not answer, so that a broker that restarts within seconds does not end a query."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,8 +21,8 @@ async def retry(
     only: type[KafkaError] = KafkaError,
     backoff: Backoff | None = None,
 ) -> T:
-    """Run `action` until it does not fail with a retriable error of the class `only`, or no attempt is left before
-    `timeout_s`; then its last error.
+    """Run `action` until it does not fail with a retriable error of the class `only`; if no attempt is left before
+    `timeout_s`, raise its last error.
     """
     backoff = backoff or Backoff(_BACKOFF_MS, _MAX_BACKOFF_MS)
     loop = asyncio.get_running_loop()
@@ -40,14 +40,14 @@ async def retry(
 
 
 async def until_reached(action: Callable[[], Awaitable[T]], client: Mapping[str, Any]) -> T:
-    """Run `action` again while no broker answers, for kafka.default.api.timeout.ms. `client`: a query's client options.
+    """Repeat `action` while no broker answers, for kafka.default.api.timeout.ms. `client`: a query's client options.
 
-    Raises NoBrokersAvailableError, which then says how long it was tried, and what else `action` raises.
+    Raises NoBrokersAvailableError, with the time of the attempts, and other errors of `action`.
     """
     timeout_ms = client.get("default_api_timeout_ms", DEFAULT_MS)
     backoff = Backoff(client.get("retry_backoff_ms", _BACKOFF_MS), client.get("retry_backoff_max_ms", _MAX_BACKOFF_MS))
     try:
         return await retry(action, timeout_s=timeout_ms / 1000, only=NoBrokersAvailableError, backoff=backoff)
     except NoBrokersAvailableError as error:
-        text = f"the cluster is gone, tried for {timeout_ms} ms (kafka.default.api.timeout.ms): {error}"
+        text = f"the cluster cannot be reached, tried for {timeout_ms} ms (kafka.default.api.timeout.ms): {error}"
         raise NoBrokersAvailableError(text) from None

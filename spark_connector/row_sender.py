@@ -1,7 +1,7 @@
-"""The rows of one task on their way to a producer, so that few of them are in memory and none fails unnoticed.
+"""Sends the rows of one task to a producer, with few rows in memory, and reports every failure.
 
-Rows are queued an Arrow batch at a time. While the first of `MAX_BATCHES` is not acknowledged no more is taken from
-Spark; within them the producer's `buffer.memory` holds rows back.
+Rows are queued an Arrow batch at a time. No more batches are taken from Spark while `MAX_BATCHES` are queued and the
+first of them is not acknowledged; within them the producer's `buffer.memory` limits the rows.
 """
 
 import asyncio
@@ -19,24 +19,24 @@ MAX_BATCHES: Final = 4
 
 
 class _Sent(NamedTuple):
-    """What is to be acknowledged of some rows."""
+    """Rows that wait for their acknowledgement."""
 
     rows: Rows
     futures: list["asyncio.Future[None]"]
 
 
 class RowSender:
-    """Sends Arrow batches through `producer`. Its methods belong to the producer's event loop."""
+    """Sends Arrow batches through `producer`. Use its methods in the producer's event loop."""
 
     def __init__(self, producer: Producer, columns: SinkColumns) -> None:
         self._producer = producer
         self._columns = columns
         self._sent: deque[list[_Sent]] = deque()
         self.count = 0
-        """Rows that were queued."""
+        """The number of rows queued."""
 
     async def send(self, batch: pa.RecordBatch) -> None:
-        """Queue the rows of a batch. Raises DeliveryError where one is known not to be written, ColumnError."""
+        """Queue the rows of a batch. Raises DeliveryError if an earlier row was not written, ColumnError."""
         if not batch.num_rows:
             return
         counts = {topic: await self._partitions_of(topic) for topic in self._columns.topics(batch)}
@@ -63,10 +63,10 @@ class RowSender:
             self._sent.popleft()
 
     async def abandon(self) -> None:
-        """Nobody wants to know any more what becomes of the rest."""
+        """Ignore the results of the remaining rows."""
         for future in (future for batch in self._sent for sent in batch for future in sent.futures):
             if not future.cancel() and not future.cancelled():
-                future.exception()  # else asyncio complains that nobody has looked
+                future.exception()  # else asyncio warns that the exception was never retrieved
         self._sent.clear()
 
     async def _partitions_of(self, topic: str) -> int:

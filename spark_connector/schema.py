@@ -30,7 +30,7 @@ HEADERS: Final = StructField("headers", ArrayType(HEADER))
 
 
 def column_names(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that a query with these options has: all, `headers` with includeHeaders; or those of `columns`.
+    """The columns of a query with these options: all (`headers` only with includeHeaders), or those of `columns`.
 
     Raises InvalidOptionError.
     """
@@ -54,6 +54,6 @@ def column_names(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def source_schema(options: Mapping[str, str]) -> StructType:
-    """The same as Spark's type. Raises InvalidOptionError."""
+    """The columns as Spark's StructType. Raises InvalidOptionError."""
     by_name = {field.name: field for field in (*COLUMNS, HEADERS)}
     return StructType([by_name[name] for name in column_names(options)])

@@ -1,8 +1,8 @@
 """The sink: rows of a batch job or of a stream become records.
 
-`new_writer` and `new_stream_writer` check options and columns on the driver, before a row is written. How rows are
-delivered is in `spark_connector.plain_delivery` (at least once) and `spark_connector.transactional_delivery` (exactly
-once, by the option `deliveryGuarantee`).
+`new_writer` and `new_stream_writer` check options and columns on the driver, before a row is written.
+`spark_connector.plain_delivery` delivers at least once, `spark_connector.transactional_delivery` exactly once (option
+`deliveryGuarantee`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ class SinkWriter(DataSourceArrowWriter):
         self._delivery = delivery
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task. Raises DeliveryError, ColumnError, and what the client raises."""
+        """In a task. Raises DeliveryError, ColumnError, and the client's errors."""
         return self._delivery.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -43,13 +43,13 @@ class SinkWriter(DataSourceArrowWriter):
 
 
 class SinkStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the rows of a stream, a batch at a time."""
+    """Writes the rows of a stream, batch by batch."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task. Raises DeliveryError, ColumnError, and what the client raises."""
+        """In a task. Raises DeliveryError, ColumnError, and the client's errors."""
         return self._delivery.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
@@ -69,7 +69,7 @@ def new_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) 
 
 
 def new_stream_writer(options: Mapping[str, str], schema: StructType) -> SinkStreamWriter:
-    """The writer of a stream; in output mode complete it appends the whole result each time, as Spark's Kafka sink.
+    """The writer of a stream. In output mode complete it appends the whole result each time, like Spark's Kafka sink.
 
     Raises InvalidOptionError, ColumnError.
     """

@@ -1,7 +1,7 @@
-"""The columns of a query that writes: which of them the sink takes, checked by name and type, and their rows.
+"""The columns of a query that writes: those that the sink uses, checked by name and type, and their rows.
 
-As in Spark's Kafka sink: `value` must be there; `key`, `topic`, `partition` and `headers` may be; others are not
-looked at. A topic is needed from the option or the column; the option goes before.
+As in Spark's Kafka sink, `value` is required; `key`, `topic`, `partition` and `headers` are optional; other columns are
+ignored. The topic comes from the option or from the column; the option overrides the column.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,21 +30,21 @@ Header = tuple[str, bytes | None]
 
 
 class Rows(NamedTuple):
-    """Rows for one partition by column, each of the same length; None where no row has anything."""
+    """Rows for one partition as columns of the same length; None for a column without any value."""
 
     topic: str
     partition: int | None
-    """None where the producer is to choose."""
+    """None if the producer chooses."""
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None] | None
     headers: Sequence[Sequence[Header]] | None
 
 
 class SinkColumns:
-    """Where the columns stand in the batches of a query. It can be pickled."""
+    """The positions of the sink's columns in the batches of a query. It can be pickled."""
 
     def __init__(self, schema: StructType, topic: str | None) -> None:
-        """topic: that of the option. Raises ColumnError, which names the column, its type and the rule."""
+        """topic: the option's value. Raises ColumnError, which names the column, its type and the rule."""
         self._topic = topic
         self._places: dict[str, int] = {}
         for place, field in enumerate(schema.fields):
@@ -68,9 +68,9 @@ class SinkColumns:
         return found
 
     def rows(self, batch: pa.RecordBatch, counts: Mapping[str, int]) -> Iterator[Rows]:
-        """The rows of a batch, in their order within each partition. counts: how many partitions a topic has.
+        """The rows of a batch, in order within each partition. counts: the number of partitions by topic.
 
-        Raises ColumnError for a header without key.
+        Raises ColumnError for a header without a key.
         """
         if len(counts) == 1:
             (topic,) = counts
@@ -90,14 +90,14 @@ class SinkColumns:
             yield self._part(part, topic, None if number < 0 else int(number))
 
     def _partitions(self, batch: pa.RecordBatch, count: int) -> npt.NDArray[np.int64] | None:
-        """Of each row, -1 where the producer is to choose; None where it is to choose for all."""
+        """The partition of each row, -1 if the producer chooses; None if the producer chooses for all rows."""
         keys, chosen = self._column(batch, "key"), self._column(batch, "partition")
         by_key = None if keys is None else partitions_of_keys(_as_binary(keys), count)
         if chosen is None:
             return by_key
         numbers = chosen.cast(pa.int64())
         if (negative := pc.min(numbers).as_py()) is not None and negative < 0:
-            raise ColumnError(f"{negative} in the column partition: a partition is not negative")
+            raise ColumnError(f"{negative} in the column partition: a partition must not be negative")
         found = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False)
         return found if by_key is None else np.where(found < 0, by_key, found)
 
@@ -121,7 +121,7 @@ class SinkColumns:
 
 
 def _as_binary(column: pa.Array) -> pa.Array:
-    """A column of text as its UTF-8."""
+    """A column of text as UTF-8 bytes."""
     if pa.types.is_large_string(column.type):
         return column.cast(pa.large_binary())
     return column.cast(pa.binary())
@@ -129,7 +129,7 @@ def _as_binary(column: pa.Array) -> pa.Array:
 
 def _header(one: Any) -> Header:
     if one is None or one["key"] is None:
-        raise ColumnError("null in the column headers: a header has a key")
+        raise ColumnError("null in the column headers: a header must have a key")
     return one["key"], one["value"]
 
 

@@ -1,4 +1,4 @@
-"""The options of a query that writes, checked: those of Spark's Kafka sink, and what a delivery is to promise."""
+"""The options of a query that writes, checked: those of Spark's Kafka sink, and the delivery guarantee."""
 
 import difflib
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from spark_connector.kafka_options import PREFIX, PRODUCER, client_options
 
 AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
-# A transaction of a task stays open until the whole batch is written: Kafka's default limit is 15 minutes.
+# A task's transaction stays open until the whole batch is written. Kafka's default limit is 15 minutes.
 TRANSACTION_TIMEOUT_MS: Final = 600_000
 
 
 class SinkOption(NamedTuple):
-    """One option of the sink. `default` is the text that stands for not setting it, "" for none."""
+    """One option of the sink. `default` is the text for the unset option, "" for none."""
 
     name: str
     default: str
@@ -24,14 +24,14 @@ class SinkOption(NamedTuple):
 
 
 OPTIONS: Final = (
-    SinkOption("topic", "", "the topic of all rows, before the column topic"),
+    SinkOption("topic", "", "the topic of all rows; overrides the column topic"),
     SinkOption("includeHeaders", "false", "accepted, without effect: a column headers is always written"),
     SinkOption("deliveryGuarantee", AT_LEAST_ONCE, f"{AT_LEAST_ONCE}, or {EXACTLY_ONCE} through transactions"),
     SinkOption("transactionalIdPrefix", "", f"with {EXACTLY_ONCE}: the name of this query in the cluster"),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 IGNORED: Final = frozenset({"checkpointlocation", "path", "queryname"})
-"""What Spark puts among the options by itself, in lower case."""
+"""Options that Spark adds by itself, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class SinkOptions:
     """Where and how rows are written. Made by `sink_options`; it can be pickled."""
 
     client: Mapping[str, Any]
-    """Options of our producer."""
+    """Options of Ottla's producer."""
     topic: str | None
     prefix: str | None
-    """With exactly once, of transactional ids and of the topic that says which batches are written; else None."""
+    """With exactly once: the prefix of the transactional ids, and of the ledger's topic; else None."""
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -58,7 +58,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         _check_transactional(client)
         client.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
     elif prefix is not None:
-        raise refuse("transactionalIdPrefix", prefix, f"has a meaning with deliveryGuarantee={EXACTLY_ONCE} only")
+        raise refuse("transactionalIdPrefix", prefix, f"only has a meaning with deliveryGuarantee={EXACTLY_ONCE}")
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise refuse("topic", topic, "must not be empty")
@@ -68,9 +68,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 def _check_prefix(prefix: str | None) -> None:
     option = "transactionalIdPrefix"
     if prefix is None:
-        rule = (
-            f"deliveryGuarantee={EXACTLY_ONCE} needs {option}: a name that no other query has and that stays the same"
-        )
+        rule = f"deliveryGuarantee={EXACTLY_ONCE} needs {option}: a name that is unique to the query and never changes"
         raise InvalidOptionError(option, rule)
     if not 0 < len(prefix) <= 200 or not all(char.isascii() and (char.isalnum() or char in "._-") for char in prefix):
         raise refuse(option, prefix, "must be 1 to 200 letters, digits, dots, underscores or dashes")

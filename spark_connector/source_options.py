@@ -27,7 +27,7 @@ _UNITS_MS: Final = {
 
 
 class Subscription(NamedTuple):
-    """Which partitions are read: of `topics`, of topics whose whole name matches `pattern`, or just `partitions`."""
+    """The partitions to read: of `topics`, of topics whose whole name matches `pattern`, or exactly `partitions`."""
 
     topics: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
@@ -37,8 +37,8 @@ class Subscription(NamedTuple):
 class Bound(NamedTuple):
     """Where reading begins or ends.
 
-    `kind` offsets: as in `numbers`, with EARLIEST and LATEST; times: those of `numbers`, in ms; time: `number`, for all
-    partitions. `option` is the option that says so, for messages.
+    `kind` "offsets": `numbers`, with EARLIEST and LATEST; "times": `numbers` are timestamps in ms; "time": `number` is
+    the timestamp for all partitions. `option` is the name of the option, for messages.
     """
 
     kind: Literal["earliest", "latest", "offsets", "times", "time"]
@@ -71,12 +71,12 @@ class SourceOptions:
 
     @property
     def read_committed(self) -> bool:
-        """Whether records of transactions count only once they are committed."""
+        """Whether records of transactions are read only after the commit."""
         return self.client.get("isolation_level") == "read_committed"
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check a query's options, whose names may be in any case. Raises InvalidOptionError: it names option and rule."""
+    """Check a query's options. Names may be in any case. Raises InvalidOptionError, which names option and rule."""
     refuse_unknown_names(options)
     texts = {name.lower(): value for name, value in options.items()}
     client = client_options(options, CONSUMER)
@@ -109,7 +109,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 
 def refuse_unknown_names(options: Mapping[str, str]) -> None:
-    """Raise InvalidOptionError for the first option that the source does not have, with the nearest that it has."""
+    """Raise InvalidOptionError for the first unknown option; the message suggests the most similar one."""
     for name in options:
         lower = name.lower()
         if lower in BY_NAME or lower in IGNORED or lower.startswith(PREFIX):
@@ -129,7 +129,7 @@ def _check_mode(texts: Mapping[str, str], *, streaming: bool) -> None:
         if name not in texts:
             continue
         if streaming and option.mode == "batch":
-            raise refuse(option.name, texts[name], "a stream has no end: only a batch query may say where to end")
+            raise refuse(option.name, texts[name], "a stream has no end: only a batch query may have this option")
         if not streaming and option.mode == "stream":
             warnings.warn(f"option {option.name} has no meaning in a batch query", stacklevel=3)
 
@@ -140,7 +140,8 @@ def _subscription(texts: Mapping[str, str]) -> Subscription:
     if len(given) != 1:
         found = " and ".join(given) if given else "none of them"
         raise InvalidOptionError(
-            given[-1] if given else "subscribe", f"exactly one of {', '.join(names)} must be set, there is {found}"
+            given[-1] if given else "subscribe",
+            f"exactly one of {', '.join(names)} must be set; the query sets {found}",
         )
     (option,) = given
     text = texts[option.lower()]
@@ -152,7 +153,7 @@ def _subscription(texts: Mapping[str, str]) -> Subscription:
         try:
             return Subscription(pattern=re.compile(text.strip()))
         except re.error as error:
-            raise refuse(option, text, f"is no regular expression: {error}") from None
+            raise refuse(option, text, f"must be a regular expression: {error}") from None
     topics = sorted({topic.strip() for topic in text.split(",")} - {""})
     if not topics:
         raise refuse(option, text, "must name at least one topic")
@@ -187,7 +188,7 @@ def _refuse_number(bound: Bound, refused: int, rule: str) -> None:
 
 
 def _bound(texts: Mapping[str, str], time: str, times: str, offsets: str, default: str) -> Bound:
-    """The first of these that is set: a time for all, times by partition, offsets. The others are not looked at."""
+    """The first of these that is set: a timestamp for all, timestamps by partition, offsets. Others are ignored."""
     if (text := texts.get(time.lower())) is not None:
         return Bound("time", time, number=_parse(time, text, int, 0))
     if (text := texts.get(times.lower())) is not None:

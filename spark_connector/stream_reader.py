@@ -1,8 +1,8 @@
-"""The streaming source: on the driver it decides where each batch ends, on executors the ranges are read.
+"""The streaming source: on the driver it plans where each batch ends; on executors the ranges are read.
 
-A stream's offset is the offset of the next record for every partition (see topic_offsets). Spark keeps the end of every
-batch in the checkpoint, and asks again only for what it does not have. `latestOffset` is where new partitions come in,
-data loss is noticed, and the limits of a trigger apply.
+A stream's offset contains the offset of the next record of every partition (see topic_offsets). Spark keeps the end of
+every batch in the checkpoint, and requests only offsets that are not there. `latestOffset` adds new partitions, detects
+data loss, and applies the limits of a trigger.
 """
 
 import time
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One stream. On the driver it lives as long as the query; pickled, it only reads ranges."""
+    """One stream. On the driver it lives as long as the query; a pickled copy only reads ranges."""
 
     def __init__(self, options: SourceOptions, schema: StructType, now_ms: Callable[[], float] | None = None) -> None:
         """`now_ms` is a monotonic clock."""
@@ -46,7 +46,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._now_ms = now_ms or _monotonic_ms
         self._lookup: OffsetLookup | None = None
         self._initial: dict[str, Any] | None = None
-        # The ends that a query with Trigger.AvailableNow goes up to.
+        # The end offsets for a query with Trigger.AvailableNow.
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
         self._last_batch_ms = float("-inf")
@@ -55,29 +55,29 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __reduce__(self) -> tuple[Any, ...]:
         return (OttlaStreamReader, (self._options, self._schema))
 
-    # ---- where to begin and to end
+    # ---- start and end offsets
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query begins. Spark asks twice; the answer is the same."""
+        """The start of a new query. Spark calls this twice and gets the same answer."""
         if self._initial is None:
             self._initial = to_json(self._ask(self._begin))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """That there are limits: which, `latestOffset` knows itself, as Spark hands on a single one."""
+        """Tell Spark that there are limits. Spark passes on only one, so `latestOffset` applies them itself."""
         options = self._options
         if options.max_offsets is not None:
             return ReadMaxRows(options.max_offsets)
         return ReadAllAvailable() if options.min_offsets is None else ReadMinRows(options.min_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read up to what is there now, and nothing that comes later."""
+        """Fix the end offsets now; later records are not read."""
         self._target = self._ask(lambda: self._ends({}))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends; `start` itself where there is nothing to do.
+        """The end of the next batch; `start` itself if there is nothing to read.
 
-        Raises DataLossError where partitions are gone or end before `start`.
+        Raises DataLossError if partitions no longer exist, or end before `start`.
         """
         known = from_json(start)
         end = self._ask(lambda: self._next_end(known, limit))
@@ -87,11 +87,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end) | ({START: start} if is_first else {})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends of the logs as of the last look, for StreamingQueryProgress."""
+        """The end offsets of the last lookup, for StreamingQueryProgress."""
         return None if self._latest is None else to_json(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges between, of a batch that begins now, or again."""
+        """The ranges of a new or repeated batch."""
         if start == end:
             return []
         began = start_of(end)
@@ -107,7 +107,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """All before `end` is done: told to the group of commitGroupId, if there is one."""
+        """Note that all records before `end` are handled; commit this to the group of commitGroupId, if it is set."""
         run(self._commit(from_json(end)))
 
     def stop(self) -> None:
@@ -116,10 +116,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if lookup is not None:
             run(lookup.admin.close())
 
-    # ---- how
+    # ---- implementation
 
     def _ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Ask the cluster: a wrong address is told at once, a cluster that has answered before is waited for."""
+        """Ask the cluster. The first request fails at once (wrong address); later requests wait for the cluster."""
         if self._lookup is None:
             return run(question())
         return run(until_reached(question, self._options.client))
@@ -135,7 +135,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lookup = await self._connected()
         partitions = await lookup.partitions(must_exist=True)
         if self._options.starting.kind == "latest" and self._target is not None:
-            # What came since the target was set is for the next query.
+            # Records after the target are left for the next query.
             rest = await lookup.latest([partition for partition in partitions if partition not in self._target])
             return {partition: self._target.get(partition, rest.get(partition, 0)) for partition in partitions}
         return await lookup.resolve(self._options.starting, partitions)
@@ -145,7 +145,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest
 
     async def _next_end(self, known: Offsets, limit: ReadLimit) -> Offsets:
-        # Spark itself reports a batch done when it makes the next one: never for the last of a query.
+        # Spark reports a batch as done when it makes the next one, so never for the last batch of a query.
         if known != (None if self._initial is None else from_json(self._initial)):
             await self._commit(known)
         latest = await self._ends(known) if self._target is None else self._target
@@ -163,7 +163,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest if options.max_offsets is None else limited(start, latest, options.max_offsets)
 
     async def _added(self, known: Offsets, ends: Mapping[Any, int]) -> Offsets:
-        """Where partitions begin that are new: at their earliest offset."""
+        """The start offsets of new partitions: their earliest offsets."""
         new = [partition for partition in ends if partition not in known]
         if not new:
             return {}
@@ -175,7 +175,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _report(self, lost: list[str]) -> None:
-        """Fail, or warn. Raises DataLossError."""
+        """Raise DataLossError, or warn."""
         if not lost:
             return
         text = f"{'; '.join(lost)}. {LOSS_ADVICE}"

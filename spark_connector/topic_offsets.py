@@ -1,8 +1,8 @@
-"""Offsets by topic and partition, as the options and Spark's checkpoint write them: {"orders": {"0": 23, "1": -2}}.
+"""Offsets by topic and partition, in the format of options and of Spark's checkpoint: {"orders": {"0": 23, "1": -2}}.
 
-In an option -1 stands for latest and -2 for earliest. A stream's offsets in the checkpoint have the same form, sorted,
-so that equal offsets are equal text. Those of the first batch also say where the stream began (`START`): Spark asks
-for the initial offsets again when a query is restarted before its first batch is done, and "latest" has moved by then.
+In an option -1 means latest and -2 earliest. A stream's offsets in the checkpoint have the same format, sorted, so that
+equal offsets are equal text. Those of the first batch also contain the start of the stream (`START`): if a query
+restarts before its first batch is done, Spark asks for the initial offsets again, and "latest" has advanced by then.
 """
 
 import json
@@ -18,7 +18,7 @@ Offsets = dict[TopicPartition, int]
 EARLIEST: Final = -2
 LATEST: Final = -1
 START: Final = "$start"
-"""The key of a first batch's beginning. No topic can be called so."""
+"""The key of the stream's start in a first batch's end. No topic can have this name."""
 
 
 def parse_partition_numbers(option: str, text: str) -> list[TopicPartition]:
@@ -68,7 +68,7 @@ def _partition(option: str, text: str, number: object, rule: str) -> int:
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """Offsets as a stream's offset: by topic, by the partition's number as text."""
+    """Offsets in the format of a stream's offset: by topic, then by the partition's number as text."""
     found: dict[str, Any] = {}
     for topic, number in sorted(offsets):
         found.setdefault(topic, {})[str(number)] = offsets[TopicPartition(topic, number)]
@@ -76,7 +76,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """A stream's offset as offsets, without its `START`."""
+    """Offsets from a stream's offset, without its `START`."""
     return {
         TopicPartition(topic, int(number)): int(offset)
         for topic, numbers in value.items()
@@ -86,10 +86,10 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 
 def start_of(end: Mapping[str, Any]) -> Offsets | None:
-    """Where the stream began, if `end` is the end of its first batch."""
+    """The start of the stream, if `end` is the end of its first batch."""
     return from_json(end[START]) if START in end else None
 
 
 def describe(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets for a message."""
+    """Offsets as text for a message."""
     return json.dumps(to_json(offsets))

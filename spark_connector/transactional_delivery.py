@@ -1,33 +1,33 @@
 """Exactly once: a batch of a stream, or a batch job, is visible to read_committed as a whole and once, or not at all.
 
-Two phases, with a decision in between that is written down in the cluster (`spark_connector.commit_ledger`):
+There are two phases, and between them a decision that is recorded in the cluster (`spark_connector.commit_ledger`):
 
-1. Each task writes its rows in a transaction of its own and does not end it. What it tells the driver is its name
+1. Each task writes its rows in its own transaction and does not end it. It sends the transaction's name to the driver
    (transactional id, producer id, epoch).
-2. When all tasks are done the driver opens the ledger, looks whether this batch was decided before, and if not writes
-   the decision: batch and names. Then it commits all these transactions, which takes milliseconds.
+2. When all tasks are done, the driver opens the ledger and checks whether this batch was decided before. If not, it
+   writes the decision: batch and names. Then it commits all these transactions, which takes milliseconds.
 
-It does not matter which row went to which task, so a batch that is run again may be distributed otherwise. Where it
-ends early:
+The distribution of rows over tasks does not matter, so it may change when a batch is run again. If a run ends early:
 
-- before the decision: no row counts. The batch is run again; the first commit after that aborts what was left open.
-- after it, whether or not transactions are ended: the batch counts. When it is run again, what its tasks write anew is
-  aborted, and the driver commits the transactions that the ledger names, which may be done twice.
-- a driver that was thought dead and goes on: opening the ledger has fenced it, so of two commits of a batch one
-  decides, and the other finds that. The transactional ids `<prefix>-<run>-<partition>-<attempt>` are those of one run
-  of a query and one attempt, so no task ever fences what another run, or another attempt of it, has written.
+- before the decision: no row is visible. The batch is run again; the first commit after that aborts the transactions
+  that were left open.
+- after the decision, whether or not the transactions are ended: the batch counts as committed. When it is run again,
+  the driver aborts the new transactions of its tasks and commits those in the ledger, which may be repeated.
+- a driver that was considered dead continues: opening the ledger has fenced it, so of two commits of a batch one
+  writes the decision, and the other finds it. The transactional ids `<prefix>-<run>-<partition>-<attempt>` belong to
+  one run of a query and one attempt, so no task ever fences what another run or attempt has written.
 
-Before it decides the driver asks whether all transactions are still open under their epochs, and notes which others of
-this prefix are: attempts that failed, duplicates of speculation, what an earlier run has left. They are aborted after
-the decision, by names that were noted before it: they are not of a batch to come, since no other driver could
-have committed this one in between.
+Before the decision the driver checks whether all transactions are still open under their epochs, and notes which other
+transactions of this prefix are open: those of failed attempts, duplicates of speculation, leftovers of an earlier run.
+It aborts them after the decision, by the names noted before. They cannot belong to a later batch, since no other driver
+could have committed this batch in between.
 
-The one thing that can go wrong is time. A broker aborts a transaction that is open for longer than
-`kafka.transaction.timeout.ms` (10 minutes here unless set; brokers allow 15 by default, `transaction.max.timeout.ms`).
-If a batch takes longer, it fails, and nothing of it is visible. If the driver dies in the milliseconds between the
-decision and the ends, and the query is not started again for so long, then what was not ended is gone. If that is all
-of it, the batch is written anew; otherwise the query fails with BatchError, which says so: nothing is lost silently.
-Batch jobs have no run that comes again: their next job with the same prefix finishes what is decided.
+The remaining risk is time. A broker aborts a transaction that is open for longer than `kafka.transaction.timeout.ms`
+(10 minutes here unless set; brokers allow 15 by default, `transaction.max.timeout.ms`). If a batch takes longer, it
+fails, and nothing of it is visible. If the driver dies in the milliseconds between the decision and the commits, and
+the query is not restarted within this time, the transactions that were not committed are lost. If all are lost, the
+batch is written again; otherwise the query fails with a BatchError that says so: nothing is lost silently. A batch job
+is not run again: the next job with the same prefix finishes what was decided.
 """
 
 import re
@@ -55,7 +55,7 @@ _ABORT_TIMEOUT_S = 5.0
 
 @dataclass
 class TransactionWritten(WriterCommitMessage):
-    """What a task tells the driver: of which query, how many rows, in which transaction (None without rows)."""
+    """A task's message to the driver: the query, the number of rows, the transaction (None without rows)."""
 
     query: str
     count: int
@@ -64,7 +64,7 @@ class TransactionWritten(WriterCommitMessage):
 
 @dataclass
 class _Task:
-    """Which task this is. `run` tells the runs of a query apart; both are random."""
+    """The identity of a task. `run` distinguishes the runs of a query; both are random."""
 
     query: str
     run: str
@@ -73,14 +73,14 @@ class _Task:
 
 
 class TransactionalDelivery(Delivery):
-    """Rows to records, exactly once."""
+    """Delivers rows as records, exactly once."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns, *, is_stream: bool) -> None:
         assert options.prefix is not None
         self._options = options
         self._columns = columns
         self._prefix = options.prefix
-        # A batch job is its own query; it is pickled, so tasks and driver have the same.
+        # A batch job is its own query; the id is pickled, so tasks and driver have the same.
         self._job = None if is_stream else str(uuid.uuid4())
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TransactionWritten:
@@ -107,11 +107,11 @@ class TransactionalDelivery(Delivery):
         return TransactionWritten(task.query, 0 if sender is None else sender.count, transaction)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
-        """See Delivery. Raises BatchError, ProducerFencedError, and what the cluster says."""
+        """See Delivery. Raises BatchError, ProducerFencedError, and the cluster's errors."""
         told = _told(messages)
         queries = {one.query for one in told}
         if not queries:
-            return  # a batch without a single task
+            return  # a batch without tasks
         if len(queries) > 1:
             raise BatchError(f"batch {batch_id} was written by tasks of several queries: {', '.join(sorted(queries))}")
         transactions = [one.transaction for one in told if one.transaction is not None]
@@ -135,7 +135,7 @@ async def _open(options: SinkOptions, name: str) -> Producer:
 def _this_task(job: str | None) -> _Task:
     context = TaskContext.get()
     assert context is not None
-    # What StreamExecution sets for every batch: the id of the query, which its checkpoint keeps, and that of this run.
+    # StreamExecution sets these for every batch: the id of the query, which its checkpoint keeps, and that of this run.
     query = context.getLocalProperty("sql.streaming.queryId") if job is None else job
     group = context.getLocalProperty("spark.jobGroup.id") if job is None else job
     if not query or not group:

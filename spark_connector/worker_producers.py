@@ -1,5 +1,5 @@
-"""The producers of a Python worker, which keep their producer ids: a task borrows one, and gives it back when all of
-its rows are acknowledged. That of a task that failed is closed, with what still waits in it.
+"""The producers of a Python worker, which keep their producer ids. A task borrows one, and gives it back when all its
+rows are acknowledged. The producer of a failed task is closed, and discards its waiting records.
 """
 
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from client.producer.producer import Producer
 from spark_connector.idle_clients import IdleClients
 from spark_connector.retry import retry
 
-_MAX_BLOCK_MS: Final = 60_000  # of a producer, where none is set
+_MAX_BLOCK_MS: Final = 60_000  # a producer's default
 _idle: Final = IdleClients[Producer]()
 
 
 async def borrow(options: Mapping[str, Any]) -> Producer:
-    """A producer with these options, started. Raises NoBrokersAvailableError, InvalidOptionError."""
+    """A started producer with these options. Raises NoBrokersAvailableError, InvalidOptionError."""
     return _idle.take(options) or await open_producer(options)
 
 
 async def open_producer(options: Mapping[str, Any]) -> Producer:
-    """A new producer, started; a cluster that is away is waited for, for max_block_ms. Raises what the client does."""
+    """Start a new producer; wait for an unreachable cluster, for max_block_ms. Raises the client's errors."""
     timeout_s = options.get("max_block_ms", _MAX_BLOCK_MS) / 1000
 
     async def start() -> Producer:
@@ -35,7 +35,7 @@ async def open_producer(options: Mapping[str, Any]) -> Producer:
 
 
 async def give_back(producer: Producer, options: Mapping[str, Any], *, is_sound: bool) -> None:
-    """The task is done with it. One that is not sound is closed, and what waits in it is not sent any more."""
+    """Return a producer after a task. If it is not sound, it is closed, and its waiting records are discarded."""
     if is_sound:
         _idle.put(producer, options)
     else:

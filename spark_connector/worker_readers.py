@@ -1,4 +1,4 @@
-"""The readers of a Python worker: a task borrows one, and gives it back when it is done."""
+"""The readers of a Python worker: a task borrows one, and gives it back at its end."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ async def borrow(options: Mapping[str, Any]) -> Reader:
 
 
 async def give_back(reader: Reader, options: Mapping[str, Any], *, is_sound: bool) -> None:
-    """The task is done with it. One that is not sound is closed: it may hold an error, or answers on their way."""
+    """Return a reader after a task. If it is not sound, it is closed: it may hold an error, or fetches in flight."""
     if not is_sound:
         await reader.close()
         return
@@ -36,5 +36,5 @@ async def give_back(reader: Reader, options: Mapping[str, Any], *, is_sound: boo
 
 
 def idle_readers() -> int:
-    """How many readers wait for a task."""
+    """The number of readers that wait for a task."""
     return len(_idle)

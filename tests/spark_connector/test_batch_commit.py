@@ -166,7 +166,7 @@ async def test_a_batch_whose_time_was_up_is_refused_and_nothing_of_it_is_seen(qu
     async with Admin(**query.client) as admin:
         await admin.end_transactions(late, commit=False)  # as the coordinator does when time is up
     others = await query.write(1, ["bb"], attempt=1)
-    with pytest.raises(BatchError, match=r"1 of 2 transactions of the batch are not open any more .*-0-0"):
+    with pytest.raises(BatchError, match=r"1 of 2 transactions of the batch are no longer open .*-0-0"):
         await query.commit(0, [*late, *others])
     await abort_batch(query.client, query.prefix)
     assert query.visible() == []
@@ -208,7 +208,7 @@ async def test_of_two_drivers_the_one_that_opened_the_ledger_last_decides(query)
 async def test_a_ledger_that_is_none_is_refused(query):
     async with Producer(**query.client) as producer:
         await producer.send(f"{query.prefix}-commits", b"{}", partition=0)
-    with pytest.raises(BatchError, match=r"-commits-0@0 is no ledger of this sink: it holds b'{}'"):
+    with pytest.raises(BatchError, match=r"-commits-0@0 is not a ledger of this sink: it contains b'{}'"):
         await query.commit(0, await query.write(1, ["a"]))
 
 

@@ -83,9 +83,9 @@ def test_offsets_by_partition_with_earliest_and_latest(read, two):
 
 
 def test_offsets_must_name_all_partitions_that_are_read(read, two):
-    with pytest.raises(Exception, match=rf"startingOffsets.*must name all partitions.*{two}-0, {two}-1"):
+    with pytest.raises(Exception, match=rf"startingOffsets.*must name exactly the partitions.*{two}-0, {two}-1"):
         read(subscribe=two, startingOffsets=offsets(two, 3)).collect()
-    with pytest.raises(Exception, match=r"endingOffsets.*must name all partitions"):
+    with pytest.raises(Exception, match=r"endingOffsets.*must name exactly the partitions"):
         read(subscribe=two, endingOffsets=offsets(two, 3, 3, 3)).collect()
 
 

@@ -182,7 +182,7 @@ def test_a_cluster_that_is_gone_is_an_error_that_says_so(own):
     ):
         list(fetched)
     with pytest.raises(
-        NoBrokersAvailableError, match=rf"the cluster is gone, tried for 500 ms.*{own.broker.bootstrap}"
+        NoBrokersAvailableError, match=rf"the cluster cannot be reached, tried for 500 ms.*{own.broker.bootstrap}"
     ):
         read(own, topic, 0, 30, patience)
 

@@ -97,7 +97,7 @@ def test_a_topic_is_needed_in_every_row(spark, broker, topic):
 
 def test_a_header_has_a_key(spark, broker):
     frame = spark.createDataFrame([("v", [(None, b"x")])], f"value string, headers {HEADERS}")
-    assert "null in the column headers: a header has a key" in refusal(frame, broker, topic="t")
+    assert "null in the column headers: a header must have a key" in refusal(frame, broker, topic="t")
 
 
 def test_options_have_any_case(spark, broker, topic):
@@ -127,7 +127,7 @@ def test_rows_of_several_topics_and_partitions_go_each_to_its_own(spark, broker,
 
 def test_a_negative_partition_is_refused(spark, broker, topic):
     frame = spark.createDataFrame([("v", -1)], "value string, partition int")
-    assert "-1 in the column partition: a partition is not negative" in refusal(frame, broker, topic=topic)
+    assert "-1 in the column partition: a partition must not be negative" in refusal(frame, broker, topic=topic)
 
 
 def test_a_failed_delivery_fails_the_task_and_says_where(spark, broker, topic):

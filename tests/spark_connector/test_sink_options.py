@@ -70,11 +70,11 @@ def test_columns_of_other_types_are_refused_by_name_and_type(types, message):
         ({"kafka.linger.ms": "-1"}, "linger_ms=-1: must be at least 0"),
         ({"kafka.acks": "2"}, "acks=2: must be one of"),
         ({"kafka.enable.idempotence": "maybe"}, "kafka.enable.idempotence='maybe': must be true or false"),
-        ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol='SSL': TLS and SASL are not there yet"),
+        ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol='SSL': TLS and SASL are not supported yet"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id='x': set transactionalIdPrefix"),
         ({"deliveryGuarantee": "twice"}, "'twice': must be one of at-least-once, exactly-once"),
         ({"deliveryGuarantee": "exactly-once"}, "needs transactionalIdPrefix"),
-        ({"transactionalIdPrefix": "x"}, "has a meaning with deliveryGuarantee=exactly-once only"),
+        ({"transactionalIdPrefix": "x"}, "only has a meaning with deliveryGuarantee=exactly-once"),
         ({"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "a b"}, "must be 1 to 200 letters, digits"),
         (
             {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x", "kafka.acks": "1"},
