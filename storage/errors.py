@@ -1,6 +1,6 @@
-"""What can go wrong in the log: one small hierarchy. `broker/errors.py` maps each to Kafka's error code.
+"""The exceptions of the log. `broker/errors.py` maps each of them to Kafka's error code.
 
-Corrupt bytes in a batch and invalid records are the wire's own errors: see
+The exceptions for corrupt bytes in a batch and for invalid records are in protocol/:
 `protocol.errors.CorruptRecordError` and `protocol.errors.InvalidRecordError`.
 """
 
@@ -13,11 +13,11 @@ from protocol.errors import InvalidRecordError
 
 
 class StorageError(Exception):
-    """Base of everything that storage/ raises by itself."""
+    """Base class of the exceptions that storage/ defines."""
 
 
 class LogDirLockedError(StorageError):
-    """Another process holds `.lock` of this log directory."""
+    """Another process holds the lock on the `.lock` file of this log directory."""
 
     def __init__(self, directory: str | PathLike[str]) -> None:
         self.directory = str(directory)
@@ -25,19 +25,19 @@ class LogDirLockedError(StorageError):
 
 
 class InconsistentBrokerIdError(StorageError):
-    """`meta.properties` belongs to a broker with another id, or log directories disagree."""
+    """`meta.properties` has the id of another broker, or the log directories have different broker ids."""
 
 
 class InconsistentClusterIdError(StorageError):
-    """`meta.properties` belongs to another cluster, or log directories disagree."""
+    """`meta.properties` has the id of another cluster, or the log directories have different cluster ids."""
 
 
 class InconsistentTopicIdError(StorageError):
-    """The directory's `partition.metadata` names another topic id than the one given."""
+    """The topic id in the directory's `partition.metadata` differs from the given topic id."""
 
 
 class InvalidLogDirectoryNameError(StorageError):
-    """A directory in the log dir that is not named as a partition is."""
+    """The name of a directory in a log directory is not a valid partition directory name."""
 
     def __init__(self, directory: str | PathLike[str]) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class InvalidLogDirectoryNameError(StorageError):
 
 
 class CorruptFileError(StorageError):
-    """A checkpoint, metadata, snapshot or index file that cannot be what was written: names path and rule."""
+    """A checkpoint, metadata, snapshot or index file is corrupt: `path` names it, `rule` is the broken rule."""
 
     def __init__(self, path: str | PathLike[str], rule: str) -> None:
         self.path = str(path)
@@ -56,11 +56,11 @@ class CorruptFileError(StorageError):
 
 
 class LogDirIOError(StorageError):
-    """An operation on a log directory failed in the operating system.
+    """A system call on a file or directory of a log directory failed.
 
-    `is_disk_full`: there was no room for a write. What was there is there, and the next try may find room.
-    `is_fatal`: the directory cannot be relied on any more. Where it is neither, the process lacks
-    descriptors, which has nothing to do with the directory.
+    `is_disk_full`: there was no room for a write. The existing data is intact, and the next attempt may succeed.
+    `is_fatal`: the directory must go offline. If both are False, the process is out of file descriptors, which is
+    not the directory's fault.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class LogDirIOError(StorageError):
         lost_writes: bool = False,
         extent: tuple[int, int] = (0, 0),
     ) -> None:
-        """lost_writes: an fsync failed, so writes that had succeeded may be gone; a full disk is no excuse for that.
+        """lost_writes: an fsync failed, so completed writes may be lost; this is fatal even if the disk is full.
 
-        extent: position and size in bytes of the write that failed, where there was one.
+        extent: position and size in bytes of the write that failed, (0, 0) if the operation was not a write.
         """
         self.path = str(path)
         self.cause = cause
@@ -84,7 +84,7 @@ class LogDirIOError(StorageError):
 
 
 class AllLogDirsFailedError(StorageError):
-    """No log directory is left that could be used: the broker stops."""
+    """No log directory is online: the broker stops."""
 
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -92,7 +92,7 @@ _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LoadingStoppedError(StorageError):
-    """Logs were being loaded, and the broker was told to stop: nothing is wrong, and nothing was finished."""
+    """The broker was stopped while it loaded its logs. This is not a failure; loading is not complete."""
 
 
 class LogClosedError(StorageError):
@@ -110,7 +110,7 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class RecordTooLargeError(StorageError):
-    """A batch above `max.message.bytes`."""
+    """A record batch is larger than `max.message.bytes`."""
 
     def __init__(self, size: int, limit: int) -> None:
         self.size = size
@@ -119,7 +119,7 @@ class RecordTooLargeError(StorageError):
 
 
 class RecordBatchTooLargeError(StorageError):
-    """An append above `segment.bytes` (Kafka: RECORD_LIST_TOO_LARGE)."""
+    """An append is larger than `segment.bytes` (Kafka: RECORD_LIST_TOO_LARGE)."""
 
     def __init__(self, size: int, limit: int) -> None:
         self.size = size
@@ -128,9 +128,7 @@ class RecordBatchTooLargeError(StorageError):
 
 
 class RecordValidationError(InvalidRecordError):
-    """Records refused one by one. `record_errors` holds (index in the batch, reason), as Produce v8 reports
-    them.
-    """
+    """Some records of a batch are invalid. `record_errors` holds (index in the batch, reason), as in Produce v8."""
 
     record_errors: tuple[tuple[int, str], ...]
 
@@ -140,7 +138,7 @@ class RecordValidationError(InvalidRecordError):
 
 
 class InvalidTimestampError(StorageError):
-    """A timestamp outside of what message.timestamp.before/after.max.ms allow (Kafka: INVALID_TIMESTAMP)."""
+    """A timestamp is outside the range of message.timestamp.before/after.max.ms (Kafka: INVALID_TIMESTAMP)."""
 
     def __init__(self, message: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
         self.record_errors = record_errors
@@ -148,11 +146,11 @@ class InvalidTimestampError(StorageError):
 
 
 class OffsetsOutOfOrderError(StorageError):
-    """Batches given to a follower whose offsets do not rise."""
+    """A follower's append contains batches whose offsets do not increase."""
 
 
 class UnexpectedAppendOffsetError(StorageError):
-    """A follower was given a batch that begins below its log end offset."""
+    """A follower's append begins below the log end offset."""
 
     def __init__(self, first_offset: int, last_offset: int, log_end_offset: int) -> None:
         self.first_offset = first_offset
@@ -162,15 +160,15 @@ class UnexpectedAppendOffsetError(StorageError):
 
 
 class OutOfOrderSequenceError(StorageError):
-    """A sequence number that does not follow the producer's last one."""
+    """A sequence number does not follow the producer's last one."""
 
 
 class DuplicateSequenceError(StorageError):
-    """A batch that was written so long ago that its offsets are forgotten."""
+    """A batch is a duplicate of one whose offsets are no longer known."""
 
 
 class InvalidProducerEpochError(StorageError):
-    """A batch of an older epoch than the last one seen from this producer id: it has been fenced."""
+    """A batch has an older producer epoch than the last one of this producer id: the producer is fenced."""
 
 
 class InvalidTxnStateError(StorageError):
@@ -178,12 +176,12 @@ class InvalidTxnStateError(StorageError):
 
 
 class TransactionCoordinatorFencedError(StorageError):
-    """A transaction marker of an older coordinator than the last one seen."""
+    """A transaction marker has an older coordinator epoch than the last one seen."""
 
 
 class CompactionAbortedError(StorageError):
-    """A compaction was given up: the log was truncated, closed, renamed or deleted meanwhile. Nothing is wrong."""
+    """A compaction was aborted because the log was truncated, closed, renamed or deleted. This is not a failure."""
 
 
 class UncleanableLogError(StorageError):
-    """A log that cannot be compacted: damaged data, say. It is left as it is."""
+    """A log cannot be compacted, because of damaged data for example. The log is unchanged."""

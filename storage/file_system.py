@@ -1,12 +1,11 @@
-"""The file system as storage/ sees it: the one seam through which every byte reaches the disk.
+"""The file operations of storage/: all access to the disk goes through `FileSystem`.
 
-Everything that tests must be able to break (power cut, full disk, slow fsync) goes through an instance of
-`FileSystem`. The hot calls are the operating system's own functions, bound as static attributes, so that they
-cost nothing extra; a subclass replaces them with methods.
+Tests subclass it to simulate power cuts, full disks and slow fsyncs. The frequent calls are the functions of `os`,
+bound as static attributes, so that they cost nothing extra; a subclass replaces them with methods.
 
-Descriptors are owned by `OpenFile` objects and closed when the last reference is dropped. A reader that still
-holds a range of a file that was deleted or pushed out of the cache therefore reads on undisturbed, and an
-fsync in another thread never meets a descriptor number that has been reused.
+`OpenFile` objects own the descriptors; a descriptor is closed when the last reference is dropped. Therefore a reader
+can finish reading a range of a file that was deleted or evicted from the cache, and an fsync in another thread never
+uses a descriptor number that has been reused.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from storage.errors import LogDirIOError
 
 T = TypeVar("T")
 
-# Of the descriptors that the process may have, this share goes to files of the log; the rest is for sockets.
+# The log may use 1/_CACHE_SHARE of the process's file descriptors; the rest is for sockets.
 _CACHE_SHARE = 2
 _MIN_CACHE = 32
 _ONE_CALL_BYTES = 64 * 1024
 
 
 class OpenFile:
-    """One descriptor. Closed by `close()` or when the last reference goes."""
+    """One file descriptor, closed by `close()` or when the last reference is dropped."""
 
     __slots__ = ("_close", "fd")
 
@@ -49,7 +48,7 @@ class OpenFile:
 
 
 class FileSystem:
-    """POSIX operations on real files. One instance a broker: it also bounds the descriptors kept open."""
+    """POSIX operations on real files. One instance per broker: it also limits the number of open descriptors."""
 
     pread = staticmethod(os.pread)
     pwrite = staticmethod(os.pwrite)
@@ -67,10 +66,11 @@ class FileSystem:
         self.can_sendfile = True
 
     def pread_now(self, fd: int, length: int, position: int) -> bytes | bytearray | None:
-        """Read what the page cache holds; None where reading would wait for the disk. Raises OSError.
+        """Read from the page cache; return None if the read would wait for the disk. Raises OSError.
 
-        Up to 64 KiB that is one call. For more it is not, since the kernel would fill a buffer of ours that has to be
-        zeroed first: both ends are tried, and where they are cached, what is between them nearly always is, too.
+        Up to 64 KiB are read with one preadv. For longer reads its buffer, which has to be zeroed first, costs too
+        much: only the first and the last byte are tried with preadv. If both are cached, the bytes between them nearly
+        always are, too, and pread reads all of them.
         """
         if not self._can_tell_cached:
             return self.pread(fd, length, position)
@@ -85,20 +85,20 @@ class FileSystem:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            self._can_tell_cached = False  # tmpfs, for one: it is memory anyway
+            self._can_tell_cached = False  # e.g. tmpfs, which is in memory anyway
         return self.pread(fd, length, position)
 
     def _probe(self, fd: int, length: int, position: int) -> None:
-        """Raise BlockingIOError unless both ends of a range are cached."""
+        """Raise BlockingIOError unless the first and the last byte of a range are cached."""
         probe = bytearray(1)
         os.preadv(fd, [probe], position, os.RWF_NOWAIT)
         os.preadv(fd, [probe], position + length - 1, os.RWF_NOWAIT)
 
     def sendfile_now(self, socket_fd: int, fd: int, length: int, position: int) -> int | None:
-        """Send what the page cache holds to a socket, as much as that takes: 0 at the end of the file.
+        """Send a range of a file to a socket from the page cache; return the number of bytes sent, 0 at the file's end.
 
-        None where it would wait for the disk, or where the operating system cannot do it with this file (`can_sendfile`
-        then says so). Raises OSError, BlockingIOError where the socket is full.
+        Return None if the call would wait for the disk, or if the operating system does not support sendfile for this
+        file (`can_sendfile` is then set to False). Raises OSError; BlockingIOError if the socket's buffer is full.
         """
         if self._can_tell_cached:
             try:
@@ -118,7 +118,7 @@ class FileSystem:
             return None
 
     def _short_read(self, fd: int, length: int, position: int, got: int) -> bytes | None:
-        """A part of it is cached (None), or the file ends there."""
+        """Handle a preadv of `got` bytes: return the data if the file ends there, None if the rest is not cached."""
         at_end = os.fstat(fd).st_size <= position + got
         return self.pread(fd, length, position) if at_end else None
 
@@ -130,7 +130,7 @@ class FileSystem:
         lost_writes: bool = False,
         extent: tuple[int, int] = (0, 0),
     ) -> LogDirIOError:
-        """What to raise for an operation at `path` that failed. `on_failure` hears of it: see LogDirIOError."""
+        """Return the LogDirIOError to raise for a failed operation at `path`, and pass it to `on_failure`."""
         failure = LogDirIOError(path, error, lost_writes=lost_writes, extent=extent)
         if self.on_failure is not None:
             self.on_failure(failure)
@@ -143,12 +143,12 @@ class FileSystem:
         return await asyncio.to_thread(work)
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
-        """Open for reading and writing. Raises FileNotFoundError if it is missing and `create` is not set."""
+        """Open a file for reading and writing. Raises FileNotFoundError if it is missing and `create` is not set."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return OpenFile(os.open(path, flags, 0o644))
 
     def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Write every byte, however short the kernel's writes are. Raises OSError."""
+        """Write all bytes; repeat pwrite after a short write. Raises OSError."""
         written = self.pwrite(fd, data, position)
         size = len(data)
         if written != size:
@@ -157,7 +157,7 @@ class FileSystem:
                 written += self.pwrite(fd, view[written:], position + written)
 
     def read_file(self, path: str) -> bytes:
-        """The whole of a small file. Raises FileNotFoundError."""
+        """Return the content of a small file. Raises FileNotFoundError."""
         handle = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         parts = []
         position = 0
@@ -175,15 +175,15 @@ class FileSystem:
             self.fsync(handle.fd)
 
     def create_private(self, path: str) -> None:
-        """Create a file that only its owner may read and write; one that is there becomes so. Raises OSError."""
+        """Create a file with mode 0600; set the mode if the file exists. Raises OSError."""
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o600))
         os.chmod(path, 0o600)  # noqa: PTH101 - paths are strings here
 
     def replace_file(self, path: str, data: bytes, *, sync: bool, private: bool = False) -> None:
-        """Replace a file as a whole: a `.tmp` beside it is written and renamed over it, as Kafka does.
+        """Replace a file atomically: write a `.tmp` file beside it and rename that, as Kafka does.
 
-        With `sync` both the content and the rename have reached the disk on return. A `private` file can be read by its
-        owner alone. Raises LogDirIOError.
+        With `sync`, the content and the rename are on disk on return. A `private` file has mode 0600. Raises
+        LogDirIOError.
         """
         temporary = path + ".tmp"
         try:
@@ -195,11 +195,11 @@ class FileSystem:
                 self.sync_directory(os.path.dirname(path))  # noqa: PTH120 - paths are strings here
         except OSError as error:
             with contextlib.suppress(OSError):
-                self.remove(temporary)  # on a full disk its bytes are needed
+                self.remove(temporary)  # gives back its space on a full disk
             raise self.failed(path, error) from error
 
     def sync_path(self, path: str) -> None:
-        """Fsync a file by name; a file that is gone needs none."""
+        """Fsync a file by name; do nothing if the file does not exist."""
         try:
             handle = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError:
@@ -214,7 +214,7 @@ class FileSystem:
         os.replace(source, target)  # noqa: PTH105
 
     def remove(self, path: str) -> bool:
-        """Delete a file; False if it was not there."""
+        """Delete a file; return False if it did not exist."""
         try:
             os.unlink(path)  # noqa: PTH108
         except FileNotFoundError:
@@ -222,14 +222,14 @@ class FileSystem:
         return True
 
     def remove_tree(self, path: str) -> None:
-        """Delete a directory with all that is in it. Raises OSError."""
+        """Delete a directory and its content. Raises OSError."""
         import shutil
 
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
     def make_directory(self, path: str) -> bool:
-        """Create a directory and its parents; False if it was there already."""
+        """Create a directory and its parents; return False if it exists."""
         if os.path.isdir(path):  # noqa: PTH112
             return False
         os.makedirs(path, exist_ok=True)  # noqa: PTH103
@@ -249,15 +249,15 @@ class FileSystem:
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Make it look as if the file had last been written then."""
+        """Set the file's access and modification time."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
 
 class CachedFile:
-    """A file of the log that is opened on use and may be closed at any time by the descriptor cache.
+    """A file of the log that is opened on use; the descriptor cache may close it at any time.
 
-    Users take `handle` if it is not None, else `open()`, and set `used`; they hold the handle while they
-    work.
+    Callers take `handle` if it is not None, else `open()`, set `used`, and keep a reference to the handle while they
+    use it.
     """
 
     __slots__ = ("create", "fs", "handle", "path", "used")
@@ -265,12 +265,12 @@ class CachedFile:
     def __init__(self, fs: FileSystem, path: str, *, create: bool = False) -> None:
         self.fs = fs
         self.path = path
-        self.create = create  # only for a file that begins its life now: a lost one must not come back empty
+        self.create = create  # only for a new file: a lost file must not be recreated empty
         self.handle: OpenFile | None = None
         self.used = False
 
     def open(self) -> OpenFile:
-        """The open file. Raises LogDirIOError, FileNotFoundError."""
+        """Return the open file. Raises LogDirIOError, FileNotFoundError."""
         handle = self.handle
         if handle is None:
             try:
@@ -286,19 +286,19 @@ class CachedFile:
         return handle
 
     def release(self) -> None:
-        """Drop this reference; readers that hold the handle keep it open."""
+        """Drop this reference; the file stays open while readers hold the handle."""
         if self.handle is not None:
             self.handle = None
             self.fs.descriptors.forget()
 
 
 class DescriptorCache:
-    """Bounds the log's open files: first in, first out, with a second chance for what was used meanwhile."""
+    """Limit the number of the log's open files: first in, first out, with a second chance for files used since."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.open_files = 0
-        self._lock = Lock()  # logs are recovered in several threads
+        self._lock = Lock()  # recovery uses several threads
         self._queue: deque[CachedFile] = deque()
 
     def add(self, file: CachedFile) -> None:
@@ -316,7 +316,7 @@ class DescriptorCache:
             if oldest is file:
                 self._queue.append(oldest)
             elif oldest.handle is None:
-                continue  # released by its owner
+                continue  # its owner has released it
             elif oldest.used:
                 oldest.used = False
                 self._queue.append(oldest)
@@ -325,7 +325,7 @@ class DescriptorCache:
         return released
 
     def forget(self) -> None:
-        """A file in the queue has been released."""
+        """Note that a file in the queue was released."""
         with self._lock:
             self.open_files -= 1
             if len(self._queue) > 64 and len(self._queue) > 4 * self.open_files:

@@ -1,8 +1,8 @@
-"""Syncing logs off the event loop: one sync of a log at a time, and those who wait for an offset to be on disk.
+"""Syncing logs off the event loop, one sync of a log at a time, and waiting until an offset is on disk.
 
-A log that has moved to another directory meanwhile has a successor, which holds its records, too: who waits for the
-one waits for the other. Whoever replaces a log keeps it from being synced for that moment (`holding`), so that
-nothing is promised of the one that the other does not keep.
+A log that was moved to another directory has a successor, which holds the same records: a wait for the log becomes a
+wait for its successor. While a log is being replaced, `holding` prevents syncs of it, so that no sync of the old log
+confirms records that the new log does not have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogFlusher:
-    """Syncs logs. All methods belong to the event loop's thread."""
+    """Sync logs. Call all methods on the event loop's thread."""
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
@@ -48,10 +48,11 @@ class LogFlusher:
             raise
 
     async def flush_up_to(self, log: Log, offset: int) -> None:
-        """Return when everything below `offset` is on disk. Raises LogDirIOError, LogClosedError.
+        """Return when all records below `offset` are on disk. Raises LogDirIOError, LogClosedError.
 
-        Those who come while a sync runs wait for it, and the next one then serves them all. Where the log was truncated
-        meanwhile nothing is left to sync: whoever leads the partition now tells what became of the records.
+        Callers that arrive during a sync wait for its end; the next sync then serves all of them. If the log was
+        truncated below `offset`, nothing is left to sync and the method returns: the partition's current leader
+        decides what happened to the records.
         """
         while True:
             while log.successor is not None:
@@ -65,7 +66,7 @@ class LogFlusher:
                 await self.flush(log)
 
     async def try_to_flush(self, log: Log, offset: int | None = None) -> None:
-        """Sync a log. One that cannot be synced is the business of its directory, and keeps nobody else."""
+        """Sync a log and ignore failures: the log's directory handles them, and other logs must still be synced."""
         try:
             await self.flush(log, offset)
         except (LogDirIOError, LogClosedError) as error:
@@ -73,7 +74,7 @@ class LogFlusher:
 
     @contextlib.asynccontextmanager
     async def holding(self, log: Log) -> AsyncIterator[None]:
-        """Wait for the sync of a log that is under way, and keep others from beginning one."""
+        """Wait for a running sync of the log to end, and prevent new ones inside the `async with` block."""
         while (running := self._busy.get(log)) is not None:
             await running.wait()
         done = self._busy[log] = asyncio.Event()

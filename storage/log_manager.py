@@ -1,13 +1,11 @@
-"""All logs of a broker: where they lie, loading and stopping them, and the work that is done from time to
-time.
+"""All logs of a broker: their directories, loading, periodic work and shutdown.
 
-Checkpoints say how far each log is synced, where it starts, and its high watermark; they are written at
-intervals and on a clean stop. A log that was rolled is synced up to the new segment soon after. Deleting a
-log renames its directory; the files go later. Everything that blocks leaves the event loop through the
-injected file system.
+Checkpoints hold each log's recovery point, log start offset and high watermark; they are written at intervals and on
+a clean shutdown. After a log has rolled a segment, it is synced up to the new segment. Deleting a log renames its
+directory; the files are removed later. Blocking work runs off the event loop, through the injected file system.
 
-A directory that fails takes its logs with it (see `log_directories`). One that was full or failed on the way is not
-marked clean by `shutdown`: what could not be written is found out by recovery.
+When a directory fails, its logs go offline too (see `log_directories`). `shutdown` does not mark a directory clean
+that is full or has failed: recovery at the next start finds out what was not written.
 """
 
 from __future__ import annotations
@@ -50,13 +48,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_PREFERRED = 10_000
-"""Wishes for partitions that are not here: more than a broker hosts. Some are for partitions that never come."""
+"""Limit of `LogManager.preferred`, above the number of partitions that a broker hosts. Without a limit, entries for
+partitions that are never created would accumulate.
+"""
 
 
 class LogManager:
-    """The logs of one broker by (topic, partition). All methods belong to the event loop's thread.
+    """The logs of one broker by (topic, partition). Call all methods on the event loop's thread.
 
-    Order of use: `dirs.lock`, `dirs.check_meta`, `dirs.write_meta`, `load`, `run` as a task, and at the end `shutdown`.
+    Order of calls: `dirs.lock`, `dirs.check_meta`, `dirs.write_meta`, `load`, `run` as a task, and at last `shutdown`.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class LogManager:
         producer_id_expiration_check_interval_ms: int = 600_000,
         initial_task_delay_ms: int | None = None,
     ) -> None:
-        """log_dirs: at least one. config_of: the settings of a topic, asked when its logs are loaded.
+        """log_dirs: at least one. config_of: returns the settings of a topic; called when its logs are loaded.
 
-        initial_task_delay_ms: when retention, flush and checkpoints come first (None: after their intervals).
+        initial_task_delay_ms: delay of the first retention, flush and checkpoints (None: their intervals).
         """
         self.fs = fs
         self.now_ms = now_ms
@@ -97,7 +97,7 @@ class LogManager:
         )
         self.futures = FutureLogs(self)
         self.preferred: dict[TopicPartition, LogDirectory] = {}
-        """Where partitions that are not here yet get their logs; see `prefer`."""
+        """The directories for partitions that have no log on this broker yet; see `prefer`."""
         self.checkpoints = LogCheckpoints(fs, self.dirs, self.all_logs)
         self.truncations = LogTruncations(self.dirs, self.checkpoints, self.flusher)
         self.departures = Departures(self)
@@ -116,18 +116,18 @@ class LogManager:
         )
         self.removals = Removals(fs, now_ms, self._work.wake)
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = lambda directory, keys: None
-        """Called when a directory has failed, with the logs that have gone with it."""
+        """Called when a directory has failed, with the partitions whose logs were in it."""
         self.cleaner: LogCleaner | None = None
-        """Set before `load` by whoever wants logs to be compacted."""
+        """Compacts the logs; None: no compaction. To be set before `load`."""
 
     # -- loading -----------------------------------------------------------------------------------
 
     async def load(self) -> None:
         """Load every log. Raises InconsistentTopicIdError, AllLogDirsFailedError, LoadingStoppedError.
 
-        Clean directories are loaded here and now; recovery runs off the event loop, all directories side by side, with
-        num.recovery.threads.per.data.dir logs of a directory at a time. A directory with a log that cannot be loaded
-        is offline, as in Kafka.
+        Directories that were shut down cleanly are loaded on the event loop. Recovery runs off the event loop, for all
+        directories at the same time, with num.recovery.threads.per.data.dir logs of a directory in parallel. If a log
+        cannot be loaded, its directory goes offline, as in Kafka.
         """
         if self._loading_stopped.is_set():
             raise LoadingStoppedError("stopped before the logs were loaded")
@@ -147,12 +147,12 @@ class LogManager:
             await self.cleaner.load()
 
     def stop_loading(self) -> None:
-        """Have `load` raise LoadingStoppedError soon, now or when it is called. No directory is marked clean."""
+        """Make a running or later `load` raise LoadingStoppedError soon. No directory is marked clean."""
         self._loading_stopped.set()
 
     @contextlib.contextmanager
     def _failing(self, directory: LogDirectory) -> Iterator[None]:
-        """What goes wrong in a directory takes that offline."""
+        """Take the directory offline if the block raises LogDirIOError, OSError or CorruptFileError."""
         try:
             yield
         except LogDirIOError as failure:
@@ -178,7 +178,7 @@ class LogManager:
         )
         with self._failing(directory):
             for log in await loader.run(contents.logs + contents.futures):
-                if not directory.is_online:  # it has failed in a way that no log has noticed
+                if not directory.is_online:  # the directory has failed, but no log has raised
                     log.release()
                     continue
                 log.update_high_watermark(contents.high_watermarks.get((log.topic, log.partition), 0))
@@ -194,7 +194,7 @@ class LogManager:
         self.logs[log.topic, log.partition] = log
 
     def _directory_failed(self, directory: LogDirectory) -> None:
-        """Stop serving its logs: descriptors are released, and nothing is written any more."""
+        """Stop serving the directory's logs: release their descriptors and write nothing more."""
         gone = [key for key, log in self.logs.items() if log.directory.parent == directory.path]
         for key in gone:
             log = self.logs.pop(key)
@@ -211,14 +211,14 @@ class LogManager:
             self.cleaner.truncated(log)
 
     def log_rolled(self, log: Log) -> None:
-        """A segment has begun: what lies before it is synced soon."""
+        """Note that the log has rolled a segment: the earlier segments are synced soon."""
         self._rolled.add(log)
         self._work.wake()
 
     # -- logs --------------------------------------------------------------------------------------
 
     def all_logs(self) -> Iterator[Log]:
-        """The logs, and those that are copies of others."""
+        """All logs, including the future logs (copies of a log in another directory)."""
         return chain(self.logs.values(), self.futures.logs.values())
 
     def get(self, topic: str, partition: int) -> Log | None:
@@ -227,10 +227,11 @@ class LogManager:
     def get_or_create(
         self, topic: str, partition: int, topic_id: bytes | None = None, config: LogConfig | None = None
     ) -> Log:
-        """The log of a partition; a new one goes to the directory that has the fewest, if none is preferred for it.
+        """Return the log of a partition; create it if there is none.
 
-        One that is full is asked last. topic_id: 16 bytes, held against what is there. Raises InconsistentTopicIdError,
-        LogDirIOError, AllLogDirsFailedError.
+        A new log goes to the preferred directory (see `prefer`), else to the directory with the fewest logs; full
+        directories are tried last. topic_id: 16 bytes, compared with that of an existing log. Raises
+        InconsistentTopicIdError, LogDirIOError, AllLogDirsFailedError.
         """
         log = self.logs.get((topic, partition))
         if log is not None:
@@ -241,7 +242,7 @@ class LogManager:
             return log
         name = f"{topic}-{partition}"
         if "/" in topic or parse_directory_name(name) != (topic, partition):
-            raise ValueError(f"{name!r} is no name of a log directory")
+            raise ValueError(f"{name!r} is not a valid partition directory name")
         self.dirs.check_left()
         refused: LogDirIOError | None = None
         for directory in self._places_for((topic, partition)):
@@ -253,7 +254,7 @@ class LogManager:
                 logger.warning("%s cannot be created: %s", path, error)
                 self.fs.failed(path, error.cause, extent=error.extent)
                 if not (is_new and self.opener.is_removed(path)):
-                    raise  # another directory must not get it as well
+                    raise  # the log may exist here: it must not be created in a second directory
                 refused = refused or error
                 continue
             self._adopt(log)
@@ -264,9 +265,12 @@ class LogManager:
         raise refused
 
     def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
-        """Begin the log of a partition that is not here yet in this directory; of too many wishes the oldest go."""
+        """Set the directory in which the partition's log will be created.
+
+        Above MAX_PREFERRED entries the oldest one is removed.
+        """
         key = (topic, partition)
-        self.preferred.pop(key, None)  # the latest wish comes last
+        self.preferred.pop(key, None)  # keeps the entries in order of age
         self.preferred[key] = directory
         if len(self.preferred) > MAX_PREFERRED:
             del self.preferred[next(iter(self.preferred))]
@@ -274,7 +278,7 @@ class LogManager:
     def _places_for(self, key: TopicPartition) -> list[LogDirectory]:
         online = self.dirs.online
         if len(online) == 1:
-            return online  # a topic of thousands of partitions comes here thousands of times
+            return online  # fast path: called for each of the thousands of partitions of a large topic
         parents = (str(log.directory).rpartition(os.sep)[0] for log in self.all_logs())  # paths hash slowly
         counts = Counter(parents)
         preferred = self.preferred.get(key)
@@ -284,11 +288,11 @@ class LogManager:
         )
 
     async def delete(self, topic: str, partition: int) -> None:
-        """Delete a log: its directory is renamed at once, its files go after file.delete.delay.ms.
+        """Delete a log: rename its directory at once, remove the files after file.delete.delay.ms.
 
-        A copy of it that is being made goes first: a copy alone is not taken for a log. Raises LogDirIOError.
+        The future log is deleted first: a start never takes a future log alone for the log. Raises LogDirIOError.
         """
-        with contextlib.suppress(LogDirIOError):  # the copy's directory has failed
+        with contextlib.suppress(LogDirIOError):  # the future log's directory has failed
             await self.futures.remove((topic, partition))
         log = self.logs.get((topic, partition))
         if log is None:
@@ -299,13 +303,13 @@ class LogManager:
         await self.departures.finish(parent, (topic, partition))
 
     def replaced(self, old: Log, new: Log) -> None:
-        """A copy has taken the place of a log, which is closed."""
+        """Serve the future log `new` instead of `old`, and release `old`."""
         self.forget_rolled(old)
         self._adopt(new)
         old.release()
 
     def forget_rolled(self, log: Log) -> None:
-        """A log is leaving: its segments need no sync."""
+        """Cancel the sync after a roll, for a log that is deleted or replaced."""
         self._rolled.discard(log)
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
@@ -316,10 +320,10 @@ class LogManager:
         """See `LogTruncations.truncate_fully_and_start_at`."""
         await self.truncations.truncate_fully_and_start_at(log, offset)
 
-    # -- work from time to time --------------------------------------------------------------------
+    # -- periodic work -----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Do the periodic work while the broker runs. Raises AllLogDirsFailedError when no directory is left."""
+        """Do the periodic work until cancelled. Raises AllLogDirsFailedError if no directory is online."""
         await self._work.run()
 
     async def _do_urgent(self) -> None:
@@ -344,32 +348,32 @@ class LogManager:
         await self.flusher.flush_up_to(log, offset)
 
     async def flush_due_logs(self) -> None:
-        """Sync the logs that flush.ms is over for."""
+        """Sync the logs whose last sync is at least flush.ms ago."""
         for log in list(self.logs.values()):
             if self.now_ms() - log.last_flush_ms >= log.config.flush_ms:
                 await self.flusher.try_to_flush(log)
 
     async def delete_old_segments(self) -> None:
-        """Retention: by start offset, size and time; of logs that a partition has claimed.
+        """Apply retention by log start offset, size and time to the logs that a partition has claimed.
 
-        The registry may not know a topic whose log is here: then nobody knows how long it is to be kept.
+        A log that is not claimed may belong to a topic that the registry does not know; its retention is unknown.
         """
         for log in list(self.logs.values()):
             if log.is_claimed and not log.closed and log.compaction is None:
                 try:
                     log.delete_old_segments()
                 except LogDirIOError as error:
-                    logger.debug("%r keeps what is too old: %s", log, error)
+                    logger.debug("%r: old segments are not deleted: %s", log, error)
                 await asyncio.sleep(0)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
-        """Keep producers that do not write for this long, from now on."""
+        """Set producer.id.expiration.ms for all logs, including those opened later."""
         self.opener.producer_id_expiration_ms = expiration_ms
         for log in self.all_logs():
             log.producers.expiration_ms = expiration_ms
 
     async def expire_producers(self) -> None:
-        """Forget producers that have not written for producer.id.expiration.ms."""
+        """Remove the state of producers that have not written for producer.id.expiration.ms."""
         now_ms = self.now_ms()
         for log in list(self.logs.values()):
             log.producers.remove_expired(now_ms)
@@ -377,11 +381,10 @@ class LogManager:
     # -- stop --------------------------------------------------------------------------------------
 
     async def shutdown(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Clean stop: sync and close every log, write the checkpoints, leave the clean shutdown files,
-        unlock.
+        """Sync and close every log, write the checkpoints and the clean shutdown files, and unlock the directories.
 
-        A directory that fails on the way, or has no room for what is to be written, gets no clean shutdown file: it
-        is recovered at the next start. One that is offline is left as it is.
+        A directory that fails during the shutdown, or is too full, gets no clean shutdown file: it is recovered at
+        the next start. An offline directory is left unchanged.
         """
         for directory in self.dirs.online:
             logs = [log for log in self.all_logs() if log.directory.parent == directory.path]
@@ -392,7 +395,7 @@ class LogManager:
         self.dirs.unlock()
 
     async def _close(self, log: Log) -> bool:
-        """Seal, sync and release a log. False where something of it could not be written."""
+        """Seal, sync and release a log. Return False if a write failed."""
         try:
             log.seal()
             await self.flush(log)

@@ -1,4 +1,4 @@
-"""Opening logs: all that a broker's logs have in common beside the settings of their topics."""
+"""Opening logs with the parameters that all logs of a broker share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.log.log import Log
 
 @dataclass(slots=True)
 class LogOpener:
-    """Loads logs, and begins new ones. `config_of`: the settings of a topic."""
+    """Load existing logs and create new ones. `config_of` returns the settings of a topic."""
 
     fs: FileSystem
     now_ms: Callable[[], int]
@@ -26,7 +26,7 @@ class LogOpener:
     full_validation: bool
 
     def load(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log:
-        """Load a log that was found. May be called in any thread; see `storage.directories.loader.Opener`."""
+        """Load an existing log. May be called in any thread; see `storage.directories.loader.Opener`."""
         return Log.open(
             found.path,
             self.config_of(found.key[0]),
@@ -42,7 +42,7 @@ class LogOpener:
         )
 
     def begin(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
-        """Begin a log, or take over what is there. Raises InconsistentTopicIdError, LogDirIOError."""
+        """Create a log, or open the existing one at `path`. Raises InconsistentTopicIdError, LogDirIOError."""
         return Log.open(
             path,
             config,
@@ -57,7 +57,7 @@ class LogOpener:
         )
 
     def begin_new(self, path: Path, topic_id: bytes | None, config: LogConfig, log_start_offset: int = 0) -> Log:
-        """Begin a log in a directory that is not there yet. Raises LogDirIOError; nothing of it is left then."""
+        """Create a log in a new directory. Raises LogDirIOError, after an attempt to remove the directory."""
         try:
             return self.begin(path, topic_id, config, log_start_offset)
         except LogDirIOError as error:
@@ -66,7 +66,7 @@ class LogOpener:
             raise
 
     def is_removed(self, path: Path) -> bool:
-        """Remove what there is of a log that could not be begun. False if some of it may be left."""
+        """Remove the directory of a log that could not be created. Return False if files may be left."""
         try:
             self.fs.remove_tree(str(path))
         except OSError:

@@ -1,7 +1,6 @@
-"""Work that is done from time to time by one task, one piece after the other.
+"""Periodic jobs and urgent work, run one after the other by a single task.
 
-Beside the jobs with an interval there is urgent work, which is looked at whenever somebody wakes the task, and
-before every job.
+Urgent work runs whenever the task is woken, and before the periodic jobs of each round.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _LONGEST_SLEEP_S = 3600.0
 
 
 class Job(NamedTuple):
-    """Something to do every `interval_ms`, for the first time after `first_ms` (None: after the interval)."""
+    """A function to run every `interval_ms`; the first run is after `first_ms` (None: after the interval)."""
 
     interval_ms: float
     run: Callable[[], Awaitable[None]]
@@ -22,7 +21,7 @@ class Job(NamedTuple):
 
 
 class PeriodicWork:
-    """Jobs and urgent work. What they raise ends `run`."""
+    """Run jobs and urgent work. An exception that one of them raises ends `run`."""
 
     def __init__(
         self,
@@ -30,14 +29,14 @@ class PeriodicWork:
         urgent: Callable[[], Awaitable[None]],
         next_urgent_s: Callable[[], float | None],
     ) -> None:
-        """next_urgent_s: in how many seconds there is urgent work even if nobody wakes us; None: not at all."""
+        """next_urgent_s: seconds until urgent work is due without a call of `wake`; None if none is due."""
         self._jobs = jobs
         self._urgent = urgent
         self._next_urgent_s = next_urgent_s
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """There is urgent work. To be called on the event loop."""
+        """Run the urgent work soon. Call this on the event loop."""
         self._wake.set()
 
     async def run(self) -> None:

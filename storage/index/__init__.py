@@ -1,1 +1,1 @@
-"""The sparse indexes of a segment: from offsets and from timestamps to positions."""
+"""The sparse indexes of a segment: from offsets to positions, and from timestamps to offsets."""

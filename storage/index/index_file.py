@@ -1,10 +1,9 @@
-"""What the two sparse indexes of a segment share: fixed-size entries in a file, ascending, big-endian.
+"""The base class of a segment's two sparse indexes: fixed-size entries in a file, ascending, big-endian.
 
-Entries are appended by `pwrite` and searched by `pread`: no map, so neither a full disk nor a file that was
-cut can raise a SIGBUS, and an index that nobody looks into holds no memory. The number of entries in use is
-kept here, not taken from the file: what lies behind it is not part of the index. Kafka preallocates an index
-with zeros while it is open; such a tail is found and ignored when the index is loaded, and cut off when the
-index is trimmed.
+Entries are appended with `pwrite` and searched with `pread`. There is no mmap, so neither a full disk nor a truncated
+file can raise SIGBUS, and an unused index holds no memory. `IndexFile.entries` is the number of entries in use, not
+the size of the file: bytes after these entries are not part of the index. Kafka preallocates an open index with zeros;
+such a tail is ignored when the index is loaded and cut off when it is trimmed.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from typing import ClassVar
 from storage.errors import CorruptFileError
 from storage.file_system import CachedFile, FileSystem
 
-_BLOCK = 256  # entries that are read at once when the search has come that near
+_BLOCK = 256  # a binary search reads its last _BLOCK entries at once
 
 
 class IndexFile:
-    """`entries` entries of ENTRY.size bytes each, of a segment that begins at `base_offset`."""
+    """An index of `entries` entries of ENTRY.size bytes each, for the segment that begins at `base_offset`."""
 
     __slots__ = ("base_offset", "entries", "file", "max_entries")
 
     ENTRY: ClassVar[struct.Struct]
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False) -> None:
-        """Open the index at `path`; a new one is made with `create`. `max_size` is segment.index.bytes.
+        """Open the index at `path`; with `create`, begin an empty one. `max_size` is segment.index.bytes.
 
-        Raises FileNotFoundError, CorruptFileError when the size is no multiple of an entry.
+        Raises FileNotFoundError; CorruptFileError if the file's size is not a multiple of the entry size.
         """
         self.file = CachedFile(fs, path, create=create)
         self.base_offset = base_offset
@@ -41,14 +40,14 @@ class IndexFile:
             self.entries = self._count_entries(fs.size(path))
 
     def _count_entries(self, size: int) -> int:
-        """Entries in a file of `size` bytes, without the zeros that Kafka preallocates."""
+        """Return the number of entries in a file of `size` bytes, without the zeros that Kafka preallocates."""
         width = self.ENTRY.size
         if size % width:
-            raise CorruptFileError(self.file.path, f"{size} bytes are no multiple of the entry size {width}")
+            raise CorruptFileError(self.file.path, f"{size} bytes are not a multiple of the entry size {width}")
         entries = size // width
         if entries == 0 or any(self._read(entries - 1)):
             return entries
-        # All-zero entries are one run at the end: find where it begins.
+        # The all-zero entries are at the end: find the first of them.
         low, high = 0, entries - 1
         while low < high:
             middle = (low + high) // 2
@@ -64,7 +63,7 @@ class IndexFile:
         return self.ENTRY.unpack(file.fs.pread(file.open().fd, width, slot * width))
 
     def _floor_slot(self, target: int, column: int) -> int:
-        """The last slot whose `column` is at most `target`; -1 if there is none."""
+        """Return the last slot whose `column` is at most `target`; -1 if there is none."""
         low, high = 0, self.entries
         while high - low > _BLOCK:
             middle = (low + high) // 2
@@ -80,7 +79,7 @@ class IndexFile:
         return low + bisect_right(range(high - low), target, key=lambda slot: unpack(block, slot * width)[column]) - 1
 
     def read_entries(self) -> list[tuple[int, ...]]:
-        """Every entry as it stands in the file: relative offsets, not absolute ones."""
+        """Return all entries as they are in the file, with relative offsets."""
         if self.entries == 0:
             return []
         data = self.file.fs.pread(self.file.open().fd, self.entries * self.ENTRY.size, 0)
@@ -99,7 +98,7 @@ class IndexFile:
         self.entries += len(entries)
 
     def trim(self) -> None:
-        """Cut the file to the entries in use (preallocated zeros, an entry half written on a full disk)."""
+        """Truncate the file to the entries in use: cut off preallocated zeros or a partly written entry (full disk)."""
         if self.file.fs.size(self.file.path) != self.entries * self.ENTRY.size:
             self.file.fs.ftruncate(self.file.open().fd, self.entries * self.ENTRY.size)
 

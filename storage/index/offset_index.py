@@ -1,11 +1,10 @@
-"""`<base offset>.index`: from offsets to positions in the segment file, one entry every
-`index.interval.bytes`.
+"""`<base offset>.index`: maps offsets to positions in the segment file, one entry every `index.interval.bytes`.
 
-Entry, 8 bytes: offset relative to the segment's base offset (int32), position of the batch in the file
-(int32). The offset is the *last* one of the append that begins at the position. Ascending in both.
+Entry, 8 bytes: offset relative to the segment's base offset (int32), position of the batch in the file (int32). The
+offset is the *last* one of the append that begins at the position. Both ascend.
 
-Readers are mostly near the end of the log, so the newest entries written by this process are also kept in
-memory, where a lookup is one bisection in C. Older ones, and those of closed segments, are found in the file.
+Most reads are near the end of the log, so the newest entries that this process has written are also kept in memory,
+where a lookup is one bisection in C. Older entries, and those of closed segments, are read from the file.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class OffsetIndex(IndexFile):
         return self.entries >= self.max_entries
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; the caller has seen to it that the index is not full and that `offset` rises. Raises
-        OSError.
-        """
+        """Add an entry. The index must not be full, and `offset` must be above `last_offset`. Raises OSError."""
         relative = offset - self.base_offset
         self._write(self.ENTRY.pack(relative, position))
         self.last_offset = offset
@@ -60,13 +57,16 @@ class OffsetIndex(IndexFile):
             self._recent_start += _KEEP
 
     def extend(self, entries: list[tuple[int, int]]) -> None:
-        """Add (offset, position) entries that rise, in one write. Raises OSError."""
+        """Add ascending (offset, position) entries in one write. Raises OSError."""
         if entries:
             self._write_many([self.ENTRY.pack(offset - self.base_offset, position) for offset, position in entries])
             self._forget_recent()
 
     def lookup(self, offset: int) -> int:
-        """A position at or before the batch that holds `offset`: of the last entry not above it, else 0."""
+        """Return the position of the last entry that is not above `offset`; 0 if there is none.
+
+        The batch that holds `offset` begins at or after this position.
+        """
         relative = offset - self.base_offset
         recent = self._recent_offsets
         if recent and relative >= recent[0]:
@@ -77,7 +77,7 @@ class OffsetIndex(IndexFile):
         return self._read(slot)[1] if slot >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """Absolute offset of the first entry whose position is at least `position`; None if there is none."""
+        """Return the absolute offset of the first entry at or after `position`; None if there is none."""
         slot = self._floor_slot(position - 1, 1) + 1
         return self.base_offset + self._read(slot)[0] if slot < self.entries else None
 
@@ -91,5 +91,5 @@ class OffsetIndex(IndexFile):
         self._forget_recent()
 
     def absolute_entries(self) -> list[tuple[int, int]]:
-        """(absolute offset, position) of every entry."""
+        """Return (absolute offset, position) of every entry."""
         return [(self.base_offset + relative, position) for relative, position in self.read_entries()]

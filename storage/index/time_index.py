@@ -1,9 +1,9 @@
-"""`<base offset>.timeindex`: from timestamps to offsets, an entry beside every one of the offset index if
-time moved on.
+"""`<base offset>.timeindex`: maps timestamps to offsets; written with an entry of the offset index, if the largest
+timestamp has increased.
 
-Entry, 12 bytes: timestamp in ms (int64), offset relative to the segment's base offset (int32): the largest
-timestamp up to there and the last offset of the batch that has it. Ascending in both. The last slot is kept
-free for the entry that is added when the segment is closed or rolled.
+Entry, 12 bytes: timestamp in ms (int64), offset relative to the segment's base offset (int32). They are the largest
+timestamp in the segment so far and the last offset of the batch that has it. Both ascend. The last slot is reserved
+for the entry that is added when the segment is closed or rolled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ NO_TIMESTAMP = -1
 
 
 class TimeIndex(IndexFile):
-    """The time index of one segment; `last_timestamp` and `last_offset` (absolute) are those of its last
-    entry.
-    """
+    """The time index of one segment. `last_timestamp` and `last_offset` (absolute) are those of the last entry."""
 
     __slots__ = ("last_offset", "last_timestamp")
 
@@ -30,7 +28,7 @@ class TimeIndex(IndexFile):
         self._load_last()
 
     def _count_entries(self, size: int) -> int:
-        # One entry of timestamp 0 at the base offset is all zeros and yet an entry, if the file was trimmed.
+        # A single entry may be all zeros in a trimmed file: timestamp 0 at the base offset.
         return 1 if size == self.ENTRY.size else super()._count_entries(size)
 
     def _load_last(self) -> None:
@@ -44,20 +42,23 @@ class TimeIndex(IndexFile):
         return self.entries >= self.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if `timestamp` is above the last one. Raises OSError."""
+        """Add an entry if `timestamp` is above `last_timestamp`. Raises OSError."""
         if timestamp > self.last_timestamp and offset >= self.last_offset:
             self._write(self.ENTRY.pack(timestamp, offset - self.base_offset))
             self.last_timestamp = timestamp
             self.last_offset = offset
 
     def extend(self, entries: list[tuple[int, int]]) -> None:
-        """Add (timestamp, offset) entries that rise in both, in one write. Raises OSError."""
+        """Add (timestamp, offset) entries, ascending in both, in one write. Raises OSError."""
         if entries:
             self._write_many([self.ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in entries])
             self._load_last()
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """(timestamp, absolute offset) of the last entry not above `timestamp`; else (-1, base offset)."""
+        """Return (timestamp, absolute offset) of the last entry that is not above `timestamp`.
+
+        Return (-1, base offset) if there is none.
+        """
         slot = self._floor_slot(timestamp, 0)
         if slot < 0:
             return NO_TIMESTAMP, self.base_offset
@@ -74,5 +75,5 @@ class TimeIndex(IndexFile):
         self._load_last()
 
     def absolute_entries(self) -> list[tuple[int, int]]:
-        """(timestamp, absolute offset) of every entry."""
+        """Return (timestamp, absolute offset) of every entry."""
         return [(timestamp, self.base_offset + relative) for timestamp, relative in self.read_entries()]

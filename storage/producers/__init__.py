@@ -1,1 +1,1 @@
-"""What a log knows of its producers: sequences, open transactions, snapshots, aborted transactions."""
+"""The producer state of a log: sequence numbers, open transactions, snapshots, aborted transactions."""

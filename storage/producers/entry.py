@@ -1,16 +1,16 @@
-"""What a partition knows of one producer id, and the rules that a new batch of it has to keep.
+"""The state of one producer id in a partition, and the checks of a new batch against it.
 
-Rules (KIP-98, KIP-360, as Kafka 3.9 has them), for batches that a client sends:
+Rules for batches from a client (KIP-98 and KIP-360, as in Kafka 3.9):
 
-- one of the last five batches again (same epoch, first and last sequence) is a duplicate: it is answered with the
-  offsets that it got the first time;
-- a snapshot holds the last batch only. What lies before it was written, too, but at offsets that are forgotten:
-  DuplicateSequenceError, which clients take for success, until five batches are known again. (Kafka calls it out of
-  order, whereupon a client that had several batches under way when the broker stopped gives up.)
-- an epoch below the last one seen is fenced;
-- a new epoch begins with sequence 0;
-- within an epoch the sequence goes on where the last batch ended, from 2^31-1 to 0;
-- a producer id of which nothing is known may begin anywhere: its past may have been deleted by retention.
+- A batch with the epoch, first and last sequence number of one of the last five batches is a duplicate. The answer has
+  the offsets of the first write.
+- A snapshot holds only the last batch of a producer. Earlier batches were written, too, but their offsets are no longer
+  known: they raise DuplicateSequenceError, which clients treat as success, until five batches are known again. (Kafka
+  reports them as out of order; a client that had several batches in flight when the broker stopped then fails.)
+- An epoch below the last one seen is fenced.
+- A new epoch begins with sequence number 0.
+- Within an epoch, a batch begins with the sequence number after the last batch's; after 2^31-1 comes 0.
+- An unknown producer id may begin with any sequence number: retention may have deleted its earlier batches.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _HALF_OF_SEQUENCES = 1 << 30
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer: last sequence and offset, last minus first offset, max
-    timestamp.
-    """
+    """One of the last batches of a producer. `offset_delta` is last minus first offset, `timestamp` the largest one."""
 
     last_sequence: int
     last_offset: int
@@ -51,7 +49,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """State of one producer id in one partition."""
+    """The state of one producer id in one partition."""
 
     __slots__ = (
         "batches",
@@ -70,7 +68,7 @@ class ProducerEntry:
         self.last_timestamp = -1
         self.current_txn_first_offset = -1  # -1: no transaction is open
         self.batches: list[BatchMetadata] = []  # oldest first, at most BATCHES_TO_RETAIN
-        self.has_forgotten = False  # there may be batches of this epoch that should be among these
+        self.has_forgotten = False  # whether earlier batches of this epoch may be missing in `batches`
 
     @property
     def last_sequence(self) -> int:
@@ -81,7 +79,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """The retained batch with exactly this range of sequences."""
+        """Return the retained batch with exactly this epoch and range of sequence numbers; None if there is none."""
         if producer_epoch == self.producer_epoch:
             for batch in self.batches:
                 if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
@@ -89,7 +87,7 @@ class ProducerEntry:
         return None
 
     def check_epoch(self, producer_epoch: int, offset: int) -> None:
-        """Raise InvalidProducerEpochError for an epoch that has been fenced."""
+        """Raise InvalidProducerEpochError if the epoch is fenced."""
         if producer_epoch < self.producer_epoch:
             raise InvalidProducerEpochError(
                 f"epoch of producer {self.producer_id} at offset {offset} is {producer_epoch}, "
@@ -97,14 +95,16 @@ class ProducerEntry:
             )
 
     def check_sequence(self, producer_epoch: int, first_sequence: int, last_sequence: int, offset: int) -> None:
-        """Raise OutOfOrderSequenceError unless a client's batch may have these sequences, DuplicateSequenceError where
-        it was written and is forgotten.
+        """Check the sequence numbers of a client's batch.
+
+        Raises DuplicateSequenceError for an earlier batch whose offsets are no longer known, OutOfOrderSequenceError
+        for other sequence numbers that do not follow the last batch's.
         """
         known = self.producer_epoch
         if producer_epoch != known:
             if first_sequence != 0 and known != NO_PRODUCER_EPOCH:
                 raise OutOfOrderSequenceError(
-                    f"sequence number {first_sequence} at offset {offset} where the new epoch "
+                    f"sequence number {first_sequence} at offset {offset}, but the new epoch "
                     f"{producer_epoch} of producer {self.producer_id} must begin with 0 (last epoch {known})"
                 )
         elif known != NO_PRODUCER_EPOCH:
@@ -113,30 +113,30 @@ class ProducerEntry:
             if first_sequence != last + 1 and not (first_sequence == 0 and last == _SEQUENCE_MASK):
                 if self._is_forgotten(last_sequence):
                     raise DuplicateSequenceError(
-                        f"sequence number {first_sequence} of producer {self.producer_id} was written long ago, "
-                        f"the last one was {last}"
+                        f"sequence number {first_sequence} of producer {self.producer_id} is a duplicate whose "
+                        f"offset is no longer known, the last sequence number is {last}"
                     )
                 raise OutOfOrderSequenceError(
-                    f"sequence number {first_sequence} of producer {self.producer_id} at offset {offset}, "
-                    f"the last one was {last}"
+                    f"sequence number {first_sequence} of producer {self.producer_id} at offset {offset} "
+                    f"does not follow the last sequence number, {last}"
                 )
 
     def _is_forgotten(self, last_sequence: int) -> bool:
-        """Whether a batch that ends with this sequence came before those that are known."""
+        """Whether a batch that ends with this sequence number is older than the retained batches."""
         if not self.has_forgotten or not self.batches:
             return False
         distance = (self.batches[0].first_sequence - last_sequence) & _SEQUENCE_MASK
         return 0 < distance < _HALF_OF_SEQUENCES
 
     def check_transactional(self, transactional: bool, offset: int) -> None:
-        """Raise InvalidTxnStateError for a plain batch inside an open transaction."""
+        """Raise InvalidTxnStateError for a non-transactional batch inside an open transaction."""
         if self.current_txn_first_offset >= 0 and not transactional:
             raise InvalidTxnStateError(
                 f"expected a transactional write from producer {self.producer_id} at offset {offset}"
             )
 
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
-        """Note a data batch that has been appended."""
+        """Add an appended data batch to the state."""
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -149,7 +149,7 @@ class ProducerEntry:
         self.last_timestamp = batch.timestamp
 
     def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """Note a transaction marker that has been appended."""
+        """Apply an appended transaction marker to the state."""
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.batches.clear()
@@ -186,5 +186,5 @@ class ProducerEntry:
 
 
 def batch_metadata(batch: RecordBatch) -> BatchMetadata:
-    """What is kept of a data batch."""
+    """Return the metadata that the state keeps of a data batch."""
     return BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)

@@ -1,13 +1,12 @@
-"""`<offset>.snapshot`: what was known of the producers of a partition when its log ended at that offset.
+"""`<offset>.snapshot`: the producer state of a partition when its log end offset was `<offset>`.
 
-Big-endian: version 1 (int16), CRC-32C of everything behind it (uint32), number of entries (int32), entries of
-46 bytes:
+Big-endian: version 1 (int16), CRC-32C of the bytes after it (uint32), number of entries (int32), entries of 46 bytes:
 
     producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32
     timestamp int64 | coordinator epoch int32 | first offset of the open transaction int64 (-1: none)
 
-Of a producer's last five batches only the newest is kept. Last sequence and offset are -1 (delta 0) where
-only a transaction marker is known.
+Only the newest of a producer's last five batches is stored. Last sequence and offset are -1 (delta 0) if only a
+transaction marker is known.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CRC_FROM = 6
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer in a snapshot, fields as in the file."""
+    """One producer in a snapshot; the fields are those of the file."""
 
     producer_id: int
     producer_epoch: int
@@ -41,13 +40,13 @@ class SnapshotEntry(NamedTuple):
 
 
 def encode_snapshot(entries: Sequence[SnapshotEntry]) -> bytes:
-    """The bytes of a snapshot file."""
+    """Return the bytes of a snapshot file."""
     body = struct.pack(">i", len(entries)) + b"".join(_ENTRY.pack(*entry) for entry in entries)
     return struct.pack(">hI", _VERSION, crc32c(body)) + body
 
 
 def decode_snapshot(data: bytes, path: str) -> list[SnapshotEntry]:
-    """The entries of a snapshot file. Raises CorruptFileError naming `path` and the rule."""
+    """Return the entries of a snapshot file. Raises CorruptFileError, which names `path` and the broken rule."""
     if len(data) < _HEADER.size:
         raise CorruptFileError(path, f"{len(data)} bytes are too few for a snapshot")
     version, crc, count = _HEADER.unpack_from(data)

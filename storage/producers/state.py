@@ -1,10 +1,10 @@
-"""The producers of a partition: sequences for idempotence, open transactions for the last stable offset.
+"""The producer state of a partition: sequence numbers for idempotence, transactions for the last stable offset.
 
-`end_offset` is the offset up to which batches have been taken into account. A snapshot of the state is
-written when a segment is rolled (named after the new segment's base offset), when the log is closed and after
-recovery, so that a start has to replay no more than what was appended behind the newest one.
+The state covers the batches below `end_offset`. A snapshot of the state is written when a segment is rolled (its name
+is the new segment's base offset), when the log is closed, and after recovery. A start then replays only the batches
+after the newest snapshot.
 
-A completed transaction holds the last stable offset back until its marker is below the high watermark.
+The last stable offset stays at or below a completed transaction until its marker is below the high watermark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
 
 
 class CompletedTransaction:
-    """A transaction that a marker has just ended: offsets of its first record and of the marker."""
+    """A transaction that a marker has ended: the offsets of its first record and of the marker."""
 
     __slots__ = ("aborted", "first_offset", "marker_offset", "producer_id")
 
@@ -34,7 +34,7 @@ class CompletedTransaction:
 
 
 class ProducerState:
-    """State of all producers of one partition and its snapshot files."""
+    """The state of all producers of one partition, and its snapshot files."""
 
     __slots__ = (
         "_fs",
@@ -56,8 +56,8 @@ class ProducerState:
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, ascending
-        self.unreplicated: dict[int, int] = {}  # first offset → offset of the marker, of completed transactions
-        self.first_unstable_offset: int | None = None  # lowest first offset of both
+        self.unreplicated: dict[int, int] = {}  # completed transactions: first offset → offset of the marker
+        self.first_unstable_offset: int | None = None  # lowest first offset in _ongoing and unreplicated
         self.end_offset = 0
         self.last_snapshot_offset = 0
         self.snapshots: list[int] = []  # offsets of the snapshot files, ascending
@@ -67,17 +67,17 @@ class ProducerState:
         return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 
     def list_snapshots(self) -> None:
-        """Look which snapshot files there are."""
+        """Set `snapshots` from the files in the directory."""
         self.snapshots = sorted(
             int(entry.name[:20])
             for entry in self._fs.list_directory(self.directory)
             if entry.name.endswith(SNAPSHOT_SUFFIX) and entry.name[:20].isdigit() and len(entry.name) == 29
         )
 
-    # -- what an append has to keep, and what it changes -------------------------------------------
+    # -- checks and updates of an append -----------------------------------------------------------
 
     def check_marker(self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int) -> None:
-        """Raise InvalidProducerEpochError or TransactionCoordinatorFencedError for a zombie's marker."""
+        """Raise InvalidProducerEpochError or TransactionCoordinatorFencedError if the marker's epoch is fenced."""
         entry = self.producers.get(producer_id)
         if entry is None:
             return
@@ -96,7 +96,7 @@ class ProducerState:
         transactional: bool,
         first_offset: int,
     ) -> None:
-        """Take an appended data batch into account."""
+        """Apply an appended data batch to the state."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -109,9 +109,7 @@ class ProducerState:
     def add_marker(
         self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
     ) -> CompletedTransaction | None:
-        """Take an appended marker into account; the transaction that it ends, unless that has no records
-        here.
-        """
+        """Apply an appended marker; return the transaction that it ends, None if that has no records here."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -122,7 +120,7 @@ class ProducerState:
         return CompletedTransaction(producer_id, first_offset, offset, not marker.committed)
 
     def complete(self, transaction: CompletedTransaction) -> AbortedTransaction | None:
-        """Close the transaction; what the transaction index has to note if it was aborted."""
+        """Complete a transaction; if it was aborted, return its entry for the transaction index."""
         last_stable_offset = next(
             (first for first, producer in self._ongoing.items() if producer != transaction.producer_id),
             transaction.marker_offset + 1,
@@ -137,7 +135,10 @@ class ProducerState:
         )
 
     def replay(self, batch: RecordBatch) -> AbortedTransaction | None:
-        """Take a batch that already stands in a log into account, whatever its sequence and epoch."""
+        """Apply a batch that is already in the log, without a check of its sequence number and epoch.
+
+        Return the entry for the transaction index if the batch is the marker of an aborted transaction.
+        """
         aborted = None
         if batch.has_producer_id:
             if batch.is_control:
@@ -173,7 +174,7 @@ class ProducerState:
         self.first_unstable_offset = first
 
     def high_watermark_updated(self, high_watermark: int) -> None:
-        """Forget completed transactions whose marker is below the high watermark."""
+        """Remove the completed transactions whose marker is below the high watermark."""
         if self.unreplicated:
             for first_offset in [first for first, last in self.unreplicated.items() if last < high_watermark]:
                 del self.unreplicated[first_offset]
@@ -184,7 +185,7 @@ class ProducerState:
         return entry is not None and entry.current_txn_first_offset >= 0
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget producers without an open transaction whose last timestamp is too old."""
+        """Remove the producers whose last timestamp is too old, unless a transaction of theirs is open."""
         for entry in [entry for entry in self.producers.values() if self._is_expired(entry, now_ms)]:
             del self.producers[entry.producer_id]
 
@@ -194,7 +195,7 @@ class ProducerState:
     # -- snapshots ---------------------------------------------------------------------------------
 
     def take_snapshot(self, *, sync: bool = False) -> None:
-        """Write the state to `<end offset>.snapshot`, if it is news. Raises LogDirIOError."""
+        """Write the state to `<end offset>.snapshot`, unless the last snapshot covers it. Raises LogDirIOError."""
         if self.end_offset <= self.last_snapshot_offset:
             return
         path = self.snapshot_path(self.end_offset)
@@ -208,7 +209,7 @@ class ProducerState:
         self.last_snapshot_offset = self.end_offset
 
     def _load_newest_snapshot(self, log_start_offset: int, now_ms: int) -> None:
-        """Start from the newest snapshot that is intact; corrupt ones are removed."""
+        """Load the newest valid snapshot; remove corrupt ones."""
         while self.snapshots:
             offset = self.snapshots[-1]
             path = self.snapshot_path(offset)
@@ -225,7 +226,7 @@ class ProducerState:
         self.last_snapshot_offset = self.end_offset = log_start_offset
 
     def restore(self, entries: list[SnapshotEntry]) -> None:
-        """Begin with what a snapshot holds: only these producers are known then."""
+        """Replace the state by the entries of a snapshot."""
         self.producers = {entry.producer_id: ProducerEntry.from_snapshot(entry) for entry in entries}
         open_transactions = sorted(
             (state.current_txn_first_offset, state.producer_id)
@@ -236,9 +237,10 @@ class ProducerState:
         self._update_first_unstable()
 
     def take_over(self, other: ProducerState) -> None:
-        """Know what `other` knows, of a log with the same records: also what was said by those given up since.
+        """Take over the state of `other`, whose log has the same records.
 
-        `other` is not to be used any more. The next snapshot is due.
+        `other` may know more: producers whose records have been removed since. It must not be used any more. If there
+        are producers, the next `take_snapshot` writes a snapshot.
         """
         self.producers, self._ongoing, self.unreplicated = other.producers, other._ongoing, other.unreplicated
         self.end_offset = other.end_offset
@@ -247,9 +249,9 @@ class ProducerState:
             self.last_snapshot_offset = min(self.last_snapshot_offset, self.end_offset - 1)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Go back to a state at or before `log_end_offset`: the caller replays the log from `end_offset` on.
+        """Return to a state at or before `log_end_offset`; the caller then replays the log from `end_offset`.
 
-        Snapshots outside of (log start offset, log end offset] are removed.
+        Snapshots outside (log start offset, log end offset] are removed.
         """
         for offset in list(self.snapshots):
             if not log_start_offset < offset <= log_end_offset:
@@ -261,13 +263,13 @@ class ProducerState:
             self.log_start_offset_incremented(log_start_offset)
 
     def log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Records below are gone; what they said about producers is kept."""
+        """Note that the records below `log_start_offset` were removed; the state of their producers is kept."""
         self.high_watermark_updated(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
         self.last_snapshot_offset = self.snapshots[-1] if self.snapshots else log_start_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget everything; the log begins anew at `offset`."""
+        """Clear the state and remove all snapshots; the log restarts at `offset`."""
         self._clear()
         for snapshot in list(self.snapshots):
             self._remove_snapshot(snapshot)
@@ -275,23 +277,24 @@ class ProducerState:
         self.end_offset = offset
 
     def remove_snapshots_above(self, offset: int) -> set[int]:
-        """Remove the snapshots behind `offset`: they may be of a log that a power cut has changed since. Which."""
+        """Remove the snapshots above `offset`; return their offsets.
+
+        After a power cut, the log above `offset` may differ from the log that the snapshots describe.
+        """
         above = {snapshot for snapshot in self.snapshots if snapshot > offset}
         for snapshot in above:
             self._remove_snapshot(snapshot)
         return above
 
     def remove_stray_snapshots(self, base_offsets: set[int]) -> None:
-        """Keep the snapshots of segments, and the newest one: it is what a clean stop left."""
+        """Remove all snapshots except those of segments and the newest one, which a clean shutdown has written."""
         newest_segment = max(base_offsets, default=0)
         for offset in list(self.snapshots):
             if offset not in base_offsets and (offset < newest_segment or offset != self.snapshots[-1]):
                 self._remove_snapshot(offset)
 
     def remove_snapshot_of(self, base_offset: int) -> str | None:
-        """The segment at `base_offset` goes: rename its snapshot to `.deleted`; the new path, if there was
-        one.
-        """
+        """Rename the snapshot of a deleted segment to `.deleted`; return the new path, None if there is no snapshot."""
         if base_offset not in self.snapshots:
             return None
         self.snapshots.remove(base_offset)

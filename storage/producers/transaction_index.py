@@ -1,9 +1,8 @@
-"""`<base offset>.txnindex`: the aborted transactions whose marker stands in the segment, in the order of
-markers.
+"""`<base offset>.txnindex`: the aborted transactions whose marker is in the segment, in the order of the markers.
 
-Entry, 34 bytes, big-endian: version 0 (int16), producer id, first offset, last offset (the marker's), last
-stable offset at that moment (int64 each). The file exists only once there is an entry. A reader of committed
-data is told of those that overlap what it fetched.
+Entry, 34 bytes, big-endian: version 0 (int16), producer id, first offset, last offset (the marker's), last stable
+offset when the marker was written (int64 each). The file is created with the first entry. A read_committed fetch
+returns the entries that overlap the fetched range.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The aborted transactions of one segment, held in memory (they are few) and appended to the file.
 
-    An entry that finds no room on the disk is kept, since its marker is in the log and readers must hear of it, and
-    written later: before that, the recovery point does not move past the marker.
+    If the disk is full, an entry stays in memory and is written later: its marker is in the log, so readers need the
+    entry. Until it is written, the recovery point does not move past the marker.
     """
 
     __slots__ = ("_written", "base_offset", "entries", "file")
@@ -40,17 +39,17 @@ class TransactionIndex:
         self.base_offset = base_offset
         self.file = CachedFile(fs, path, create=True)
         self.entries: list[AbortedTransaction] = []
-        self._written = 0  # how many of them are in the file
+        self._written = 0  # how many of the entries are in the file
 
     def load(self) -> None:
-        """Read the file, if there is one. Raises CorruptFileError on an entry that cannot be."""
+        """Read the file, if it exists. Raises CorruptFileError if an entry is invalid."""
         try:
             data = self.file.fs.read_file(self.file.path)
         except FileNotFoundError:
             return
         entries = []
         if len(data) % _ENTRY.size:
-            raise CorruptFileError(self.file.path, f"{len(data)} bytes are no multiple of {_ENTRY.size}")
+            raise CorruptFileError(self.file.path, f"{len(data)} bytes are not a multiple of {_ENTRY.size}")
         for version, *fields in _ENTRY.iter_unpack(data):
             if version > _VERSION or version < 0:
                 raise CorruptFileError(self.file.path, f"unknown version {version}")
@@ -64,7 +63,7 @@ class TransactionIndex:
         self._written = len(entries)
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add an aborted transaction whose marker has just been written; the file follows as soon as it can."""
+        """Add an aborted transaction after its marker was written; a failed write to the file is repeated later."""
         self.entries.append(transaction)
         try:
             self.write_pending()
@@ -92,14 +91,14 @@ class TransactionIndex:
             self.file.fs.ftruncate(self.file.open().fd, keep * _ENTRY.size)
 
     def reset(self) -> None:
-        """Remove every entry, whatever the file holds."""
+        """Remove all entries, also those in the file that were not loaded."""
         self.entries = []
         self._written = 0
         if self.file.fs.exists(self.file.path):
             self.file.fs.ftruncate(self.file.open().fd, 0)
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those that overlap [fetch_offset, upper_bound), and whether no later segment can hold another."""
+        """Return the entries that overlap [fetch_offset, upper_bound), and whether later segments cannot have more."""
         found = []
         for entry in self.entries:
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound:

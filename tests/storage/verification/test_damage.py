@@ -119,7 +119,7 @@ DAMAGES = {
         lambda d: with_batch(d, 1, lambda data, at: struct.pack_into(">q", data, at + 80, 7)),
         "",
     ),
-    "index of half an entry": ("multi-segment-0", INDEX, lambda d: d[:-3], "no multiple of the entry size 8"),
+    "index of half an entry": ("multi-segment-0", INDEX, lambda d: d[:-3], "not a multiple of the entry size 8"),
     "index into a batch": (
         "multi-segment-0",
         INDEX,
@@ -155,7 +155,7 @@ DAMAGES = {
         "multi-segment-0",
         TIME_INDEX,
         lambda d: d[:-5],
-        "no multiple of the entry size 12",
+        "not a multiple of the entry size 12",
     ),
     "time of a batch": (
         "multi-segment-0",
@@ -190,7 +190,7 @@ DAMAGES = {
         "the log says",
     ),
     "transaction of a version": ("transactional-0", TXN_INDEX, lambda d: patch(d, 1, b"\x05"), "unknown version 5"),
-    "half a transaction": ("transactional-0", TXN_INDEX, lambda d: d[:-1], "no multiple of 34"),
+    "half a transaction": ("transactional-0", TXN_INDEX, lambda d: d[:-1], "not a multiple of 34"),
     "snapshot": ("idempotent-0", f"{85:020d}.snapshot", lambda d: patch(d, 20, b"\x55"), "computed crc"),
     "empty snapshot": ("idempotent-0", f"{85:020d}.snapshot", lambda d: b"", "too few"),
     "checkpoint of epochs": ("multi-segment-0", "leader-epoch-checkpoint", lambda d: b"0\n1\n", "announced"),
