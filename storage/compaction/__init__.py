@@ -1,1 +1,1 @@
-"""Log compaction: which log is next, the process that compacts, and what it keeps."""
+"""Log compaction: the choice of the next log, the worker process, and the rules for what is kept."""

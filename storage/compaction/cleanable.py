@@ -1,10 +1,10 @@
-"""Which part of a log can be compacted, and how much of it is dirty: arithmetic on a `Log`, no more.
+"""Which part of a log can be compacted, and how much of it is dirty.
 
-    clean (compacted before) | dirty, cleanable | not to be touched yet
+    clean (compacted before) | dirty, cleanable | not cleanable yet
     log start                first dirty          end
 
-Never compacted: the active segment, what is above the last stable offset (so everything a compaction reads has been
-decided and replicated), and segments with a record younger than min.compaction.lag.ms.
+Not cleanable are the active segment, offsets above the last stable offset (so all transactions that a compaction reads
+are complete and replicated), and the segments from the first one with a record younger than min.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CleanableRange:
-    """Offsets and bytes of the clean and the cleanable part; `end_offset` is the base offset of a segment."""
+    """Offsets and bytes of the clean and the cleanable part. `end_offset` is the base offset of a segment."""
 
     first_dirty_offset: int
     end_offset: int
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
-    """For how long a record has been dirty beyond max.compaction.lag.ms; 0: none has."""
+    """By how many ms the oldest dirty record exceeds max.compaction.lag.ms; 0 if none does."""
     is_reset: bool
-    """Whether the checkpoint did not fit the log, so that all of it counts as dirty."""
+    """Whether the checkpoint was outside the log, so that the whole log counts as dirty."""
 
     @property
     def total_bytes(self) -> int:
@@ -36,14 +36,15 @@ class CleanableRange:
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of the compactable part that has not been compacted yet: 0 to 1."""
+        """Cleanable bytes divided by clean and cleanable bytes, 0 to 1."""
         return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
 def cleanable_range(log: Log, checkpoint: int | None = None, now_ms: int | None = None) -> CleanableRange:
-    """What could be compacted now. checkpoint: up to where the log was compacted before (None: never).
+    """Return the range that can be compacted now.
 
-    May read the end of an index and the head of a segment. Raises OSError.
+    checkpoint: offset up to which the log was compacted before (None: never). May read the end of an index and the
+    beginning of a segment. Raises OSError.
     """
     now_ms = log.now_ms() if now_ms is None else now_ms
     first_dirty = log.log_start_offset if checkpoint is None else checkpoint
@@ -72,7 +73,7 @@ def cleanable_range(log: Log, checkpoint: int | None = None, now_ms: int | None 
 
 
 def _inactive_from(log: Log, offset: int) -> list[LogSegment]:
-    """The segments from the one that holds `offset` on, without the active one."""
+    """Return the segments from the one that holds `offset`, without the active segment."""
     if offset >= log.active_segment.base_offset:
         return []
     first = 0

@@ -1,8 +1,8 @@
-"""The files of a compacted segment while it is written: the four of a segment, each with the suffix `.cleaned`.
+"""Writing a compacted segment: the four files of a segment, each with the suffix `.cleaned`.
 
-They are nobody's until they are swapped in, and removed at a start. When `finish` returns, all of it is on disk, the
-directory's entries included, and the log file has the modification time of the newest segment that it stands for, by
-which its age is told where its records have no timestamps.
+The files do not belong to the log until they are swapped in; a start removes them. When `finish` returns, the files
+and their directory entries are on disk. The log file then has the modification time of the newest source segment,
+which is the segment's age if its records have no timestamps.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MAX_POSITION = 0x7FFFFFFF
 
 
 class CleanedSegment:
-    """A segment with base offset `base_offset` that is being written. `size` in bytes.
+    """A compacted segment that is being written. `size` is in bytes.
 
-    Index entries come as `LogSegment.append` adds them, a batch being an append.
+    Index entries are added as in `LogSegment.append`, with each batch as an append.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CleanedSegment:
         max_index_bytes: int,
         buffer_bytes: int,
     ) -> None:
-        """Begin with empty files, whatever an earlier attempt left. Raises OSError."""
+        """Create empty files; remove those of an earlier attempt. Raises OSError."""
         self._fs = fs
         self._directory = directory
         self.base_offset = base_offset
@@ -66,7 +66,7 @@ class CleanedSegment:
         return self._written + len(self._buffer)
 
     def append(self, batch: RetainedBatch) -> int:
-        """Add a batch; how many bytes went to the file. Raises OSError."""
+        """Add a batch; return the number of bytes written to the file. Raises OSError."""
         if batch.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
         if self._since_entry > self._index_interval_bytes and self.size <= _MAX_POSITION:
@@ -80,7 +80,7 @@ class CleanedSegment:
         return self._flush() if len(self._buffer) >= self._buffer_bytes else 0
 
     def append_aborted(self, transaction: AbortedTransaction) -> None:
-        """Keep an entry of the transaction index. Raises OSError."""
+        """Add an entry to the transaction index. Raises OSError."""
         self._txn_index.append(transaction)
 
     def _flush(self) -> int:
@@ -92,7 +92,7 @@ class CleanedSegment:
         return size
 
     def finish(self, modified_ms: int) -> int:
-        """Write the rest and sync everything; how many bytes went to the file. Raises OSError."""
+        """Write the rest and sync all files; return the number of bytes written to the log file. Raises OSError."""
         written = self._flush()
         self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
         files = [self._file, self._offset_index.file, self._time_index.file]
@@ -106,20 +106,20 @@ class CleanedSegment:
         return written
 
     def close(self) -> None:
-        """Drop the descriptors."""
+        """Release the descriptors."""
         self._file.release()
         for index in (self._offset_index, self._time_index, self._txn_index):
             index.close()
 
 
 def remove_cleaned(fs: FileSystem, directory: str, base_offset: int) -> None:
-    """Remove what was written of a compacted segment. Raises OSError."""
+    """Remove the `.cleaned` files of one segment. Raises OSError."""
     for suffix in SEGMENT_SUFFIXES:
         fs.remove(f"{directory}/{file_name(base_offset, suffix)}{CLEANED_SUFFIX}")
 
 
 def remove_all_cleaned(fs: FileSystem, directory: str) -> None:
-    """Remove what a job that was broken off has left in a log's directory, which may have gone. Raises OSError."""
+    """Remove all `.cleaned` files in a log's directory, which need not exist. Raises OSError."""
     try:
         for entry in fs.list_directory(directory):
             if entry.name.endswith(CLEANED_SUFFIX):

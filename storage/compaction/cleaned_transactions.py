@@ -1,8 +1,8 @@
-"""Which batches of a log that is compacted belong to aborted transactions, and which markers have become useless.
+"""Transactions during a compaction: which batches belong to aborted transactions, and which markers are obsolete.
 
-Fed with every batch in the order of the log, and with the aborted transactions of the part that comes next. Data of an
-aborted transaction goes at once; a marker may go when no batch of its transaction was met before it. The entries of the
-transaction index whose marker still has data in front of it are kept. Source: KIP-98 as Kafka 3.9 does it.
+The caller passes every batch in the order of the log, and the aborted transactions of the part that follows. Data of
+an aborted transaction is removed at once. A marker is obsolete if no batch of its transaction was found before it. The
+entries of the transaction index are kept for the markers that still have data before them. See KIP-98, as in Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from storage.producers.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """The transactions that are under way at the place in the log that was reached."""
+    """The transactions that are open at the current position in the log."""
 
     __slots__ = ("_aborted", "_committed", "_seen", "_upcoming", "keep")
 
     def __init__(self) -> None:
         self._upcoming: list[tuple[int, AbortedTransaction]] = []  # a heap by first offset
         self._aborted: dict[int, AbortedTransaction] = {}  # by producer id
-        self._seen: set[int] = set()  # producers of `_aborted` of whose transaction a batch was met
+        self._seen: set[int] = set()  # producers in `_aborted` with a batch of that transaction
         self._committed: set[int] = set()  # producers with a batch of a transaction that is not aborted
         self.keep: Callable[[AbortedTransaction], None] | None = None
-        """Takes the aborted transactions that stay in the index."""
+        """Called with each aborted transaction that stays in the transaction index."""
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """The aborted transactions that overlap what comes next; some may have been given before."""
+        """Add the aborted transactions that overlap the next part of the log; duplicates are allowed."""
         for transaction in transactions:
             heapq.heappush(self._upcoming, (transaction.first_offset, transaction))
 
@@ -39,7 +39,7 @@ class CleanedTransactions:
             self._aborted.setdefault(transaction.producer_id, transaction)
 
     def on_data(self, batch: RecordBatch) -> bool:
-        """A data batch has been reached: whether it belongs to an aborted transaction."""
+        """Process the next data batch; return whether it belongs to an aborted transaction."""
         self._begin_up_to(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -50,9 +50,9 @@ class CleanedTransactions:
         return False
 
     def on_control(self, batch: RecordBatch) -> bool:
-        """A control batch has been reached: whether nothing needs it any more.
+        """Process the next control batch; return whether it is obsolete.
 
-        Raises InvalidRecordError where its record is malformed.
+        Raises InvalidRecordError if its record is malformed.
         """
         self._begin_up_to(batch.last_offset)
         record = next(iter(batch.records()), None)

@@ -1,14 +1,13 @@
-"""Log compaction: of all records with the same key the last one stays (Kafka's log cleaner, KIP-58, KIP-98, KIP-534).
+"""Log compaction: keep the last of all records with the same key (Kafka's log cleaner, KIP-58, KIP-98, KIP-534).
 
-A job names a log directory, its segments and two offsets. Below the first dirty offset the log has been compacted
-before; from there up to the end offset the last offset of every key goes into a map (`OffsetMap`), as far as that has
-room. Then every segment up to where the map reaches is read again, from the first one on, and what stays
-(`CompactionFilter`) is written to `.cleaned` files. Neighbours that fit into one segment together become one, so that
-segments do not shrink for ever. Whoever runs the job swaps each group in when it is there (`CompactionRun`).
+A job names a log's directory, its segments and two offsets. Below the first dirty offset the log was compacted before.
+From there to the end offset, the last offset of every key is put into a map (`OffsetMap`), until the map is full. Then
+all segments from the first one up to the end of the map are read, and the retained batches (`CompactionFilter`) are
+written to `.cleaned` files. Adjacent segments that fit into one segment are merged, so that repeated compaction does
+not leave ever smaller segments. The caller swaps in each group when it is finished (`CompactionRun`).
 
-Nothing here knows a `Log`, a clock or a thread: it reads and writes files, in the broker's process or in one of its
-own. Every batch that is read is checked against its checksum, so that compaction does not put a valid one on damaged
-data.
+This module only reads and writes files, without a `Log`, a clock or threads, so it also runs in a worker process. The
+checksum of every batch is verified, so that compaction does not write a valid checksum for damaged data.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from storage.producers.transaction_index import AbortedTransaction
 
 @dataclass(slots=True)
 class CompactionJob:
-    """What to compact and how; plain values, so that it can be sent to another process.
+    """The parameters of a compaction: plain values, so that they can be sent to another process.
 
-    segments: (base offset, size in bytes) of every segment but the active one, ascending. end_offset: the base offset
-    of the first segment that must not be touched. active_aborted: the transaction index of the active segment.
-    last_records: producer id, last data offset (-1: none), epoch. now_ms: the delete horizons are measured by it.
+    segments: (base offset, size in bytes) of every segment but the active one, ascending. end_offset: base offset of
+    the first segment that must not be compacted. active_aborted: the transaction index of the active segment.
+    last_records: (producer id, last data offset, -1 if there is none, epoch). now_ms: the time for delete horizons.
     """
 
     directory: str
@@ -55,12 +54,12 @@ class CompactionJob:
     io_buffer_bytes: int
 
     def to_json(self) -> dict[str, Any]:
-        """The job as JSON can hold it."""
+        """Return the job as values that JSON can represent."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """The job that `to_json` described."""
+        """Return the job from the value of `to_json`."""
         job = cls(**fields)
         job.active_aborted = [AbortedTransaction(*entry) for entry in fields["active_aborted"]]
         return job
@@ -76,14 +75,14 @@ class CleanedGroup:
 
 @dataclass(slots=True)
 class CompactionResult:
-    """How a job ended: below `end_offset` the log is compacted now."""
+    """The result of a job: the log is now compacted below `end_offset`."""
 
     end_offset: int
     stats: CompactionStats
 
 
 class Compaction:
-    """One job at work. `pace` is called with the bytes of each read and write, and may wait or raise."""
+    """Runs one job. `pace` is called with the number of bytes of each read and write; it may wait or raise."""
 
     def __init__(self, job: CompactionJob, fs: FileSystem, pace: Callable[[int], None] = lambda size: None) -> None:
         self._job = job
@@ -109,11 +108,11 @@ class Compaction:
         return segment
 
     def run(self) -> Iterator[CleanedGroup]:
-        """Do the job; each group is yielded when its files are on disk.
+        """Run the job; yield each group when its files are on disk.
 
-        The files of a group that fails half-way are removed. Raises CorruptRecordError, InvalidRecordError,
-        UnsupportedCompressionError, CorruptFileError for a log that cannot be compacted, OSError, and what `pace`
-        raises.
+        If a group fails, its files are removed. Raises CorruptRecordError, InvalidRecordError,
+        UnsupportedCompressionError or CorruptFileError for a log that cannot be compacted, OSError, and the exceptions
+        of `pace`.
         """
         job = self._job
         if job.first_dirty_offset >= job.end_offset:
@@ -136,7 +135,7 @@ class Compaction:
 
     @property
     def end_offset(self) -> int:
-        """Where the map ends: below it the log is compacted when `run` is through."""
+        """The end of the map: after `run`, the log is compacted below this offset."""
         return self._offsets.latest_offset + 1
 
     @property
@@ -146,7 +145,7 @@ class Compaction:
     # -- the map -----------------------------------------------------------------------------------
 
     def _build_map(self) -> None:
-        """Note the last offset of every key from the first dirty offset on, until the map is full."""
+        """Put the last offset of every key into the map, from the first dirty offset, until the map is full."""
         job, offsets, stats = self._job, self._offsets, self.stats
         start = job.first_dirty_offset
         transactions = CleanedTransactions()
@@ -166,13 +165,13 @@ class Compaction:
                     segment.release()
                     return
                 offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
-            # Offsets that compaction removed at the end of the segment.
+            # The segment is read completely: also cover offsets that compaction removed at its end.
             offsets.latest_offset = following - 1
             segment.release()
         stats.map_utilization = offsets.utilization
 
     def _note(self, header: BatchHeader, data: memoryview, transactions: CleanedTransactions) -> bool:
-        """Put the keys of a batch into the map; False: it was full before the last one."""
+        """Put the keys of a batch into the map; return False if the map was full before the last key."""
         offsets, start = self._offsets, self._job.first_dirty_offset
         if header.magic < 2:
             records = read_message(data).records()
@@ -189,13 +188,13 @@ class Compaction:
         return offsets.put_all(scanned.keys, scanned.offsets, start)
 
     def _end_of(self, number: int) -> int:
-        """The base offset of the segment behind (the active one is not in the list, but the end of the job is)."""
+        """Return the end of segment `number`: the next segment's base offset, at most the job's end offset."""
         segments = self._segments
         following = segments[number + 1].base_offset if number + 1 < len(segments) else self._job.end_offset
         return min(following, self._job.end_offset)
 
     def _aborted(self, number: int, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions that overlap [start, end), the first of which is in segment `number`."""
+        """Return the aborted transactions that overlap [start, end); `start` is in segment `number`."""
         aborted: list[AbortedTransaction] = []
         for segment in self._segments[number:]:
             found, complete = segment.txn_index.collect(start, end)
@@ -209,12 +208,15 @@ class Compaction:
     # -- the segments ------------------------------------------------------------------------------
 
     def _legacy_horizon_ms(self) -> int:
-        """Segments written to before it lose the tombstones of magic 0 and 1: they were compacted long enough ago."""
+        """Return the modification time of the last clean segment minus delete.retention.ms; 0 if there is none.
+
+        Segments that were modified earlier lose their tombstones of magic 0 and 1: these are old enough.
+        """
         clean = [segment for segment in self._segments if segment.base_offset < self._job.first_dirty_offset]
         return self._fs.modified_ms(clean[-1].file.path) - self._job.delete_retention_ms if clean else 0
 
     def _groups(self, end_offset: int) -> list[tuple[int, int]]:
-        """The segments that begin below `end_offset` in runs [first, end) that fit into one segment each."""
+        """Return the segments below `end_offset` in groups [first, end) whose data fits into one segment."""
         job = self._job
         groups: list[tuple[int, int]] = []
         sizes = (0, 0, 0)
@@ -249,7 +251,7 @@ class Compaction:
         transactions: CleanedTransactions,
         legacy_horizon_ms: int,
     ) -> CleanedGroup:
-        """Write what stays of the segments [first, end) into one."""
+        """Write the retained batches of the segments [first, end) to one `.cleaned` segment."""
         job, pace, stats = self._job, self._pace, self.stats
         sources = self._segments[first:end]
         base_offset = sources[0].base_offset

@@ -1,7 +1,7 @@
-"""Where compaction jobs are done: in a process of their own, or inline.
+"""Running compaction jobs in a child process or inline.
 
-`ProcessCompactor` is what a broker uses. `InlineCompactor` does the same work in the caller's thread and through the
-caller's file system: for simulations, and for tests that break the file system.
+A broker uses `ProcessCompactor`. `InlineCompactor` does the same work in the caller's thread and with the caller's
+file system, for simulations and for tests that inject disk failures.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ _LONGEST_LINE = 1 << 20
 
 
 class CompactionProcessError(Exception):
-    """The process ended in the middle of a job: killed from outside, out of memory, or unable to start."""
+    """The compaction process could not be started or ended during a job: it was killed or ran out of memory."""
 
 
 class Compactor(Protocol):
-    """One job at a time."""
+    """Runs compaction jobs, one at a time."""
 
     async def run(self, job: CompactionJob, on_group: OnGroup) -> CompactionResult:
-        """Do a job; `on_group` is awaited for each group that is on disk.
+        """Run a job; await `on_group` for each group when it is on disk.
 
-        Raises UncleanableLogError for data that cannot be compacted, OSError (also inside LogDirIOError),
-        CompactionProcessError, and what `on_group` raises.
+        Raises UncleanableLogError for data that cannot be compacted, OSError, LogDirIOError, CompactionProcessError,
+        and the exceptions of `on_group`.
         """
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """Limit reads and writes from now on."""
+        """Limit the rate of reads and writes, also of a running job."""
 
     def kill(self) -> None:
-        """Break off the job that is being done: `run` raises CompactionProcessError."""
+        """Abort the running job: `run` raises CompactionProcessError."""
 
     async def close(self) -> None:
-        """Break off what is being done and give everything back. May be called again."""
+        """Abort the running job and release all resources. May be called more than once."""
 
 
 class InlineCompactor:
-    """Jobs done in the caller's thread; the event loop gets its turn between two groups. Knows no limit."""
+    """Runs jobs in the caller's thread. The event loop runs between two groups. The rate is not limited."""
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
@@ -80,22 +80,22 @@ class InlineCompactor:
             await on_group(group)
             await asyncio.sleep(0)
             if self._killed:
-                raise CompactionProcessError("the job was broken off")
+                raise CompactionProcessError("the job was aborted")
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """Nothing is limited here."""
+        """Do nothing."""
 
     def kill(self) -> None:
         """See `Compactor`."""
         self._killed = True
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """See `Compactor`."""
         self.kill()
 
 
 class ProcessCompactor:
-    """Jobs done in a child process, which is started by the first one and stays for the next."""
+    """Runs jobs in a child process. The first job starts it; later jobs use the same process."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
@@ -103,13 +103,13 @@ class ProcessCompactor:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id while there is one."""
+        """The process id of the child; None if there is no child."""
         return None if self._process is None else self._process.pid
 
     async def run(self, job: CompactionJob, on_group: OnGroup) -> CompactionResult:
         """See `Compactor`."""
         if self._process is not None and self._process.returncode is not None:
-            logger.warning("%s, and is started again", await self._ended(self._process))
+            logger.warning("%s; it is started again", await self._ended(self._process))
         process = self._process or await self._start()
         try:
             self._send({"job": job.to_json()})
@@ -127,7 +127,7 @@ class ProcessCompactor:
 
     async def _start(self) -> Process:
         paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        # -P: what lies in the working directory must not be taken for a package of ours.
+        # -P: do not import packages from the working directory.
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "storage.compaction.worker",
@@ -138,7 +138,7 @@ class ProcessCompactor:
             try:
                 await asyncio.shield(starting)
             finally:
-                # A start that is cancelled half-way would leave a process behind that nobody ends.
+                # A cancelled start must still be awaited: else a process is left that nothing ends.
                 self._process = process = await starting
         except OSError as error:
             raise CompactionProcessError(f"the process for compaction cannot be started: {error}") from error
@@ -149,7 +149,7 @@ class ProcessCompactor:
         assert process.stdout is not None
         try:
             line = await process.stdout.readline()
-        except OSError:  # asyncio hands on what a write to the process has failed with
+        except OSError:  # asyncio reports the failure of a write to the process here
             raise await self._ended(process) from None
         if not line.endswith(b"\n"):
             raise await self._ended(process)
@@ -157,12 +157,12 @@ class ProcessCompactor:
         return answer
 
     async def _ended(self, process: Process) -> CompactionProcessError:
-        """The error to raise when the process does not take or give anything any more."""
+        """Close, and return the error to raise after a read from or a write to the process has failed."""
         await self.close()
-        return CompactionProcessError(f"the process for compaction has ended with {process.returncode}")
+        return CompactionProcessError(f"the process for compaction has ended with exit code {process.returncode}")
 
     def _send(self, command: dict[str, Any]) -> None:
-        """Write a command. A process that has ended: asyncio raises nothing or OSError, uvloop RuntimeError."""
+        """Send a command. If the process has ended, asyncio raises nothing or OSError, uvloop RuntimeError."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command).encode() + b"\n")
@@ -171,12 +171,12 @@ class ProcessCompactor:
         """See `Compactor`."""
         self._rate = bytes_per_second
         if self._process is not None:
-            with contextlib.suppress(OSError, RuntimeError):  # it has ended: `run` tells
+            with contextlib.suppress(OSError, RuntimeError):  # the process has ended: `run` reports it
                 self._send({"rate": bytes_per_second if bytes_per_second < math.inf else None})
 
     def kill(self) -> None:
         """See `Compactor`."""
-        # Not Process.kill: that polls first, and where the process has ended already, it takes the exit code away from
+        # Not Process.kill: it polls first. If the process has ended already, that poll takes the exit code from
         # asyncio's child watcher, which then reports 255.
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -194,12 +194,12 @@ class ProcessCompactor:
         try:
             await asyncio.shield(ended)
         finally:
-            await ended  # also where the caller is cancelled meanwhile: a killed process is gone at once
+            await ended  # also if the caller is cancelled: a killed process ends at once
             self._process = None
 
 
 def _error(error: dict[str, Any]) -> Exception:
-    """What to raise for an error that the child has told of."""
+    """Return the exception for an error that the child has reported."""
     if "errno" in error:
         return OSError(error["errno"], error["message"])
     return UncleanableLogError(error["message"])

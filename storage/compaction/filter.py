@@ -1,13 +1,16 @@
-"""What compaction leaves of one batch: all of it, a batch with fewer records, one without records, or nothing.
+"""What compaction retains of a batch: the whole batch, a batch with fewer records, an empty batch, or nothing.
 
-A record stays if it has a key and no later record in the map has the same one; a record without value (a tombstone)
-goes when the delete horizon of its batch is over, which the first compaction that meets it sets to
-delete.retention.ms later (KIP-534). Records without a key are invalid on a compacted topic and go, unless they lie
-behind what the map covers, where everything stays. Data of aborted transactions goes; a transaction marker gets a
-delete horizon when its transaction has no data left, and goes when that is over.
+- A record is retained if it has a key and the map has no later offset for that key.
+- A tombstone (a record without value) is removed when the delete horizon of its batch has passed. The first compaction
+  that reads the tombstone sets the horizon to delete.retention.ms after its own time (KIP-534).
+- A record without a key is invalid on a compacted topic and is removed.
+- Records above the end of the map are retained.
+- Data of aborted transactions is removed.
+- A transaction marker gets a delete horizon when its transaction has no data left, and is removed after it.
 
-A batch that lost all of its records stays without them if it is the last one of a producer that is still known (its
-sequence number must survive) or of the compacted range (so that a reader's position gets past it).
+A batch without retained records is kept as an empty batch if it is the last batch of a producer whose state is still
+known (its sequence number must survive), or the last batch of the compacted range (so that a consumer's position moves
+past it).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from storage.log.batch_scan import BatchHeader
 
 @dataclass(slots=True)
 class CompactionStats:
-    """What a compaction has done so far; bytes are those of batches as they are stored."""
+    """The counts of a compaction so far. Bytes are those of the stored (possibly compressed) batches."""
 
     segments_read: int = 0
     segments_written: int = 0
@@ -42,14 +45,14 @@ class CompactionStats:
 
 @dataclass(slots=True)
 class LastRecord:
-    """The end of a producer that is known: the last offset of its data (-1: only a marker is known) and its epoch."""
+    """The last data offset (-1: only a marker is known) and the epoch of a known producer."""
 
     last_data_offset: int
     producer_epoch: int
 
 
 class RetainedBatch:
-    """A batch to be written, with what the indexes have to know of it."""
+    """A batch to be written, with the values for the indexes."""
 
     __slots__ = ("data", "last_offset", "max_timestamp")
 
@@ -60,7 +63,7 @@ class RetainedBatch:
 
 
 class CompactionFilter:
-    """The rules above, for the batches of a log in their order."""
+    """Applies the rules above to the batches of a log, in the order of the log."""
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class CompactionFilter:
         delete_retention_ms: int,
         stats: CompactionStats,
     ) -> None:
-        """end_offset: where the range that may be compacted ends (exclusive). last_records: by producer id."""
+        """end_offset: end of the range that may be compacted (exclusive). last_records: by producer id."""
         self._offsets = offsets
         self._transactions = transactions
         self._last_records = last_records
@@ -82,12 +85,12 @@ class CompactionFilter:
         self._delete_retention_ms = delete_retention_ms
         self._stats = stats
         self.keeps_legacy_tombstones = True
-        """Whether tombstones of magic 0 and 1, which have no delete horizon, stay; a matter of the segment's age."""
+        """Whether to retain tombstones of magic 0 and 1. They have no delete horizon; the segment's age decides."""
 
     def filter(self, header: BatchHeader, data: memoryview) -> RetainedBatch | None:
-        """What stays of a batch; None: nothing.
+        """Return what is retained of a batch; None if nothing is.
 
-        Raises InvalidRecordError, CorruptRecordError, UnsupportedCompressionError for records that cannot be read.
+        Raises InvalidRecordError, CorruptRecordError or UnsupportedCompressionError if the records cannot be read.
         """
         self._stats.bytes_read += header.size
         retained = self._filter_messages(header, data) if header.magic < 2 else self._filter_batch(RecordBatch(data))
@@ -131,10 +134,10 @@ class CompactionFilter:
         return RetainedBatch(smaller, batch.last_offset, RecordBatch(memoryview(smaller)).max_timestamp)
 
     def _retained(self, records: ScannedRecords, *, tombstones_go: bool) -> list[int]:
-        """Indexes of the records that stay."""
+        """Return the indexes of the retained records."""
         found = self._offsets.find_all(records.keys)
         offsets = records.offsets
-        # What is not in the map is -1 there; what lies behind the map's end is later than all that is in it.
+        # The map returns -1 for a missing key. Offsets above the map's end are above all offsets in the map.
         keep = [index for index, last in enumerate(found) if offsets[index] >= last]
         latest = self._offsets.latest_offset
         if None in records.keys:
@@ -157,7 +160,7 @@ class CompactionFilter:
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
     def _filter_messages(self, header: BatchHeader, data: memoryview) -> RetainedBatch | None:
-        """The same for a message of magic 0 or 1, which may be a wrapper around compressed ones."""
+        """Filter a message of magic 0 or 1, which may be a wrapper around compressed messages."""
         message = read_message(data)
         records = message.records()
         found = self._offsets.find_all(record.key for record in records)

@@ -1,14 +1,13 @@
-"""The log cleaner: which log is compacted next, by how many processes, and what is known of it afterwards.
+"""The log cleaner: chooses the logs to compact, runs the workers, and keeps the checkpoints.
 
-`log.cleaner.threads` workers each take the log with the largest share of dirty bytes, if that is above
-min.cleanable.dirty.ratio or something in it has been dirty for longer than max.compaction.lag.ms, compact it, and
-look for the next one; when there is none they pause for log.cleaner.backoff.ms. Up to where a log is compacted stands
-in `cleaner-offset-checkpoint` of its directory: a start goes on from there.
+Each of the `log.cleaner.threads` workers compacts the log with the largest dirty ratio, then the next one. A log
+qualifies if its dirty ratio is above min.cleanable.dirty.ratio or a record has been dirty for longer than
+max.compaction.lag.ms. If no log qualifies, the worker pauses for log.cleaner.backoff.ms. The offset up to which a log
+is compacted is in `cleaner-offset-checkpoint` of its log directory; after a restart, compaction continues there.
 
-A log that cannot be compacted (damaged data) is left alone from then on and reported; a start tries it again. A full
-disk is no such reason: the run is given up, its files are removed, and the log is tried again after the pause. A log
-that is truncated, closed or deleted, or whose topic is not compacted any more, makes its run give up
-(`CompactionRun.abort`).
+A log that cannot be compacted (damaged data) is marked as uncleanable until the next start. If the disk is full, the
+run ends, its files are removed, and the log is tried again after the pause. If a log is truncated, closed or deleted,
+or its topic is no longer compacted, its run is aborted (`CompactionRun.abort`).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class CleanerSettings(Protocol):
-    """The broker's settings of the cleaner; read anew for every run, so that changes take effect."""
+    """The cleaner's broker settings. They are read again for every run, so that changes take effect."""
 
     log_cleaner_threads: int
     log_cleaner_backoff_ms: int
@@ -64,7 +63,7 @@ class CleanerSettings(Protocol):
 
 @dataclass(slots=True)
 class CleanerTotals:
-    """What all runs since the start have done."""
+    """Sums over all runs since the start."""
 
     runs: int = 0
     bytes_read: int = 0
@@ -76,7 +75,7 @@ class CleanerTotals:
 
 
 class LogCleaner:
-    """Compacts the logs of a broker. All methods belong to the event loop's thread."""
+    """Compacts the logs of a broker. Call all methods on the event loop's thread."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class LogCleaner:
         now_ms: Callable[[], int],
         new_compactor: Callable[[], Compactor],
     ) -> None:
-        """logs: those that there are at any time. new_compactor: makes the process, or what stands in for it."""
+        """logs: a live mapping of the broker's logs. new_compactor: creates the compactor of a worker."""
         self._logs = logs
         self._dirs = dirs
         self._settings = settings
@@ -97,26 +96,26 @@ class LogCleaner:
         self._new_compactor = new_compactor
         self._compactors: set[Compactor] = set()
         self._changed = asyncio.Event()
-        self._news = asyncio.Event()  # set once, then replaced: settings have changed
+        self._news = asyncio.Event()  # set when settings change, then replaced by a new one
         self._writing = asyncio.Lock()
         self._not_before_ms: dict[TopicPartition, int] = {}
         self._unwritten: set[LogDirectory] = set()
         self.checkpoints: dict[TopicPartition, int] = {}
-        """Up to where each log is compacted."""
+        """The offset up to which each log is compacted."""
         self.uncleanable: dict[TopicPartition, str] = {}
-        """The logs that cannot be compacted, and why."""
+        """The logs that cannot be compacted, and the reasons."""
         self.totals = CleanerTotals()
         self.is_running = False
-        """Whether `run` has begun: without log.cleaner.enable it does not."""
+        """Whether `run` has been called; it is not called without log.cleaner.enable."""
         self.max_dirty_ratio = 0.0
-        """Of the dirtiest log when it was last looked for: 0 to 1."""
+        """The largest dirty ratio at the last `find_filthiest`, 0 to 1."""
         self.last_run_ms = now_ms()
-        """When a log to compact was last looked for."""
+        """The time of the last `find_filthiest`."""
 
     # -- checkpoints -------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read the checkpoints. An entry counts in the directory where its log is; others are removed from the files.
+        """Read the checkpoints. Entries for logs that are not in the same directory are removed from the files.
 
         A broker that stopped during a move leaves an entry in both directories. A damaged file is ignored: its logs are
         compacted from their start again.
@@ -132,7 +131,7 @@ class LogCleaner:
                 await self.write_checkpoint(directory)
 
     def truncated(self, log: Log) -> None:
-        """The end of a log has gone: what takes its place is dirty, from the active segment on at least."""
+        """Lower the checkpoint of a truncated log: new records are dirty, at least from the active segment."""
         key = (log.topic, log.partition)
         base_offset = log.active_segment.base_offset
         if self.checkpoints.get(key, 0) > base_offset:
@@ -140,9 +139,9 @@ class LogCleaner:
             self._write_soon(log)
 
     async def gone_from(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """A log has left a directory: deleted, or moved to another one, where what is known of it stays true.
+        """Remove a log that was deleted or moved from the directory's checkpoint.
 
-        One of the same name must not be taken for compacted.
+        A later log of the same name must not count as compacted. For a moved log the state in memory is kept.
         """
         if key not in self._logs:
             self.uncleanable.pop(key, None)
@@ -159,7 +158,7 @@ class LogCleaner:
         return log is not None and log.directory.parent == directory.path
 
     def _offsets_of(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """The entries of a directory's checkpoint."""
+        """Return the entries of a directory's checkpoint."""
         return {key: offset for key, offset in self.checkpoints.items() if self._is_in(directory, key)}
 
     def _write_soon(self, log: Log) -> None:
@@ -169,9 +168,9 @@ class LogCleaner:
             self._changed.set()
 
     async def write_checkpoint(self, directory: LogDirectory, *, coming: TopicPartition | None = None) -> None:
-        """Write the checkpoint of a directory. On a full disk the old one stays: then too much is compacted again.
+        """Write the checkpoint of a directory. If the disk is full, the old file stays; then more is compacted again.
 
-        coming: a log that is about to move there, whose entry is written, too.
+        coming: a log that is about to be moved to the directory; its entry is written, too.
         """
         async with self._writing:
             self._unwritten.discard(directory)
@@ -186,14 +185,14 @@ class LogCleaner:
     # -- the workers -------------------------------------------------------------------------------
 
     def settings_changed(self) -> None:
-        """The settings have changed: workers come or go, and the rate applies at once."""
+        """Apply changed settings: start or end workers, and set the rate at once."""
         self._share_rate()
         self._changed.set()
         self._news.set()
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        """Compact while the broker runs."""
+        """Run the workers until cancelled."""
         self.is_running = True
         workers: dict[int, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
@@ -207,13 +206,13 @@ class LogCleaner:
                     await self.write_checkpoint(directory)
 
     async def _work(self, number: int) -> None:
-        """One worker, until its number is beyond log.cleaner.threads."""
+        """Run one worker until its number is no longer below log.cleaner.threads."""
         while number < self._settings.log_cleaner_threads:
             await self._clean_while_dirty(number)
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait for log.cleaner.backoff.ms, also when that changes meanwhile."""
+        """Wait for log.cleaner.backoff.ms; a change of the setting takes effect during the wait."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         while True:
@@ -245,24 +244,24 @@ class LogCleaner:
                 await compactor.close()
 
     def _share_rate(self) -> None:
-        """Give every worker that is busy its part of log.cleaner.io.max.bytes.per.second."""
+        """Divide log.cleaner.io.max.bytes.per.second among the busy workers."""
         rate = max(self._settings.log_cleaner_io_max_bytes_per_second, 1.0)
         for compactor in self._compactors:
             compactor.set_rate(rate / len(self._compactors))
 
     def _delete_old_segments(self) -> None:
-        """Retention of the logs that are compacted and deleted, as often as they are looked at here."""
+        """Apply retention to the compacted logs that a partition has claimed."""
         for log in list(self._logs.values()):
             if log.is_claimed and log.config.compacts and log.compaction is None and not log.closed:
                 try:
                     log.delete_old_segments()
                 except LogDirIOError as error:
-                    logger.debug("%r keeps what is too old: %s", log, error)
+                    logger.debug("%r: old segments are not deleted: %s", log, error)
 
     # -- the choice --------------------------------------------------------------------------------
 
     def find_filthiest(self) -> tuple[Log, CleanableRange] | None:
-        """The log that is compacted next, and how far; None: none is dirty enough."""
+        """Return the log to compact next, and its range; None if no log qualifies."""
         now_ms = self._now_ms()
         self.last_run_ms = now_ms
         candidates: list[tuple[Log, CleanableRange]] = []
@@ -283,7 +282,7 @@ class LogCleaner:
         return max(candidates, key=lambda candidate: candidate[1].dirty_ratio, default=None)
 
     def _cleanable(self, key: TopicPartition, log: Log, now_ms: int) -> CleanableRange | None:
-        """What could be compacted of a log; None where it cannot be found out."""
+        """Return the cleanable range of a log; None if the log cannot be read."""
         checkpoint = self.checkpoints.get(key)
         try:
             dirty = cleanable_range(log, checkpoint, now_ms)
@@ -297,7 +296,7 @@ class LogCleaner:
         if dirty.is_reset:
             if not log.config.deletes:
                 logger.warning(
-                    "%s-%d: compacted up to offset %s, which is outside of the log (%d to %d): all of it is dirty",
+                    "%s-%d: the cleaner checkpoint %s is outside the log (%d to %d): the whole log is dirty",
                     *key, checkpoint, log.log_start_offset, log.log_end_offset,
                 )  # fmt: skip
             self.checkpoints[key] = dirty.first_dirty_offset
@@ -305,12 +304,12 @@ class LogCleaner:
         return dirty
 
     def uncleanable_partitions(self, path: Path) -> int:
-        """How many logs of a log directory cannot be compacted."""
+        """Return the number of uncleanable logs in a log directory."""
         logs = (self._logs.get(key) for key in self.uncleanable)
         return sum(log is not None and log.directory.parent == path for log in logs)
 
     def uncleanable_bytes(self, path: Path) -> int:
-        """Bytes of a log directory that would be compacted if that were possible."""
+        """Return the cleanable bytes of the uncleanable logs in a log directory."""
         total = 0
         for key in self.uncleanable:
             log = self._logs.get(key)
@@ -322,7 +321,7 @@ class LogCleaner:
     # -- one run -----------------------------------------------------------------------------------
 
     async def _clean(self, run: CompactionRun, log: Log, dirty: CleanableRange, compactor: Compactor) -> None:
-        """Compact one log, whatever comes of it."""
+        """Compact one log and handle failures."""
         key = (log.topic, log.partition)
         settings = self._settings
         workers = max(settings.log_cleaner_threads, 1)
@@ -347,7 +346,7 @@ class LogCleaner:
         except Exception as error:
             self._failed(run, log, error)
         finally:
-            # Whatever is still being written has no reader: the job is broken off before its files are removed.
+            # Abort the job before its files are removed: it may still be writing.
             run.on_abort = None
             if run.is_unfinished:
                 await compactor.close()
@@ -357,7 +356,7 @@ class LogCleaner:
 
     async def _swap(self, run: CompactionRun, log: Log, group: CleanedGroup) -> None:
         if not log.config.compacts:
-            run.abort("its topic is not compacted any more")
+            run.abort("the topic is no longer compacted")
         run.stage(group)
         directory = str(log.directory)
         await self._fs.run_blocking(lambda: self._fs.sync_directory(directory))
@@ -367,27 +366,27 @@ class LogCleaner:
     def _failed(self, run: CompactionRun, log: Log, error: Exception) -> None:
         key = (log.topic, log.partition)
         if run.aborted is not None or isinstance(error, CompactionAbortedError):
-            logger.info("%s-%d: its compaction was given up: %s", *key, run.aborted or error)
+            logger.info("%s-%d: compaction aborted: %s", *key, run.aborted or error)
             return
         self._not_before_ms[key] = self._now_ms() + max(self._settings.log_cleaner_backoff_ms, 1)
         if isinstance(error, UncleanableLogError):
             self._mark_uncleanable(key, str(error))
         elif isinstance(error, LogDirIOError):
-            logger.warning("%s-%d: its compaction has failed: %s", *key, error)
+            logger.warning("%s-%d: compaction failed: %s", *key, error)
         elif isinstance(error, OSError) and error.errno in _DISK_FULL:
-            logger.warning("%s-%d: there is no room to compact it: %s", *key, error)
+            logger.warning("%s-%d: the disk is too full for compaction: %s", *key, error)
         elif isinstance(error, OSError):
-            logger.warning("%s-%d: its compaction has failed: %s", *key, error)
+            logger.warning("%s-%d: compaction failed: %s", *key, error)
             self._fs.failed(log.directory, error)
         elif isinstance(error, CompactionProcessError):
-            logger.warning("%s-%d: its compaction has failed, and is tried again: %s", *key, error)
+            logger.warning("%s-%d: compaction failed, it will be tried again: %s", *key, error)
         else:
-            logger.error("%s-%d: its compaction has failed unexpectedly", *key, exc_info=error)
+            logger.error("%s-%d: compaction failed unexpectedly", *key, exc_info=error)
             self._mark_uncleanable(key, f"{type(error).__name__}: {error}")
 
     def _mark_uncleanable(self, key: TopicPartition, reason: str) -> None:
         self.uncleanable[key] = reason
-        logger.error("%s-%d cannot be compacted, and is left alone until the next start: %s", *key, reason)
+        logger.error("%s-%d cannot be compacted until the next start: %s", *key, reason)
 
     def _record(self, log: Log, dirty: CleanableRange, result: CompactionResult, seconds: float) -> None:
         stats, totals = result.stats, self.totals

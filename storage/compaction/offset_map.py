@@ -1,13 +1,15 @@
-"""The last offset of every key in the dirty part of a log, in a fixed amount of memory: compaction's map.
+"""Compaction's map: the last offset of every key in the dirty part of a log, in a fixed amount of memory.
 
-24 bytes an entry, as Kafka's: the key's MD5 (16) and the offset (8), in two arrays of one hash table without chains. A
-dictionary of digests takes some 150 bytes an entry: the default 128 MiB of log.cleaner.dedupe.buffer.size, room for 5
-million keys, would be 750 MB of it. Measured (CPython 3.11, 400,000 keys of 20 bytes, nanoseconds for an entry
-replaced, found, missing): dictionary 513, 609, 577; slots of 24 bytes probed one by one at load 0.9, as Kafka does,
-1545, 1712, 5535; this table 1242, 1190, 948 at load 0.45 and 1700, 1518, 1444 at 0.9. It is so even because a
-bucket's digests lie side by side and `bytearray.find` looks through them at C speed.
+An entry takes 24 bytes, as in Kafka: the key's MD5 (16) and the offset (8), in two arrays that form one hash table
+without chains. A dictionary of digests takes about 150 bytes per entry: for the 5 million keys that fit into the
+default log.cleaner.dedupe.buffer.size, 128 MiB, it would need 750 MB.
 
-The digest is compared, not the key: two keys of the same MD5 would count as one, in Kafka too.
+Measured with CPython 3.11 and 400,000 keys of 20 bytes, in nanoseconds to replace an entry, find one, and look up a
+missing one: dictionary 513, 609, 577; Kafka's scheme (slots of 24 bytes probed one by one) at load 0.9: 1545, 1712,
+5535; this table 1242, 1190, 948 at load 0.45 and 1700, 1518, 1444 at 0.9. The times of this table differ so little
+because the digests of a bucket are adjacent and `bytearray.find` searches them at C speed.
+
+Digests are compared, not keys: two keys with the same MD5 count as one, as in Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _BUCKET_BYTES = _BUCKET * DIGEST_BYTES
 
 
 def _md5() -> Callable[[bytes], Any]:
-    """CPython's own where it is there: OpenSSL's takes twice as long for short keys."""
+    """Return CPython's own MD5 if available: OpenSSL's takes twice as long for short keys."""
     try:
         from _md5 import md5  # type: ignore[import-not-found] # CPython's, without stubs
     except ImportError:
@@ -36,19 +38,19 @@ def _md5() -> Callable[[bytes], Any]:
 
 
 class OffsetMap:
-    """Keys to offsets. `latest_offset` is the last offset that the map accounts for, with or without an entry."""
+    """A map from keys to offsets. `latest_offset` is the last offset that the map covers, with or without an entry."""
 
     __slots__ = ("_buckets", "_digests", "_fill", "_md5", "_offsets", "capacity", "entries", "latest_offset")
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, needed: int | None = None) -> None:
-        """memory_bytes: the size of the table. load_factor: how full it may get. needed: no more entries than this can
-        come (a smaller table then does). There is room for one entry at least.
+        """memory_bytes: size of the table. load_factor: the share of it that may be used. needed: upper bound of the
+        number of entries, which allows a smaller table. The capacity is at least one entry.
         """
         slots = max(memory_bytes // BYTES_PER_ENTRY, 1)
         if needed is not None:
             slots = min(slots, max(2 * needed, 1))
         self.capacity = min(max(int(slots * load_factor), 1), slots)
-        """How many entries the map takes."""
+        """The largest number of entries."""
         self._buckets = -(-slots // _BUCKET)
         self._digests = bytearray(self._buckets * _BUCKET_BYTES)
         self._offsets = array("q", [0]) * (self._buckets * _BUCKET)
@@ -59,14 +61,13 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """The share of the capacity that is taken."""
+        """The share of the capacity in use, 0 to 1."""
         return self.entries / self.capacity
 
     def put_all(self, keys: Iterable[bytes | None], offsets: Iterable[int], start: int = 0) -> bool:
-        """Note the offsets of keys, those None or with an offset below `start` left out; False: the map was full before
-        the last one.
+        """Set the offset of each key; skip keys that are None or whose offset is below `start`.
 
-        `latest_offset` is then that of the last one noted.
+        Return False if the map was full before the last key. `latest_offset` is then the last offset that was set.
         """
         md5, digests, latest, fill = self._md5, self._digests, self._offsets, self._fill
         find, buckets, entries, capacity = digests.find, self._buckets, self.entries, self.capacity
@@ -75,7 +76,7 @@ class OffsetMap:
         for key, offset in zip(keys, offsets, strict=True):
             if key is None or offset < start:
                 continue
-            if entries >= capacity:  # also one that is there already: Kafka stops here, too
+            if entries >= capacity:  # also if the key has an entry: Kafka stops here, too
                 fits = False
                 break
             wanted = md5(key).digest()
@@ -86,7 +87,7 @@ class OffsetMap:
                 end = begin + used * DIGEST_BYTES
                 position = find(wanted, begin, end)
                 if position >= 0:
-                    while position % DIGEST_BYTES and position >= 0:  # across two digests
+                    while position % DIGEST_BYTES and position >= 0:  # a match across two digests
                         position = find(wanted, position + 1, end)
                     if position >= 0:
                         break
@@ -103,7 +104,7 @@ class OffsetMap:
         return fits
 
     def find_all(self, keys: Iterable[bytes | None]) -> list[int]:
-        """The offset noted for each key; -1 where there is none, and for None."""
+        """Return the offset of each key; -1 if the key has no entry or is None."""
         md5, offsets, fill = self._md5, self._offsets, self._fill
         find, buckets = self._digests.find, self._buckets
         found: list[int] = []

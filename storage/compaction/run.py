@@ -1,12 +1,16 @@
-"""One compaction of a `Log`, as its thread sees it: the job, the swap of each finished group, and giving up.
+"""One compaction of a `Log` on the event loop's thread: the job, the swap of each finished group, and abort.
 
-The swap goes in Kafka's order, and at each step a start finds out what to do: `.cleaned` files become `.swap` files
-(until all of them are, a start removes them; from then on it finishes the swap), the old segments' files become
-`.deleted`, the `.swap` files lose their suffix. The directory is synced before old files are touched and at the end.
-Readers that are in the old segments finish undisturbed.
+The swap has Kafka's order of renames, so that a start can finish or undo it at each step:
 
-A log that is truncated, closed, renamed or deleted meanwhile calls `abort` first. Nothing of the run happens to it from
-then on: what was about to be swapped in is removed at once.
+1. `.cleaned` files become `.swap` files. Until all of them are renamed, a start removes them; afterwards a start
+   finishes the swap.
+2. The files of the old segments become `.deleted` files.
+3. The `.swap` files lose their suffix.
+
+The directory is synced before step 2 and at the end. Readers of the old segments can finish their reads.
+
+A log calls `abort` before it is truncated, closed, renamed or deleted. The run then does not change the log any more,
+and its staged files are removed at once.
 """
 
 from __future__ import annotations
@@ -31,16 +35,16 @@ DEFAULT_IO_BUFFER_BYTES = 256 * 1024
 
 
 class CompactionRun:
-    """A compaction of `log` that has begun: at most one at a time is the log's `compaction`."""
+    """A running compaction of `log`, set as `log.compaction`. A log has at most one at a time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._staged: CleanedGroup | None = None
         self._staged_files: list[str] = []  # final paths
         self.aborted: str | None = None
-        """Why it was given up; None: it was not."""
+        """The reason for the abort; None if the run was not aborted."""
         self.is_unfinished = True
-        """Whether `.cleaned` files of it may be left."""
+        """Whether `.cleaned` files of the run may be left."""
         self.on_abort: Callable[[], None] | None = None
         assert log.compaction is None
         log.compaction = self
@@ -54,7 +58,7 @@ class CompactionRun:
         dedupe_load_factor: float = DEFAULT_LOAD_FACTOR,
         io_buffer_bytes: int = DEFAULT_IO_BUFFER_BYTES,
     ) -> CompactionJob:
-        """What is to be done: offsets as `storage.compaction.cleanable` finds them, buffers in bytes."""
+        """Return the job for offsets from `storage.compaction.cleanable`; buffer sizes are in bytes."""
         log = self._log
         config = log.config
         return CompactionJob(
@@ -78,19 +82,19 @@ class CompactionRun:
         )
 
     def done(self) -> None:
-        """Every group has been swapped in: nothing of the run is left to be removed."""
+        """Note that every group was swapped in, so that no files are left. Raises CompactionAbortedError."""
         self.check()
         self.is_unfinished = False
 
     def check(self) -> None:
-        """Raise CompactionAbortedError if the run was given up."""
+        """Raise CompactionAbortedError if the run was aborted."""
         if self.aborted is not None:
             raise CompactionAbortedError(f"{self._log.topic}-{self._log.partition}: {self.aborted}")
 
     def stage(self, group: CleanedGroup) -> None:
-        """First step: the finished files become `.swap` files; sync the directory before the next one.
+        """Rename the finished files to `.swap`. The caller syncs the directory before it calls `swap`.
 
-        Raises CompactionAbortedError, also where the segments are no longer those of the job, and LogDirIOError.
+        Raises LogDirIOError; CompactionAbortedError, also if the log no longer has the segments of the job.
         """
         self.check()
         log = self._log
@@ -109,7 +113,7 @@ class CompactionRun:
             raise log.fs.failed(directory, error) from error
 
     def swap(self) -> None:
-        """Second step: put the staged segment in the place of those that it replaces; sync the directory afterwards.
+        """Replace the group's source segments by the staged segment. The caller syncs the directory afterwards.
 
         Raises CompactionAbortedError, LogDirIOError.
         """
@@ -144,7 +148,7 @@ class CompactionRun:
         remove_files(log, removed)
 
     def abort(self, reason: str) -> None:
-        """Give up: called before the log changes in any other way. May be called again."""
+        """Abort the run. The log calls this before any other change. May be called more than once."""
         if self.aborted is not None:
             return
         self.aborted = reason
@@ -156,7 +160,7 @@ class CompactionRun:
         self._staged, self._staged_files = None, []
 
     def end(self) -> None:
-        """The run is over, whatever came of it."""
+        """End the run, after success or failure; abort a swap that has failed."""
         if self._staged is not None:
             self.abort("the swap has failed")
         if self._log.compaction is self:
@@ -172,10 +176,10 @@ def compact_log(
     dedupe_load_factor: float = DEFAULT_LOAD_FACTOR,
     io_buffer_bytes: int = DEFAULT_IO_BUFFER_BYTES,
 ) -> CompactionResult:
-    """Compact `log` here and now, blocking, up to the segment that begins at `end_offset`.
+    """Compact `log` synchronously up to the segment that begins at `end_offset`.
 
-    The offsets are those of `cleanable_range`. The caller notes the result's `end_offset`: it is the next first dirty
-    offset. Raises CompactionAbortedError, LogDirIOError, and what `Compaction.run` raises but OSError.
+    The offsets are those of `cleanable_range`. The caller keeps the result's `end_offset`: it is the next first dirty
+    offset. Raises CompactionAbortedError, LogDirIOError, and the exceptions of `Compaction.run` except OSError.
     """
     run = CompactionRun(log)
     try:

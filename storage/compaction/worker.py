@@ -1,12 +1,12 @@
-"""The process that compacts: `python -m storage.compaction.worker`, started and ended by a broker.
+"""The compaction process: `python -m storage.compaction.worker`, started and ended by a broker.
 
-Lines of JSON on standard input: `{"job": …}` does a compaction, `{"rate": bytes per second}` limits its reads and
-writes from then on, null for no limit. Lines on standard output: `{"group": …}` for every `.cleaned` segment that is
-on disk, then `{"done": …}` or `{"error": …}`. It touches no other files than `.cleaned` ones.
+Commands are lines of JSON on standard input: `{"job": …}` runs a compaction; `{"rate": bytes per second}` limits the
+reads and writes from then on, null means no limit. Answers are lines on standard output: `{"group": …}` for every
+`.cleaned` segment that is on disk, then `{"done": …}` or `{"error": …}`. The process writes `.cleaned` files only.
 
-The input is looked at before every read and write of the log, and its end is the broker's: however that died, the
-process leaves at the next one, and takes what it has not finished with it. A process of its own because a thread
-would share the interpreter lock with the broker's event loop; it runs at low priority.
+The process polls standard input before every read and write of the log. End of file means that the broker has ended,
+in whatever way: the process then removes its unfinished files and exits. It is a process because a thread would share
+the interpreter lock with the broker's event loop. It runs at low priority.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHORTEST_WAIT_S = 0.001
 
 
 class Commands:
-    """The lines of JSON that arrive at a descriptor."""
+    """The commands, lines of JSON, that arrive at a file descriptor."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -42,7 +42,7 @@ class Commands:
         self._poll.register(fd, select.POLLIN)
 
     def next(self, timeout_s: float | None = 0) -> dict[str, Any] | None:
-        """The next command; None if there is none within `timeout_s` (None: wait). Raises EOFError at the end."""
+        """Return the next command, None if there is none within `timeout_s` (None: no limit). Raises EOFError."""
         while b"\n" not in self._buffer:
             if not self._poll.poll(None if timeout_s is None else math.ceil(timeout_s * 1000)):
                 return None
@@ -57,7 +57,7 @@ class Commands:
 
 
 class Pace:
-    """Keeps reads and writes below a rate: each waits until those before it would be over at that rate."""
+    """Limit the rate of reads and writes: each call waits for the time that its bytes take at that rate."""
 
     def __init__(self, commands: Commands, now_s: Callable[[], float]) -> None:
         self._commands = commands
@@ -66,7 +66,7 @@ class Pace:
         self._due_s = now_s()
 
     def set_rate(self, bytes_per_second: float | None) -> None:
-        """Change the rate, also of what is being waited for; None: no limit."""
+        """Set the rate, also for a wait in progress; None: no limit."""
         rate = math.inf if bytes_per_second is None else bytes_per_second
         now = self._now_s()
         owed = max(self._due_s - now, 0) * self._rate if self._rate < math.inf else 0
@@ -74,7 +74,7 @@ class Pace:
         self._rate = rate
 
     def __call__(self, size: int) -> None:
-        """`size` bytes are read or written now. Raises EOFError when the broker has gone."""
+        """Account for `size` bytes of a read or write and wait. Raises EOFError if the broker has ended."""
         self._due_s = max(self._due_s, self._now_s()) + size / self._rate
         while True:
             wait = self._due_s - self._now_s()
@@ -86,7 +86,7 @@ class Pace:
 
 
 def work(job: CompactionJob, fs: FileSystem, pace: Pace, answer: Callable[[dict[str, Any]], None]) -> None:
-    """Do a job, telling of it. Raises EOFError when the broker has gone."""
+    """Run a job and send the answers. Raises EOFError if the broker has ended."""
     try:
         compaction = Compaction(job, fs, pace)
         for group in compaction.run():
@@ -105,7 +105,7 @@ def work(job: CompactionJob, fs: FileSystem, pace: Pace, answer: Callable[[dict[
 
 def main() -> None:
     """Serve one broker until its end of the pipe is closed."""
-    # What is meant for the broker's process group is not for us: the broker says when to end.
+    # Signals to the broker's process group are not for this process: the broker ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(OSError):

@@ -194,7 +194,7 @@ def compact_without_room(filled: FilledDisk) -> None:
     admin.create_topics([NewTopic("t", 2, 1, config=configs)])["t"].result(DEADLINE_S)
     filled.produce()
     filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
-    filled.until(lambda: "there is no room to compact it" in filled.broker.log_text(), "the cleaner finds no room")
+    filled.until(lambda: "too full for compaction" in filled.broker.log_text(), "the cleaner finds no room")
     for partition in (0, 1):
         acknowledged = dict(filled.acknowledged[partition])
         assert dict(filled.read(partition, len(acknowledged))).items() >= acknowledged.items()
