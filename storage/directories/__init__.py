@@ -1,1 +1,1 @@
-"""The log directories of a broker: locks, checkpoints, loading, moves between them, removal."""
+"""The log directories of a broker: locks, checkpoints, loading, moving logs between directories, removal."""

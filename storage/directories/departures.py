@@ -1,7 +1,8 @@
-"""Logs that leave a log directory: deleted, or moved to another one.
+"""Removing logs from a log directory, because they were deleted or moved to another one.
 
-The directory of such a log is renamed at once, to `<topic>-<partition>.<id>-delete`, and its files go later: readers
-may still be in them. A partition of the same name may come, so the checkpoints are written without it.
+The log's directory is renamed at once to `<topic>-<partition>.<id>-delete`; its files are removed later, because
+readers may still use them. The checkpoints are written without the log, because a partition of the same name may be
+created later.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
 MAX_NAME = 255
-"""Characters in the name of a directory."""
+"""The largest length of a directory name, in characters."""
 
 
 class Departures:
-    """Has logs leave. All methods belong to the event loop's thread."""
+    """Removes logs from log directories. Call all methods on the event loop's thread."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
 
     def put_aside(self, log: Log) -> None:
-        """Close a log and rename its directory. Raises LogDirIOError."""
+        """Close a log, rename its directory, and schedule the removal of its files. Raises LogDirIOError."""
         self._manager.forget_rolled(log)
         log.move_to(log.directory.parent / self.unique_name((log.topic, log.partition), DELETE_DIRECTORY_SUFFIX))
         log.release()
         self._manager.removals.add([str(log.directory)], log.config.file_delete_delay_ms)
 
     def put_aside_found(self, found: LogInDirectory) -> LogInDirectory:
-        """`put_aside` of a log that was not opened; its files are not about to go yet. Raises OSError."""
+        """Rename the directory of a log that was not opened. Its removal is not scheduled. Raises OSError."""
         path = found.path.parent / self.unique_name(found.key, DELETE_DIRECTORY_SUFFIX)
         self._manager.fs.rename(str(found.path), str(path))
         return found._replace(path=path)
 
     async def finish(self, path: Path, key: TopicPartition) -> None:
-        """A log has left the log directory `path`: durably on return, and nothing there tells of it any more.
+        """Make the removal of a log from the log directory `path` durable, and remove it from the checkpoints.
 
         Raises LogDirIOError.
         """
@@ -53,7 +54,7 @@ class Departures:
                 await self._manager.cleaner.gone_from(directory, key)
 
     async def sync(self, path: Path) -> None:
-        """Make the names in a directory durable, off the event loop. Raises LogDirIOError."""
+        """Sync the entries of a directory off the event loop. Raises LogDirIOError."""
         fs = self._manager.fs
 
         def sync() -> None:
@@ -65,7 +66,7 @@ class Departures:
         await fs.run_blocking(sync)
 
     def unique_name(self, key: TopicPartition, suffix: str) -> str:
-        """A name for the directory of what is no log of a partition, or not yet."""
+        """Return a unique name for a deleted log or a future log."""
         topic, partition = key
         end = f"-{partition}.{self._manager.rng.getrandbits(128):032x}{suffix}"
         return f"{topic[: MAX_NAME - len(end)]}{end}"

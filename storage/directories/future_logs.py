@@ -1,18 +1,19 @@
-"""Future logs: copies of logs, being made in other log directories (KIP-113), and how one takes the other's place.
+"""Future logs: copies of logs in other log directories (KIP-113), and the replacement of a log by its future log.
 
     a/t-0/                  the log
-    b/t-0.<id>-future/      its copy, which is not served
+    b/t-0.<id>-future/      its future log, which is not served
 
-Whoever copies appends to the future log; nothing else happens to it. It is loaded and recovered at the start like
-every other log, and has its checkpoints in its directory. When it holds what the log holds:
+Only `LogCopy` writes to a future log. It is loaded and recovered at the start like other logs, and its offsets are in
+the checkpoints of its log directory. When it has all records of the log:
 
-1. `prepare`: all of it is synced, with `.ottla-moved-from` in it (see `moved_from`), and the checkpoints are written.
-2. `swap`: it gets the log's name, b/t-0, and is the log from that turn of the event loop on. After a stop here the
-   start finds a/t-0, too, and removes it.
-3. `retire`: when b/t-0 is sure to be there after a power cut, a/t-0 is renamed to a/t-0.<id>-delete, and the
-   checkpoints of both directories are written; `.ottla-moved-from` goes.
+1. `prepare`: the future log is synced, with a `.ottla-moved-from` file in it (see `moved_from`), and the checkpoints
+   are written.
+2. `swap`: the future log is renamed to b/t-0 and is the log from that turn of the event loop on. If the broker stops
+   now, the next start finds a/t-0, too, and removes it.
+3. `retire`: the name b/t-0 is synced; then a/t-0 is renamed to a/t-0.<id>-delete, the checkpoints of both directories
+   are written, and `.ottla-moved-from` is removed.
 
-Who reads the old log finishes undisturbed: files that are open stay.
+Readers of the old log can finish their reads: open files stay readable.
 """
 
 from __future__ import annotations
@@ -35,37 +36,37 @@ if TYPE_CHECKING:
 
 
 class FutureLogs:
-    """The future logs of one broker, `logs`, by (topic, partition). All methods belong to the event loop's thread."""
+    """The future logs of one broker by (topic, partition). Call all methods on the event loop's thread."""
 
     def __init__(self, manager: LogManager) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self._manager = manager
 
     def adopt(self, log: Log) -> None:
-        """A future log was loaded, or begun."""
+        """Add a future log that was loaded or created."""
         log.schedule_removal = self._manager.removals.add
         log.on_roll = self._manager.log_rolled
         self.logs[log.topic, log.partition] = log
 
     async def loaded(self) -> None:
-        """All logs are loaded: keep the future logs that are copies of what is there."""
+        """After all logs are loaded, remove the future logs whose topic id differs from their log's."""
         for key, future in list(self.logs.items()):
             current = self._manager.logs.get(key)
             if current is None:
-                continue  # its directory has failed
+                continue  # the log's directory has failed
             current.is_being_moved = True
             if current.topic_id != future.topic_id and None not in (current.topic_id, future.topic_id):
                 await self.remove(key)
 
     async def begin(self, current: Log, directory: LogDirectory) -> Log:
-        """Begin the copy of a log in another directory.
+        """Create the future log of a log in another directory.
 
-        Raises LogDirIOError, LogClosedError where the log has failed meanwhile.
+        Raises LogDirIOError; LogClosedError if the log was closed because its directory has failed.
         """
         manager, key = self._manager, (current.topic, current.partition)
         assert key not in self.logs
         taken = directory.path / f"{current.topic}-{current.partition}"
-        if manager.fs.exists(str(taken)):  # the start has said so, and left it alone
+        if manager.fs.exists(str(taken)):  # a second log of that name; `ReplicaPlaces` has logged and ignored it
             raise LogDirIOError(taken, OSError(errno.EEXIST, os.strerror(errno.EEXIST)))
         await self._forget_origin(current)
         if current.closed:
@@ -75,14 +76,14 @@ class FutureLogs:
         self.adopt(future)
         current.is_being_moved = True
         current.abort_compaction("it is moved to another log directory")
-        if _is_named_in(directory, key):  # of an earlier log: it is not true of this one
+        if _is_named_in(directory, key):  # the entry of an earlier log: it is wrong for this one
             await manager.checkpoints.write_all_of(directory)
             if manager.cleaner is not None:
                 await manager.cleaner.write_checkpoint(directory)
         return future
 
     async def remove(self, key: TopicPartition) -> None:
-        """Give a copy up, if there is one: its files go. Raises LogDirIOError."""
+        """Delete the future log of a partition, if there is one. Raises LogDirIOError."""
         future = self._pop(key)
         if future is not None:
             parent = future.directory.parent
@@ -90,7 +91,7 @@ class FutureLogs:
             await self._manager.departures.finish(parent, key)
 
     def release_in(self, directory: LogDirectory) -> None:
-        """A log directory has failed: the copies in it are given up, and left as they are."""
+        """Release the future logs in a failed log directory; their files are left unchanged."""
         for key, future in list(self.logs.items()):
             if future.directory.parent == directory.path:
                 self._pop(key)
@@ -103,10 +104,10 @@ class FutureLogs:
             current.is_being_moved = False
         return future
 
-    # -- one takes the other's place -----------------------------------------------------------------------------------
+    # -- replacing the log ---------------------------------------------------------------------------------------------
 
     async def prepare(self, key: TopicPartition) -> None:
-        """Make durable what the future log holds, and that it counts; the log is not to be synced meanwhile.
+        """Sync the future log and its `.ottla-moved-from` file. The caller prevents syncs of the log meanwhile.
 
         Raises LogDirIOError, LogClosedError.
         """
@@ -129,9 +130,9 @@ class FutureLogs:
             await manager.cleaner.write_checkpoint(directory, coming=key)
 
     def swap(self, key: TopicPartition) -> Log:
-        """Let the future log be the log from now on; returns the one that it was. Both hold the same records.
+        """Replace the log by its future log, which must have the same records; return the old log.
 
-        Raises LogDirIOError, and nothing has changed then.
+        Raises LogDirIOError; then nothing has changed.
         """
         manager, current, future = self._manager, self._manager.logs[key], self.logs[key]
         assert future.log_end_offset == current.log_end_offset
@@ -146,12 +147,12 @@ class FutureLogs:
         return current
 
     async def retire(self, old: Log, new: Log) -> None:
-        """Remove the log whose place was taken. Raises LogDirIOError: then the start removes it."""
+        """Remove the replaced log. Raises LogDirIOError; then the next start removes it."""
         manager, key = self._manager, (old.topic, old.partition)
         source, target = old.directory.parent, new.directory.parent
         await manager.departures.sync(target)
         if new.closed:
-            return  # its directory has failed: the start decides
+            return  # the new log's directory has failed: the next start decides
         manager.departures.put_aside(old)
         directory = manager.dirs.of(str(target))
         if directory is not None and directory.is_online:
@@ -164,7 +165,7 @@ class FutureLogs:
     async def _forget_origin(self, log: Log) -> None:
         fs, path = self._manager.fs, str(log.directory)
         if not fs.exists(path):
-            return  # it was deleted meanwhile
+            return  # the log was deleted meanwhile
 
         def remove() -> None:
             try:
@@ -176,7 +177,7 @@ class FutureLogs:
 
 
 def _is_named_in(directory: LogDirectory, key: TopicPartition) -> bool:
-    """Whether a checkpoint of a log directory tells of a partition."""
+    """Whether a checkpoint of a log directory has an entry for a partition; True if one cannot be read."""
     checkpoints = (
         directory.recovery_points,
         directory.log_start_offsets,
@@ -190,5 +191,5 @@ def _is_named_in(directory: LogDirectory, key: TopicPartition) -> bool:
 
 
 def is_future(path: Path) -> bool:
-    """Whether a directory is named as that of a future log."""
+    """Whether a directory has the name of a future log."""
     return path.name.endswith(FUTURE_DIRECTORY_SUFFIX)

@@ -1,7 +1,7 @@
 """Opening the logs of one log directory at the start.
 
-Directories that are being deleted go on being deleted; what was being moved, or put aside by Kafka, is left alone.
-After a clean stop logs are opened here and now; recovery runs off the event loop, some logs at a time.
+Deleted directories are listed, so that their removal continues. Stray directories (renamed by Kafka) are ignored.
+After a clean shutdown, logs are opened on the event loop. Recovery runs off the event loop, several logs at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogInDirectory(NamedTuple):
-    """What is known of a log before it is opened."""
+    """A log before it is opened: its path, partition and checkpointed offsets."""
 
     path: Path
     key: TopicPartition
@@ -43,16 +43,16 @@ class LogInDirectory(NamedTuple):
 
 
 class DirectoryContents(NamedTuple):
-    """What a log directory holds."""
+    """The partition directories and high watermarks of a log directory."""
 
     logs: list[LogInDirectory]
-    futures: list[LogInDirectory]  # copies that are being made, of logs in other directories
-    deleted: list[LogInDirectory]  # renamed, their files not gone yet
+    futures: list[LogInDirectory]  # future logs: copies of logs in other directories
+    deleted: list[LogInDirectory]  # renamed to `-delete`; the files still exist
     high_watermarks: dict[TopicPartition, int]
 
 
 def list_contents(directory: LogDirectory) -> DirectoryContents:
-    """Look what there is, and note how the directory was left. Raises OSError."""
+    """List the contents and set `directory.clean`, which removes the clean shutdown file. Raises OSError."""
     clean = directory.take_clean_shutdown()
     recovery_points = _read(directory.recovery_points)
     log_start_offsets = _read(directory.log_start_offsets) or {}
@@ -70,28 +70,28 @@ def list_contents(directory: LogDirectory) -> DirectoryContents:
         elif path.name.endswith(FUTURE_DIRECTORY_SUFFIX):
             contents.futures.append(found)
         elif path.name.endswith(STRAY_DIRECTORY_SUFFIX):
-            logger.warning("%s: a log that Kafka put aside; it is ignored", path)
+            logger.warning("%s: a stray log, renamed by Kafka; it is ignored", path)
         else:
             contents.logs.append(found)
     if recovery_points is None and not contents.logs and not contents.futures:
-        directory.recovery_points.write({})  # from now on it is known of every log
+        directory.recovery_points.write({})  # from now on every log has a known recovery point
     return contents
 
 
 def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
-    """What a checkpoint says; None where it is damaged, empty or missing: then more is recovered, as in Kafka.
+    """Return the offsets of a checkpoint; None if it is damaged, empty or missing: then more is recovered, as in Kafka.
 
     Raises OSError.
     """
     try:
         return checkpoint.read() if checkpoint.is_written() else None
     except CorruptFileError as error:
-        logger.warning("%s: nothing in it is believed", error)
+        logger.warning("%s: the file is ignored", error)
         return None
 
 
 class Opener(Protocol):
-    """Opens one log; calls `reading` with the size of what its recovery is about to read."""
+    """Opens one log. Calls `reading` with a number of bytes before its recovery reads them."""
 
     def __call__(self, found: LogInDirectory, *, reading: Callable[[int], None]) -> Log: ...
 
@@ -109,7 +109,7 @@ class DirectoryLoader:
         threads: int,
         stopped: Event,
     ) -> None:
-        """threads: logs that are recovered at the same time. stopped: set by whoever wants no more of it."""
+        """threads: number of logs that are recovered at the same time. stopped: set by the caller to stop loading."""
         self._directory = directory
         self._open_log = open_log
         self._fs = fs
@@ -120,7 +120,7 @@ class DirectoryLoader:
         self._failures: list[StorageError] = []
 
     async def run(self, found: list[LogInDirectory]) -> list[Log]:
-        """Open them all. Raises what the opener raises, and LoadingStoppedError; none is open then."""
+        """Open all logs. Raises LoadingStoppedError and the opener's exceptions; then all logs are released."""
         try:
             if self._directory.clean:
                 await self._open_clean(found)
@@ -138,7 +138,7 @@ class DirectoryLoader:
         for one in found:
             progress.reading(0)
             self._logs.append(self._open_log(one, reading=progress.reading))
-            await asyncio.sleep(0)  # a signal may have come
+            await asyncio.sleep(0)  # let the event loop handle signals
 
     async def _recover(self, found: list[LogInDirectory]) -> None:
         path = self._directory.path
@@ -165,7 +165,7 @@ class DirectoryLoader:
 
 
 def bytes_to_recover(fs: FileSystem, found: LogInDirectory) -> int:
-    """Size of the segments of a log that hold offsets from its recovery point on. Raises OSError."""
+    """Return the size of the segments that recovery reads: those at and above the recovery point. Raises OSError."""
     sizes = {
         int(entry.name.removesuffix(LOG_SUFFIX)): entry.stat().st_size
         for entry in fs.list_directory(str(found.path))

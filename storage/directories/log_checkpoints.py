@@ -1,7 +1,7 @@
-"""The checkpoints of all logs: how far each is synced, where it starts, its high watermark; one file each a directory.
+"""Writing the checkpoints of all logs: recovery points, log start offsets and high watermarks, one file per directory.
 
-A checkpoint is replaced as a whole, one at a time, so the last one written is the newest. On a full disk the old one
-stays until the next time.
+A checkpoint file is replaced atomically. Writes to a directory are serialized, so the last one has the newest values.
+If the disk is full, the old file stays until the next write.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ logger = logging.getLogger(__name__)
 
 
 class LogCheckpoints:
-    """Writes them off the event loop; methods of a directory return False where it has no room, or has failed."""
+    """Writes checkpoints off the event loop. Methods for one directory return False if it is full or has failed."""
 
     def __init__(self, fs: FileSystem, dirs: LogDirectories, logs: Callable[[], Iterable[Log]]) -> None:
-        """logs: all that there are, also those that are copies of others; a directory has one of a partition."""
+        """logs: returns all logs, including future logs. A directory has at most one of each partition."""
         self._fs = fs
         self._dirs = dirs
         self._logs = logs
 
     async def write_recovery_points(self) -> None:
-        """Write how far every log is synced."""
+        """Write the recovery points of all logs."""
         for directory in self._dirs.online:
             await self.write_recovery_points_of(directory)
 
     async def write_log_start_offsets(self) -> None:
-        """Write where logs start, of those that start within a segment."""
+        """Write the log start offsets that are within a segment."""
         for directory in self._dirs.online:
             await self._write_log_start_offsets_of(directory)
 
     async def write_high_watermarks(self) -> None:
-        """Write every log's high watermark."""
+        """Write the high watermarks of all logs."""
         for directory in self._dirs.online:
             await self._write_high_watermarks_of(directory)
 
     async def write_all_of(self, directory: LogDirectory) -> bool:
-        """Write all three of a directory."""
+        """Write the three checkpoints of a directory."""
         written = [await self.write_recovery_points_of(directory), await self._write_high_watermarks_of(directory)]
         return all(written)
 
     async def write_recovery_points_of(self, directory: LogDirectory) -> bool:
-        """Write how far logs are synced; before it where they start, which may be what moved that.
+        """Write the log start offsets, then the recovery points, of a directory.
 
-        What lies below the start of a log was perhaps never synced: no start must find itself below it.
+        An increased log start offset may have moved the recovery point. Records below it may not be synced, so after
+        a power cut a start must not find the new recovery point with the old log start offset.
         """
         if not await self._write_log_start_offsets_of(directory):
             return False
@@ -59,7 +60,7 @@ class LogCheckpoints:
 
     async def _write_log_start_offsets_of(self, directory: LogDirectory) -> bool:
         def within_a_segment(log: Log) -> int | None:
-            # Segments that were removed may come back after a power cut until that is synced.
+            # Until the directory is synced, removed segments may reappear after a power cut.
             is_within = log.log_start_offset > log.segments[0].base_offset or log.names_unsynced
             return log.log_start_offset if is_within else None
 
@@ -71,7 +72,7 @@ class LogCheckpoints:
     async def _write(
         self, directory: LogDirectory, checkpoint: OffsetCheckpoint, offset_of: Callable[[Log], int | None]
     ) -> bool:
-        """Replace a checkpoint. `offset_of`: None leaves a log out."""
+        """Replace a checkpoint. A log is left out if `offset_of` returns None."""
         async with directory.checkpointing:
             offsets = {
                 (log.topic, log.partition): offset
@@ -81,6 +82,6 @@ class LogCheckpoints:
             try:
                 await self._fs.run_blocking(lambda: checkpoint.write(offsets))
             except LogDirIOError as error:
-                logger.debug("%s is not written: %s", checkpoint.path, error)  # who has met it has been told of already
+                logger.debug("%s is not written: %s", checkpoint.path, error)  # LogDirectories has logged the failure
                 return False
             return True

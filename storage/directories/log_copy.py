@@ -1,8 +1,8 @@
-"""Copying a log to its future log, in another log directory, until that takes its place.
+"""Copying a log to its future log in another log directory, until the future log replaces it.
 
-The copy is a beginning of the log, batch for batch, in segments that begin where the log's do. It follows what happens
-to the log meanwhile: appends, a new log start offset, and truncations, after which the latest leader epoch that both
-know tells how far they are the same. Only reading what the page cache does not hold, and syncing, leave the event loop.
+The future log has the same first batches as the log, in segments with the same base offsets. The copy follows the log:
+appends, a new log start offset, and truncations. After a truncation, the latest leader epoch in both logs tells up to
+which offset they are the same. Reads that the page cache cannot serve, and syncs, run off the event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYNC_BYTES = 64 * 1024 * 1024
 
 
 class LogCopy:
-    """`current`, a log, on its way to `future`. All methods belong to the event loop's thread."""
+    """Copies the log `current` to the future log `future`. Call all methods on the event loop's thread."""
 
     def __init__(self, manager: LogManager, current: Log, future: Log) -> None:
         self.current = current
@@ -37,13 +37,13 @@ class LogCopy:
         self._manager = manager
         self._key = (current.topic, current.partition)
         self.is_given_up = False
-        """Set by who wants no more of it; the future log stays what it is."""
+        """Set by the caller to end the copy; the future log is left unchanged."""
         self._unsynced_bytes = 0
-        self._compared: int | None = None  # how often the log had been truncated when the two were compared last
+        self._compared: int | None = None  # `current.truncations` at the last comparison of the two logs
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is to be copied any more: one of the two is gone, or the copy has taken the place."""
+        """Whether the copy has ended: it was given up, a log was removed, or the future log has replaced the log."""
         manager, key = self._manager, self._key
         return (
             self.is_given_up
@@ -53,7 +53,7 @@ class LogCopy:
 
     @property
     def bytes_behind(self) -> int:
-        """How much is missing. Raises LogDirIOError."""
+        """The number of bytes left to copy. Raises LogDirIOError."""
         current, end = self.current, self.future.log_end_offset
         try:
             found = current.hints.get(end) or log_lookup.find(current, end, current.segments)
@@ -67,9 +67,9 @@ class LogCopy:
     # -- copying ---------------------------------------------------------------------------------------------------
 
     async def copy(self, max_bytes: int) -> int:
-        """Copy the next batches, whole ones, one at least; how many bytes that was, 0 where there are none.
+        """Copy the next whole batches, at least one; return the number of bytes, 0 if there are none.
 
-        Raises StorageError, ProtocolError (the log is damaged).
+        Raises StorageError; ProtocolError if the log is damaged.
         """
         await self._align()
         if self.is_over:
@@ -87,7 +87,7 @@ class LogCopy:
         try:
             return self._append(data)
         except UnexpectedAppendOffsetError as error:
-            # The log starts within its first batch: the copy has to begin before.
+            # The log start offset is within the first batch: the future log must begin at the batch's base offset.
             if error.last_offset < self.future.log_end_offset or self.future.size_bytes:
                 raise
             compared = self._compared
@@ -96,7 +96,7 @@ class LogCopy:
             return self._append(data) if is_as_it_was else 0
 
     async def sync_some(self) -> None:
-        """Sync what has been copied, when it is much: else the system holds up whoever writes anything at last.
+        """Sync the future log after every 64 MiB: with more unsynced data, the system delays all writes.
 
         Raises LogDirIOError, LogClosedError.
         """
@@ -105,7 +105,7 @@ class LogCopy:
             await self._manager.flush(self.future)
 
     async def _align(self) -> None:
-        """Let the copy be a beginning of the log: where the log was truncated, or the two have just met."""
+        """Truncate the future log to what it has in common with the log, at first and after truncations of the log."""
         current, future, manager = self.current, self.future, self._manager
         while not self.is_over and self._compared != current.truncations:
             compared = current.truncations
@@ -121,7 +121,7 @@ class LogCopy:
             await manager.truncate_fully_and_start_at(future, current.log_start_offset)
 
     def _read(self, max_bytes: int) -> FileRecords | None:
-        """The batches that come next, of one segment; None where there are none."""
+        """Return the next batches of one segment; None if there are none."""
         current, future = self.current, self.future
         end = current.log_end_offset
         if future.log_end_offset == end:
@@ -156,7 +156,7 @@ class LogCopy:
         return size
 
     def _follow(self) -> None:
-        """Take over how far the log is committed, and where it starts."""
+        """Set the future log's high watermark and log start offset to those of the log."""
         current, future = self.current, self.future
         future.update_high_watermark(current.high_watermark)
         start = min(current.log_start_offset, future.high_watermark)
@@ -164,13 +164,13 @@ class LogCopy:
             future.increment_log_start_offset(start)
             log_change.delete_below_start(future)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- replacing the log -----------------------------------------------------------------------------------------
 
     async def take_its_place(self, replaced: Callable[[Log], None], max_bytes: int) -> bool:
-        """Let the copy, which lacks little, be the log. False where the log was truncated or one of them is gone.
+        """Copy the rest and replace the log by the future log. False if the log was truncated or one was removed.
 
-        replaced: called with the copy in the turn of the event loop in which it takes the place; old records are closed
-        then. max_bytes: of what is copied in one turn before. Raises what `copy` raises.
+        replaced: called with the future log in the same turn of the event loop as the replacement; the old log is
+        closed then. max_bytes: limit of what is copied in one turn before it. Raises the exceptions of `copy`.
         """
         manager, futures = self._manager, self._manager.futures
         await self._copy_what_is_there(max_bytes)
@@ -193,9 +193,9 @@ class LogCopy:
             await asyncio.sleep(0)
 
     async def _swap(self, replaced: Callable[[Log], None], max_bytes: int) -> bool:
-        """Copy what has come meanwhile, and swap. With each try more is copied in the turn of the swap itself.
+        """Copy new records and swap. Each attempt copies more bytes in the same turn of the event loop as the swap.
 
-        `max_bytes` may be what a throttle allows: then the first tries fail.
+        If `max_bytes` is small because of a throttle, the first attempts fail.
         """
         futures, flusher = self._manager.futures, self._manager.flusher
         limit, start = 2 * max_bytes, self.future.log_start_offset
@@ -215,7 +215,7 @@ class LogCopy:
         return False
 
     def _copy_now(self, max_bytes: int) -> bool:
-        """Copy all that is missing in this turn of the event loop. False where that is too much, or not at hand."""
+        """Copy the rest in this turn of the event loop. False if it is above `max_bytes` or not in the page cache."""
         if self.is_over or self._compared != self.current.truncations:
             return False
         copied = 0
@@ -232,7 +232,7 @@ class LogCopy:
 
 
 def common_end(current: Log, future: Log) -> int | None:
-    """Up to where a copy is what the log is: by the latest leader epoch that both know. None where there is none."""
+    """Return the offset up to which both logs are the same, by their latest common leader epoch; None without one."""
     for epoch, _ in reversed(future.leader_epochs.entries):
         known, end = current.end_offset_for_epoch(epoch)
         if known == epoch and end != UNDEFINED_EPOCH_OFFSET:

@@ -1,11 +1,11 @@
-"""The log directories of a broker: whose they are, which of them can be used, and what becomes of one that fails.
+"""The log directories of a broker: locks, meta.properties, and the handling of failures and full disks.
 
-A directory that fails (I/O error, gone, read-only: `LogDirIOError.is_fatal`) goes offline alone and stays so until
-the next start; when none is left the broker has to stop. A full directory stays online: writes to it are refused,
-each of them tries, and once a second somebody looks whether there is room again (as in Kafka's LogDirFailureChannel,
-the one who meets a failure only says so; Kafka takes a full disk for a failed one).
+A directory that fails (I/O error, missing, read-only: `LogDirIOError.is_fatal`) goes offline until the next start; the
+others stay online. The broker must stop when no directory is online. A full directory stays online: each write is
+attempted and fails, and once a second the directory is checked for room. (Kafka treats a full disk as a failure.)
 
-Failures are heard in any thread and dealt with on the event loop, after whoever has met them is done.
+As with Kafka's LogDirFailureChannel, the code that gets an error only reports it. Failures are reported in any thread
+and handled on the event loop, after the code that reported them has returned.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class LogDirectories:
         on_offline: Callable[[LogDirectory], None],
         on_change: Callable[[], None],
     ) -> None:
-        """on_offline: a directory has failed. on_change: `next_check_s` or `all_failed` may have changed."""
+        """on_offline: called when a directory has failed. on_change: called when `next_check_s` or the result of
+        `check_left` may have changed.
+        """
         self.all = [LogDirectory(fs, path) for path in paths]
         self.on_room: Callable[[], None] = lambda: None
-        """Called when a directory that was full has room again."""
+        """Called when a full directory has room again."""
         self._fs = fs
         self._now_ms = now_ms
         self._on_offline = on_offline
@@ -52,20 +54,20 @@ class LogDirectories:
 
     @property
     def online(self) -> list[LogDirectory]:
-        """Those that can be used."""
+        """The directories that have not failed."""
         return [directory for directory in self.all if directory.is_online]
 
     def of(self, path: str) -> LogDirectory | None:
-        """The directory that `path` is, or is in."""
+        """Return the log directory that is or contains `path`; None if there is none."""
         for directory in self.all:
             if path == str(directory.path) or path.startswith(f"{directory.path}/"):
                 return directory
         return None
 
-    # -- to whom they belong ---------------------------------------------------------------------------------------
+    # -- locks and meta.properties ---------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Take every directory that can be used. Raises LogDirLockedError, AllLogDirsFailedError; none is held then."""
+        """Lock every online directory. Raises LogDirLockedError, AllLogDirsFailedError; then none is locked."""
         try:
             for directory in self.all:
                 try:
@@ -78,16 +80,15 @@ class LogDirectories:
             raise
 
     def unlock(self) -> None:
-        """Let go of all."""
+        """Unlock all directories."""
         for directory in self.all:
             directory.unlock()
 
     def check_meta(self, broker_id: int | None) -> MetaProperties:
-        """What the directories' `meta.properties` say together (None where they say nothing).
+        """Return the merged `meta.properties` of the directories; a field is None if no file has it.
 
-        Raises InconsistentBrokerIdError if one belongs to a broker other than `broker_id` (None: not known
-        yet), InconsistentClusterIdError if they belong to different clusters, CorruptFileError,
-        AllLogDirsFailedError.
+        Raises InconsistentBrokerIdError if a file has another broker id than `broker_id` (None: not known yet),
+        InconsistentClusterIdError if files have different cluster ids, CorruptFileError, AllLogDirsFailedError.
         """
         stored = []
         for directory in self.online:
@@ -99,7 +100,7 @@ class LogDirectories:
         return agreed(stored, broker_id)
 
     def write_meta(self, broker_id: int, cluster_id: str) -> None:
-        """Make the directories this broker's.
+        """Write the broker id and cluster id to all directories.
 
         Raises InconsistentBrokerIdError, InconsistentClusterIdError, AllLogDirsFailedError.
         """
@@ -107,7 +108,7 @@ class LogDirectories:
         if stored.cluster_id is not None and stored.cluster_id != cluster_id:
             raise InconsistentClusterIdError(
                 f"the log directories belong to cluster {stored.cluster_id}, not to {cluster_id}: "
-                "was the broker pointed to another ZooKeeper or registry?"
+                "check that zookeeper.connect or the registry is the right one"
             )
         wanted = MetaProperties(broker_id, cluster_id)
         for directory in self.online:
@@ -121,12 +122,12 @@ class LogDirectories:
     # -- failures --------------------------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Deal with failures on this event loop from now on; until then those who call see to them."""
+        """Handle reported failures on the running event loop from now on. Before this, callers handle them."""
         self._loop = asyncio.get_running_loop()
 
     def _hear(self, failure: LogDirIOError) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is served any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the broker has stopped
                 self._loop.call_soon_threadsafe(self._take, failure)
 
     def _take(self, failure: LogDirIOError) -> None:
@@ -143,17 +144,17 @@ class LogDirectories:
             self._on_change()
 
     def fail(self, directory: LogDirectory, failure: LogDirIOError) -> None:
-        """Take a directory offline, whatever the failure is."""
+        """Take a directory offline after any kind of failure."""
         if directory.is_online:
             directory.go_offline(failure)
             logger.error(
-                "log directory %s has failed, it is offline until the next start: %s", directory.path, directory.failure
+                "log directory %s failed and is offline until the next start: %s", directory.path, directory.failure
             )
             self._on_offline(directory)
             self._on_change()
 
     def check_left(self) -> None:
-        """Raise AllLogDirsFailedError where no directory is left."""
+        """Raise AllLogDirsFailedError if no directory is online."""
         if not self.online:
             reasons = "; ".join(directory.failure for directory in self.all if directory.failure is not None)
             which = "the log directory has failed" if len(self.all) == 1 else "all log directories have failed"
@@ -163,13 +164,13 @@ class LogDirectories:
 
     @property
     def next_check_s(self) -> float | None:
-        """In how many seconds `look_for_room` has something to do; None while nothing is full."""
+        """Seconds until the next check of `look_for_room`; None if no directory is full."""
         if not any(directory.is_full for directory in self.all):
             return None
         return max(self._next_check_s - asyncio.get_running_loop().time(), 0.0)
 
     async def look_for_room(self) -> None:
-        """Look whether full directories have room again, once a second, off the event loop."""
+        """Check once a second, off the event loop, whether full directories have room again."""
         if self.next_check_s != 0.0:
             return
         for directory in [directory for directory in self.online if directory.is_full]:

@@ -1,16 +1,15 @@
-"""One log directory (an entry of log.dirs): its lock, to whom it belongs, its checkpoints, how it was left, and
-whether it can be used.
+"""One log directory (an entry of log.dirs): lock, meta.properties, checkpoints, clean shutdown file, online state.
 
-A directory is offline from a failure on until the broker is started again. A full disk is no failure: the directory
-stays online, and `has_room` finds out when there is room again by trying the largest write that was refused, in a
-file of its own. So neither a few free bytes, nor a limit on the size of files, count as room.
+After a failure a directory is offline until the broker is restarted. A full disk is not a failure: the directory stays
+online, and `has_room` repeats the largest refused write, in a file of its own and at the same position, to find out
+whether there is room again. So a few free bytes do not count as room, nor does free space above a file size limit.
 
-    .lock                             held by the process that uses the directory, removed by a clean stop
-    meta.properties                   broker and cluster that it belongs to
-    .kafka_cleanshutdown              there only after a clean stop; with the broker's epoch
+    .lock                             held by the process that uses the directory, removed by a clean shutdown
+    meta.properties                   ids of the broker and the cluster
+    .kafka_cleanshutdown              exists only after a clean shutdown; has the broker's epoch
     *-offset-checkpoint               see `checkpoints`
-    <topic>-<partition>/              the logs
-    <topic>-<partition>.<id>-delete/  a deleted one whose files are about to go
+    <topic>-<partition>/              a log
+    <topic>-<partition>.<id>-delete/  a deleted log whose files will be removed
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 UNKNOWN_BROKER_EPOCH = -1
 
-_ROOM_FILE = ".ottla-room"  # hidden: Kafka looks at directories only, and we at those without a dot
+_ROOM_FILE = ".ottla-room"  # Kafka ignores files here, Ottla names that begin with a dot
 _LEAST_ROOM = 64 * 1024
 _MOST_ROOM = 16 * 1024 * 1024
 
 
 class LogDirectory:
-    """One log directory and the small files in it. Raises LogDirIOError where the operating system fails."""
+    """One log directory and the small files in it. Methods raise LogDirIOError if a system call fails."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
         self.fs = fs
@@ -50,26 +49,26 @@ class LogDirectory:
         self.recovery_points = OffsetCheckpoint(fs, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         self.high_watermarks = OffsetCheckpoint(fs, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
         self.log_start_offsets = OffsetCheckpoint(fs, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
-        self.checkpointing = asyncio.Lock()  # held by whoever writes one of them
+        self.checkpointing = asyncio.Lock()  # held while a checkpoint is written
         self.cleaner_offsets = OffsetCheckpoint(fs, f"{path}/{CLEANER_CHECKPOINT}")
-        self.clean = False  # how the last process that used it had stopped
+        self.clean = False  # whether the last process that used the directory had a clean shutdown
         self.failure: str | None = None
-        """Why it is offline, with the path that failed; None while it is online."""
-        self._refused: tuple[int, int] | None = None  # position and size of a write that found no room
+        """Why the directory is offline, with the path that failed; None if it is online."""
+        self._refused: tuple[int, int] | None = None  # largest position and size of the refused writes
         self._lock: OpenFile | None = None
 
     @property
     def is_online(self) -> bool:
-        """Whether its logs are served."""
+        """Whether the directory has not failed, so that its logs are served."""
         return self.failure is None
 
     @property
     def is_full(self) -> bool:
-        """Whether a write has found no room since there was some last."""
+        """Whether a write was refused for lack of room and `has_room` has not succeeded since."""
         return self._refused is not None
 
     def write_refused(self, extent: tuple[int, int]) -> bool:
-        """Note that a write (position, size) found no room. True if the directory was not full before."""
+        """Note that a write (position, size) failed for lack of room. True if the directory was not full before."""
         before = self._refused
         position, size = extent
         size = min(max(size, _LEAST_ROOM), _MOST_ROOM)
@@ -77,7 +76,7 @@ class LogDirectory:
         return before is None
 
     def has_room(self) -> bool:
-        """Try what was refused. True if that works now, and then the directory is full no more. Blocks."""
+        """Repeat the refused write. If it succeeds, the directory is no longer full: return True. Blocks."""
         refused = self._refused
         if refused is None:
             return True
@@ -97,17 +96,17 @@ class LogDirectory:
         return self._refused is None
 
     def go_offline(self, failure: LogDirIOError) -> None:
-        """The directory has failed: let go of it."""
-        self.failure = str(failure)  # the error itself would keep what its traceback holds, descriptors for one
+        """Mark the directory as failed and unlock it."""
+        self.failure = str(failure)  # the exception's traceback would keep references, to descriptors for example
         self._refused = None
         self.unlock()
 
     def lock(self) -> None:
-        """Make the directory if need be and take its lock. Raises LogDirLockedError if somebody else has it.
+        """Create the directory if necessary and lock it. Raises LogDirLockedError if the lock is held.
 
-        The lock is taken twice: as the JVM does (of the process), and on the open file, so that two brokers
-        in one process exclude each other as well. Whoever had it removes the file, as Kafka does: a lock on one
-        that is gone is worth nothing.
+        Two locks are taken: a process lock, as the JVM does, and a lock on the open file, so that two brokers in one
+        process exclude each other, too. The holder removes the file at the end, as Kafka does, so the lock is taken
+        again if the locked file is no longer the one at the path.
         """
         path = f"{self.path}/{LOCK_FILE}"
         while True:
@@ -127,7 +126,7 @@ class LogDirectory:
                     return
 
     def _make(self) -> None:
-        """Make the directory, durably: what is synced in it would be lost with it."""
+        """Create the directory and sync its parents: a lost directory entry would lose all synced files in it."""
         missing = [path for path in (self.path, *self.path.parents) if not self.fs.exists(str(path))]
         self.fs.make_directory(str(self.path))
         for path in missing:
@@ -141,7 +140,7 @@ class LogDirectory:
             self._lock = None
 
     def read_meta(self) -> MetaProperties | None:
-        """Whom the directory belongs to; None if nobody yet. Raises CorruptFileError."""
+        """Return the content of `meta.properties`; None if there is no file. Raises CorruptFileError."""
         try:
             return read_meta_properties(self.fs, str(self.path))
         except OSError as error:
@@ -151,10 +150,10 @@ class LogDirectory:
         write_meta_properties(self.fs, str(self.path), properties, now_ms)
 
     def take_clean_shutdown(self) -> bool:
-        """Note whether the last stop was clean, and remove the file that says so: from now on it is not."""
+        """Set `clean` from the clean shutdown file and remove that file."""
         self.clean = self.fs.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
         if self.clean:
-            # Should the file come back after a power cut, nothing would be recovered.
+            # If the file reappeared after a power cut, the next start would recover nothing.
             self.fs.sync_directory(str(self.path))
         return self.clean
 
@@ -163,7 +162,7 @@ class LogDirectory:
         self.fs.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", text.encode(), sync=True)
 
     def partition_directories(self) -> list[Path]:
-        """The directories in it that may be logs, sorted by name."""
+        """Return the subdirectories that may be logs, sorted by name."""
         with os.scandir(self.path) as entries:
             return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 

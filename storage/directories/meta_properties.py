@@ -1,4 +1,4 @@
-"""`meta.properties`: which broker and which cluster a log directory belongs to.
+"""`meta.properties`: the broker id and the cluster id of a log directory.
 
     #
     #Sat Nov 21 04:32:20 UTC 2026
@@ -6,7 +6,7 @@
     version=0
     cluster.id=o49C908cRjWCOSxMqwtNNw
 
-A Java properties file: comments, `key=value`. Version 0 is that of ZooKeeper mode.
+A Java properties file: comments and `key=value` lines. Version 0 is the version of ZooKeeper mode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ META_PROPERTIES = "meta.properties"
 
 
 class MetaProperties:
-    """Content of the file: `broker_id` and `cluster_id` are None where the file does not say."""
+    """The content of the file. `broker_id` and `cluster_id` are None if the file does not have them."""
 
     __slots__ = ("broker_id", "cluster_id")
 
@@ -40,7 +40,7 @@ class MetaProperties:
 
 
 def read_meta_properties(fs: FileSystem, directory: str) -> MetaProperties | None:
-    """What the directory's file says; None if there is none. Raises CorruptFileError."""
+    """Return the content of the directory's file; None if there is no file. Raises CorruptFileError."""
     path = f"{directory}/{META_PROPERTIES}"
     try:
         text = fs.read_file(path).decode("latin-1")
@@ -55,18 +55,18 @@ def read_meta_properties(fs: FileSystem, directory: str) -> MetaProperties | Non
     version = fields.get("version")
     if version != "0":
         raise CorruptFileError(
-            path, f"unsupported version {version!r}: this is no directory of a ZooKeeper-mode broker"
+            path, f"unsupported version {version!r}: this is not a log directory of a ZooKeeper-mode broker"
         )
     broker_id = fields.get("broker.id")
     try:
         number = None if broker_id is None else int(broker_id)
     except ValueError:
-        raise CorruptFileError(path, f"broker.id {broker_id!r} is no number") from None
+        raise CorruptFileError(path, f"broker.id {broker_id!r} is not a number") from None
     return MetaProperties(number, fields.get("cluster.id"))
 
 
 def write_meta_properties(fs: FileSystem, directory: str, properties: MetaProperties, now_ms: int) -> None:
-    """Write the file, atomically and synced. Raises LogDirIOError."""
+    """Write the file atomically and sync it. Raises LogDirIOError."""
     date = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
     lines = ["#", f"#{date}"]
     if properties.broker_id is not None:
@@ -80,10 +80,10 @@ def write_meta_properties(fs: FileSystem, directory: str, properties: MetaProper
 def agreed(
     stored: Iterable[tuple[str | PathLike[str], MetaProperties | None]], broker_id: int | None
 ) -> MetaProperties:
-    """What the files of several directories (path, content or None) say together; None where they say nothing.
+    """Merge the files of several directories, given as (path, content or None); a field is None if no file has it.
 
-    Raises InconsistentBrokerIdError if one belongs to a broker other than `broker_id` (None: not known yet),
-    InconsistentClusterIdError if they belong to different clusters.
+    Raises InconsistentBrokerIdError if a file has another broker id than `broker_id` (None: not known yet),
+    InconsistentClusterIdError if files have different cluster ids.
     """
     merged = MetaProperties(broker_id, None)
     for path, properties in stored:
@@ -93,7 +93,7 @@ def agreed(
             if merged.broker_id is not None and merged.broker_id != properties.broker_id:
                 raise InconsistentBrokerIdError(
                     f"{path} belongs to broker {properties.broker_id}, this is broker {merged.broker_id}: "
-                    "set broker.id to the former, or remove what another broker left there"
+                    f"set broker.id to {properties.broker_id}, or remove the other broker's files"
                 )
             merged.broker_id = properties.broker_id
         if properties.cluster_id is not None:

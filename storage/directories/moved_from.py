@@ -1,9 +1,9 @@
-"""`.ottla-moved-from`: in the directory of a log that takes the place of another one, where that one is.
+"""`.ottla-moved-from`: a file in a moved log's directory that names the log directory it was moved from.
 
-A log that is moved between log directories is for a moment in both, under the same name. The file says which of them
-counts after a stop in that moment: the one that has it, in place of the one in the log directory that it names. It is
-there, synced, before the log takes its name, and goes when the other one has lost its own. Kafka has no such file, and
-does not start then.
+While a log is moved between log directories, both have a directory of the same name for a short time. If the broker
+stops then, the file tells the next start which log is valid: the one with the file; the one in the log directory that
+it names is obsolete. The file is written and synced before the new log gets its name, and removed after the old log was
+renamed. Kafka has no such file and does not start in this case.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MOVED_FROM = ".ottla-moved-from"
 
 
 def read_moved_from(fs: FileSystem, log: str) -> str | None:
-    """The log directory that the log in the directory `log` was moved from; None where it was not. Raises OSError."""
+    """Return the log directory from which the log at `log` was moved; None if there is no file. Raises OSError."""
     try:
         return fs.read_file(f"{log}/{MOVED_FROM}").decode(errors="replace")
     except FileNotFoundError:
@@ -22,11 +22,11 @@ def read_moved_from(fs: FileSystem, log: str) -> str | None:
 
 
 def write_moved_from(fs: FileSystem, log: str, log_directory: str) -> None:
-    """Note it, durably but for the entry in the directory `log`. Raises OSError."""
+    """Write and sync the file; the caller syncs the directory `log`. Raises OSError."""
     fs.write_file(f"{log}/{MOVED_FROM}", log_directory.encode(), sync=True)
 
 
 def remove_moved_from(fs: FileSystem, log: str) -> None:
-    """The other one is gone: forget it, durably. Raises OSError."""
+    """Remove the file and sync the directory, after the old log is gone. Raises OSError."""
     if fs.remove(f"{log}/{MOVED_FROM}"):
         fs.sync_directory(log)

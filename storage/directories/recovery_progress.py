@@ -1,6 +1,6 @@
-"""How far the recovery of a log directory is: a line in the broker's log every few seconds, and the word to stop.
+"""Progress of the recovery of a log directory: a log message every 5 seconds, and the check for a stop request.
 
-Used by several threads at a time, one a log that is being recovered.
+Several threads use it at the same time; each recovers one log.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LINE_EVERY_MS = 5000
 
 
 class RecoveryProgress:
-    """Counts logs and bytes of one directory."""
+    """Counts the recovered logs and bytes of one directory."""
 
     def __init__(self, path: Path, logs: int, size: int, now_ms: Callable[[], int], stopped: Event) -> None:
-        """logs, size: how many are to be recovered, and their bytes. stopped: set by whoever wants no more of it."""
+        """logs, size: number and bytes of the logs to recover. stopped: set by the caller to stop the recovery."""
         self._path = path
         self._logs = logs
         self._size = size
@@ -33,9 +33,9 @@ class RecoveryProgress:
         self._began_ms = self._told_ms = now_ms()
 
     def reading(self, size: int) -> None:
-        """So many bytes are about to be read. Raises LoadingStoppedError when that is not wanted any more."""
+        """Note that `size` bytes will be read next. Raises LoadingStoppedError if the recovery is to stop."""
         if self._stopped.is_set():
-            raise LoadingStoppedError(f"{self._path}: recovery was stopped, the next start does it anew")
+            raise LoadingStoppedError(f"{self._path}: recovery was stopped, the next start repeats it")
         now_ms = self._now_ms()
         with self._lock:
             self._bytes_read += size
@@ -50,12 +50,12 @@ class RecoveryProgress:
         )  # fmt: skip
 
     def log_done(self) -> None:
-        """A log has been opened."""
+        """Note that one log is recovered."""
         with self._lock:
             self._logs_done += 1
 
     def finished(self) -> None:
-        """Say what it came to."""
+        """Log the totals."""
         seconds = max(self._now_ms() - self._began_ms, 1) / 1000
         logger.info(
             "%s: recovered %d logs, %s GB in %.1f s (%.0f MB/s)",
@@ -64,5 +64,5 @@ class RecoveryProgress:
 
 
 def gigabytes(size: int) -> str:
-    """A size for people: in units of 10^9 bytes."""
+    """Format a size in units of 10^9 bytes."""
     return f"{size / 1e9:.1f}" if size >= 1e8 else f"{size / 1e9:.3f}"

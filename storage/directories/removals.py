@@ -1,4 +1,4 @@
-"""Files and directories of the log that are to go after a delay: readers may still be in them."""
+"""Delayed removal of files and directories of the log, because readers may still use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Removals:
-    """A queue of paths by due time (ms of the injected clock)."""
+    """A queue of paths by due time, in ms of the injected clock."""
 
     def __init__(self, fs: FileSystem, now_ms: Callable[[], int], wake: Callable[[], None]) -> None:
         self._fs = fs
@@ -22,7 +22,7 @@ class Removals:
         self._count = 0
 
     def add(self, paths: list[str], delay_ms: int) -> None:
-        """Remove `paths` (files, or directories with all that is in them) in `delay_ms`."""
+        """Remove `paths` (files, or directories with their content) after `delay_ms`."""
         for path in paths:
             self._count += 1
             heapq.heappush(self._heap, (self._now_ms() + delay_ms, self._count, path))
@@ -34,7 +34,7 @@ class Removals:
         return self._heap[0][0] if self._heap else None
 
     async def run_due(self) -> None:
-        """Remove what is due, off the event loop."""
+        """Remove the paths that are due, off the event loop."""
         due: list[str] = []
         while self._heap and self._heap[0][0] <= self._now_ms():
             due.append(heapq.heappop(self._heap)[2])
@@ -42,7 +42,7 @@ class Removals:
             await self._fs.run_blocking(lambda: self._remove(due))
 
     def renamed(self, directory: str, new: str) -> None:
-        """What is to go in `directory` is in `new` now."""
+        """Change the paths in `directory`, which was renamed to `new`."""
         prefix = f"{directory}/"
         self._heap = [
             (due_ms, count, f"{new}/{path.removeprefix(prefix)}" if path.startswith(prefix) else path)
@@ -50,12 +50,12 @@ class Removals:
         ]
 
     def forget(self, directory: str) -> None:
-        """Whatever is in `directory` stays: it has failed. The next start finds what was to go."""
+        """Cancel the removals in `directory`, which has failed. The next start finds and removes the paths."""
         self._heap = [item for item in self._heap if not item[2].startswith(f"{directory}/")]
         heapq.heapify(self._heap)
 
     def _remove(self, paths: list[str]) -> None:
-        """Remove files and directories; one that cannot be removed does not keep the others."""
+        """Remove files and directories; log a failure and continue with the next path."""
         for path in paths:
             try:
                 self._remove_one(path)
@@ -65,5 +65,5 @@ class Removals:
     def _remove_one(self, path: str) -> None:
         try:
             self._fs.remove(path)
-        except (IsADirectoryError, PermissionError):  # EISDIR here, EPERM elsewhere
+        except (IsADirectoryError, PermissionError):  # EISDIR on Linux, EPERM on other systems
             self._fs.remove_tree(path)

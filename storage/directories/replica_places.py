@@ -1,12 +1,11 @@
-"""Where the logs of a broker are, when several log directories hold one of the same partition: decided at the start.
+"""Resolving, at the start, partitions that have directories in several log directories.
 
-A log and its copy that was being made elsewhere (a *future* log) belong together, and the copying goes on. Where a log
-is in two directories under its own name, the broker was stopped in the moment in which the copy took its place:
-`.ottla-moved-from` tells which is the copy, and the other one goes. Two logs without that file are somebody's mistake:
-the first one counts, and the second stays untouched.
-
-A copy without its log is left alone. The log may be in a directory that is offline, and if it is not, nobody knows how
-much of it was in the copy.
+- A log and its future log (a copy in another log directory, KIP-113) belong together; the copying continues.
+- If two directories have a log of the same name, the broker stopped while the future log replaced the log. The
+  directory with `.ottla-moved-from` has the new log; the other one is removed.
+- Two logs without that file are a mistake of an operator: the first one is loaded, the second one is left unchanged.
+- A future log without its log is ignored and left unchanged. The log may be in an offline directory; if it is not,
+  nothing tells how much of it was copied.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Place = tuple[LogDirectory, LogInDirectory]
 
 
 class ReplicaPlaces:
-    """Decides, and takes out of the contents what is not to be loaded."""
+    """Chooses the logs to load; removes the others from the directories' contents."""
 
     def __init__(
         self,
@@ -36,14 +35,14 @@ class ReplicaPlaces:
         put_aside: Callable[[LogInDirectory], LogInDirectory],
         on_failure: Callable[[LogDirectory, OSError], None],
     ) -> None:
-        """put_aside: renames a directory whose files are to go. on_failure: a directory cannot be read or written."""
+        """put_aside: renames a directory that is to be deleted. on_failure: called if an I/O operation fails."""
         self._fs = fs
         self._contents = contents
         self._put_aside = put_aside
         self._on_failure = on_failure
 
     def settle(self) -> None:
-        """Every partition has at most one log and one future log afterwards, in different directories."""
+        """Leave at most one log and one future log of each partition, in different log directories."""
         places: dict[TopicPartition, Place] = {}
         for directory, contents in self._contents.items():
             for found in list(contents.logs):
@@ -55,7 +54,7 @@ class ReplicaPlaces:
             for found in list(contents.futures):
                 if found.key not in places:
                     contents.futures.remove(found)
-                    logger.warning("%s: a copy of a log that is nowhere; it is ignored", found.path)
+                    logger.warning("%s: a future log without its log; it is ignored", found.path)
                 elif found.key in futures or places[found.key][0] is directory:
                     contents.futures.remove(found)
                     self._discard((directory, found))
@@ -63,11 +62,11 @@ class ReplicaPlaces:
                     futures.add(found.key)
 
     def _choose(self, first: Place, second: Place) -> Place:
-        """The one that counts; the other is not loaded."""
+        """Return the log to load; the other one is not loaded."""
         for copy, original in ((second, first), (first, second)):
             if self._is_moved_from(copy, original):
                 self._contents[original[0]].logs.remove(original[1])
-                logger.info("%s has taken the place of %s, which is removed", copy[1].path, original[1].path)
+                logger.info("%s has replaced %s, which is removed", copy[1].path, original[1].path)
                 if self._discard(original):
                     self._forget_origin(copy)
                 return copy
@@ -84,7 +83,7 @@ class ReplicaPlaces:
             return False
 
     def _discard(self, place: Place) -> bool:
-        """Have the files of a log go; durably, so that it does not come back under its name."""
+        """Rename a log for deletion and sync the directory, so that the log cannot reappear under its name."""
         directory, found = place
         try:
             self._contents[directory].deleted.append(self._put_aside(found))

@@ -1,1 +1,1 @@
-"""Verification of log files, and their repair."""
+"""Verification and repair of log files."""

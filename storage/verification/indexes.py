@@ -1,10 +1,11 @@
-"""Checks the offset and the time index of a segment against its batches, in one pass over both.
+"""Checks the offset index and the time index of a segment against its batches, in one pass.
 
-An entry of `.index` names the first byte of an append and the append's last offset: the byte must be where a
-batch begins, and the offset the last one of a batch from there on, before the next entry's. (Of a compacted
-batch it may be any offset in it: compaction names the last record that is left.) An entry of `.timeindex` names
-a timestamp and the offset of the batch that has it: it must be that batch's largest one, and no batch before may
-have a larger one. Lookups rely on exactly that.
+An entry of `.index` has the position of an append and the append's last offset. A batch must begin at that position,
+and the offset must be the last one of a batch between that position and the next entry's. (In a compacted batch it may
+be any offset of the batch: compaction writes the offset of the last retained record.)
+
+An entry of `.timeindex` has a timestamp and the last offset of a batch. The timestamp must be that batch's largest one,
+and no earlier batch may have a larger one. Lookups rely on these rules.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _ANY_SIZE = 1 << 31
 
 
 class _IndexCheck:
-    """What both have in common: the entries with absolute offsets, ascending, and which of them comes next."""
+    """Base class of the two checks: the entries with absolute offsets, ascending, and the next one to check."""
 
     KIND: ClassVar[type[OffsetIndex] | type[TimeIndex]]
     SUFFIX: ClassVar[str]
     OFFSET: ClassVar[int]  # which of an entry's two numbers is the offset
 
     def __init__(self, fs: FileSystem, stem: str, base_offset: int, report: VerificationReport, *, live: bool) -> None:
-        """`stem` is the path without suffix; `live`: zeros behind the entries are room of a running Kafka."""
+        """stem: the path without suffix. live: zeros after the entries are valid (a running Kafka preallocates)."""
         self.path = stem + self.SUFFIX
         self.missing = False
         self._report = report
@@ -52,16 +53,16 @@ class _IndexCheck:
             self._report.error(self.path, error.rule)
             return []
         if behind and not live:
-            self._report.warning(self.path, f"{behind} bytes of zeros behind the last entry", position=used)
+            self._report.warning(self.path, f"{behind} bytes of zeros after the last entry", position=used)
         return entries
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file is there and has no entry."""
+        """Whether the file exists and has no entries."""
         return not self.missing and not self._entries
 
     def _keep_ascending(self) -> None:
-        """Entries behind one that does not ascend cannot be told from garbage: they are not looked at."""
+        """Report the first entry that does not ascend; drop it and the entries after it, which may be garbage."""
         for slot in range(1, len(self._entries)):
             before, entry = self._entries[slot - 1], self._entries[slot]
             if not (before[0] < entry[0] and before[1] <= entry[1]):
@@ -76,7 +77,7 @@ class _IndexCheck:
 
 
 class OffsetIndexCheck(_IndexCheck):
-    """The entries of one `.index`, (offset, position), met by the batches of its segment."""
+    """Checks the entries of an `.index` file, (offset, position), against the batches of its segment."""
 
     KIND = OffsetIndex
     SUFFIX = INDEX_SUFFIX
@@ -84,10 +85,10 @@ class OffsetIndexCheck(_IndexCheck):
 
     def __init__(self, fs: FileSystem, stem: str, base_offset: int, report: VerificationReport, *, live: bool) -> None:
         super().__init__(fs, stem, base_offset, report, live=live)
-        self._awaited: int | None = None  # the slot whose append has begun, until its last batch has come
+        self._awaited: int | None = None  # the slot whose append has begun, until its last batch was read
 
     def batch(self, header: BatchHeader, *, compacted: bool) -> None:
-        """The next batch of the segment; `compacted`: it no longer has all its records."""
+        """Check the next batch of the segment. compacted: compaction has removed records of the batch."""
         entries = self._entries
         while self._next < len(entries) and entries[self._next][1] <= header.position:
             self._missed()
@@ -110,14 +111,14 @@ class OffsetIndexCheck(_IndexCheck):
             self._awaited = None
 
     def end(self, size: int) -> None:
-        """The segment ends at byte `size` and was read up to there."""
+        """Check the remaining entries after the segment was read to its end, byte `size`."""
         self._missed()
         for slot in range(self._next, len(self._entries)):
-            self._error(slot, f"points behind the end of the segment, byte {size}")
+            self._error(slot, f"points after the end of the segment, byte {size}")
 
 
 class TimeIndexCheck(_IndexCheck):
-    """The entries of one `.timeindex`, (timestamp, offset), met by the batches of its segment."""
+    """Checks the entries of a `.timeindex` file, (timestamp, offset), against the batches of its segment."""
 
     KIND = TimeIndex
     SUFFIX = TIME_INDEX_SUFFIX
@@ -128,7 +129,7 @@ class TimeIndexCheck(_IndexCheck):
         self._largest = NO_TIMESTAMP
 
     def batch(self, header: BatchHeader) -> None:
-        """The next batch of the segment."""
+        """Check the next batch of the segment."""
         self._largest = max(self._largest, header.max_timestamp)
         while self._next < len(self._entries) and self._entries[self._next][1] <= header.last_offset:
             timestamp, offset = self._entries[self._next]
@@ -141,9 +142,12 @@ class TimeIndexCheck(_IndexCheck):
             self._next += 1
 
     def end(self, last_offset: int, *, active: bool) -> None:
-        """The segment ends with `last_offset` and was read up to there; `active`: its last entry may be to come."""
+        """Check the remaining entries after the segment was read to `last_offset`, its last offset.
+
+        active: the last entry may not be written yet.
+        """
         for slot in range(self._next, len(self._entries)):
-            self._error(slot, f"names an offset behind the segment's last, {last_offset}")
+            self._error(slot, f"names an offset above the segment's last offset, {last_offset}")
         last = self._entries[-1][0] if self._entries else NO_TIMESTAMP
         if not active and not self.missing and last < self._largest:
             self._report.warning(

@@ -1,8 +1,8 @@
-"""Whether a log directory is in use, and keeping it unused while somebody reads it.
+"""A shared lock on a log directory, which prevents a broker from starting on it.
 
-A broker holds `.lock` exclusively, Kafka's as ours. A shared lock on the same file excludes it without a change
-to the directory. Where the file is missing nobody uses the directory: a clean stop has removed it. There is nothing
-to lock then, and nothing keeps a broker from starting.
+Kafka's and Ottla's brokers lock `.lock` exclusively. A shared lock on the same file excludes them without a change to
+the directory. If the file is missing, no broker uses the directory: a clean shutdown has removed the file. Then there
+is nothing to lock, and nothing prevents a broker from starting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from storage.errors import LogDirLockedError
 
 
 class SharedLock:
-    """A context in which no broker starts on the directory. Raises LogDirLockedError where one has it."""
+    """A context manager that holds the shared lock. Raises LogDirLockedError if a broker holds the lock."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -28,7 +28,7 @@ class SharedLock:
         except FileNotFoundError:
             return self
         try:
-            # As in LogDirectory.lock: of the open file for brokers of ours, of the process for the JVM's.
+            # As in LogDirectory.lock: flock excludes Ottla's brokers, lockf (a process lock) the JVM's.
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:

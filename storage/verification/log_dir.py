@@ -1,8 +1,7 @@
-"""Checks a log directory as a whole: its small files, and that they fit the partitions in it.
+"""Checks a whole log directory: its partitions, its small files, and that both agree.
 
-The checkpoints name offsets of partitions. One that names a partition which is not there is harmless (the
-partition was moved or deleted); one behind the end of a log means that records are lost that had been synced
-(recovery point) or committed (high watermark).
+A checkpoint entry for a partition that does not exist is harmless: the partition was moved or deleted. An offset above
+the log end offset means that synced records (recovery point) or committed records (high watermark) are lost.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ CHECKPOINTS = (
 )
 _FILES = re.compile(
     "|".join(re.escape(name) for name in (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN_FILE, LOCK_FILE))
-    + r"|registry\.sqlite(-wal|-shm|-journal)?|zookeeper-session"  # the broker's registry, or its session on one
+    + r"|registry\.sqlite(-wal|-shm|-journal)?|zookeeper-session"  # the embedded registry; the ZooKeeper session
 )
 
 
 def is_log_directory(fs: FileSystem, directory: str) -> bool:
-    """Whether a directory is an entry of log.dirs: it has one of the small files, or partitions."""
+    """Whether a directory is a log directory: it has one of the small files, or partitions."""
     for entry in fs.list_directory(directory):
         if entry.is_dir():
             try:
@@ -60,7 +59,7 @@ def is_log_directory(fs: FileSystem, directory: str) -> bool:
 def read_checkpoints(
     fs: FileSystem, directory: str, report: VerificationReport | None
 ) -> dict[str, dict[TopicPartition, int]]:
-    """The offsets in every checkpoint file by the file's name; what cannot be read is told and left out."""
+    """Return the offsets of every checkpoint by file name; corrupt files are reported and left out."""
     found = {}
     for name in CHECKPOINTS:
         path = f"{directory}/{name}"
@@ -73,7 +72,7 @@ def read_checkpoints(
 
 
 def checkpointed(checkpoints: Mapping[str, Mapping[TopicPartition, int]], key: TopicPartition) -> Checkpointed:
-    """What the checkpoints say of one partition."""
+    """Return the offsets of one partition in the checkpoints."""
     return Checkpointed(*(checkpoints.get(name, {}).get(key) for name in CHECKPOINTS))
 
 
@@ -87,16 +86,16 @@ class LogDirectoryCheck:
         self._deep = deep
         self._live = live
         self.partitions: dict[TopicPartition, PartitionFacts] = {}
-        self._futures: set[TopicPartition] = set()  # on their way here, with checkpoints of their own
+        self._futures: set[TopicPartition] = set()  # future logs, whose offsets are in the checkpoints, too
 
     def run(self) -> None:
-        """Read everything once; the checkpoints first, since a log that is in use only grows. Raises OSError."""
+        """Run the check. The checkpoints are read first: with a running broker, logs grow meanwhile. Raises OSError."""
         fs, report = self._fs, self._report
         checkpoints = read_checkpoints(fs, self._directory, report)
         self._check_meta()
         clean = fs.exists(f"{self._directory}/{CLEAN_SHUTDOWN_FILE}")
         if not clean and not self._live:
-            report.warning(self._directory, "it was not stopped cleanly: the next start recovers its logs")
+            report.warning(self._directory, "the broker was not stopped cleanly: the next start recovers the logs")
         for key, path in self._partition_directories():
             try:
                 check = PartitionCheck(
@@ -113,17 +112,17 @@ class LogDirectoryCheck:
         self._check_names(checkpoints)
 
     def _partition_directories(self) -> list[tuple[TopicPartition, str]]:
-        """The partitions; directories and files that are none get told."""
+        """Return the partitions to check; report other directories and files."""
         found = []
         for entry in sorted(self._fs.list_directory(self._directory), key=lambda entry: entry.name):
             if not entry.is_dir():
                 if not _FILES.fullmatch(entry.name) and not (self._live and entry.name.endswith(".tmp")):
-                    self._report.warning(entry.path, "no file of a log directory")
+                    self._report.warning(entry.path, "not a file of a log directory")
                 continue
             try:
                 key = parse_directory_name(entry.name)
             except InvalidLogDirectoryNameError:
-                self._report.warning(entry.path, "no directory of a partition")
+                self._report.warning(entry.path, "not a partition directory")
                 continue
             if entry.name.endswith(DELETE_DIRECTORY_SUFFIX):
                 if not self._live:
@@ -131,9 +130,9 @@ class LogDirectoryCheck:
             elif entry.name.endswith(FUTURE_DIRECTORY_SUFFIX):
                 self._futures.add(key)
                 if not self._live:
-                    self._report.warning(entry.path, "a partition that was being moved here; not checked")
+                    self._report.warning(entry.path, "a future log: the partition was being moved here; not checked")
             elif entry.name.endswith(STRAY_DIRECTORY_SUFFIX):
-                self._report.warning(entry.path, "a partition that was put aside; not checked")
+                self._report.warning(entry.path, "a stray partition; not checked")
             else:
                 found.append((key, entry.path))
         return found
@@ -148,11 +147,11 @@ class LogDirectoryCheck:
         if properties is None:
             self._report.warning(path, "the file is missing: the directory belongs to no broker yet")
         elif properties.broker_id is None or properties.cluster_id is None:
-            self._report.warning(path, "it does not name both broker and cluster")
+            self._report.warning(path, "broker.id or cluster.id is missing")
 
     def _check_offsets(self, path: str, facts: PartitionFacts, known: Checkpointed, *, clean: bool) -> None:
         if not facts.whole:
-            return  # the end of the log is not known; the reason has been told
+            return  # the log end offset is not known; the reason has been reported
         end = facts.log_end_offset
         name = path.rpartition("/")[2]
         for file, offset in zip(CHECKPOINTS, known, strict=True):
@@ -160,8 +159,8 @@ class LogDirectoryCheck:
                 continue
             tell = self._report.error
             if file == HIGH_WATERMARK_CHECKPOINT and not clean:
-                tell = self._report.warning  # un-synced records were lost with the machine; the start lowers it
-            tell(f"{self._directory}/{file}", f"{name}: {offset} is behind the log's end, {end}", offset=offset)
+                tell = self._report.warning  # a crash may lose unsynced records; the next start lowers the offset
+            tell(f"{self._directory}/{file}", f"{name}: {offset} is above the log end offset {end}", offset=offset)
 
     def _check_topic_ids(self) -> None:
         ids: dict[str, tuple[bytes, int]] = {}
@@ -171,7 +170,7 @@ class LogDirectoryCheck:
             first = ids.setdefault(topic, (facts.topic_id, partition))
             if first[0] != facts.topic_id:
                 self._report.error(
-                    f"{self._directory}/{topic}-{partition}", f"its topic id is not that of {topic}-{first[1]}"
+                    f"{self._directory}/{topic}-{partition}", f"its topic id differs from that of {topic}-{first[1]}"
                 )
 
     def _check_names(self, checkpoints: Mapping[str, Mapping[TopicPartition, int]]) -> None:

@@ -1,9 +1,9 @@
-"""Checks the directory of one partition: its files, the chain of its segments, and what stands beside them.
+"""Checks the directory of one partition: its files, the sequence of its segments, leader epochs and topic id.
 
-Segments follow one another without overlap. A hole between two is right only where compaction has been: the
-partition is in `cleaner-offset-checkpoint`, batches have lost records, or there are holes between batches as well
-(a copy of a compacted log has no other mark; what loses a file leaves none). Each batch's leader epoch must be the
-one that `leader-epoch-checkpoint` gives for its offset.
+Segments must not overlap. A gap between two segments is valid only if the log was compacted: the partition is in
+`cleaner-offset-checkpoint`, batches have lost records, or there are gaps between batches, too. (Gaps between batches
+are the only sign in a copy of a compacted log; a lost file does not cause them.) Each batch's leader epoch must be the
+one in `leader-epoch-checkpoint` for its offset.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMPACTED_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 class Checkpointed(NamedTuple):
-    """What the log directory's checkpoints say of a partition; None where they say nothing."""
+    """The offsets of a partition in the log directory's checkpoints; None if a checkpoint has no entry for it."""
 
     recovery_point: int | None = None
     high_watermark: int | None = None
@@ -64,7 +64,7 @@ class PartitionCheck:
         self._epochs = _EpochCheck(fs, directory, known.log_start_offset, report)
 
     def run(self) -> PartitionFacts:
-        """Read everything once. Raises OSError."""
+        """Run the check, reading each file once. Raises OSError."""
         facts = self._report.facts[self._directory] = self._run()
         return facts
 
@@ -74,7 +74,7 @@ class PartitionCheck:
         bases, snapshots = self._list_files()
         if not bases:
             if not self._live:
-                report.error(self._directory, "there is no segment")
+                report.error(self._directory, "the partition has no segment")
             return PartitionFacts(0, 0, False, None, topic_id)
         producers = ProducerCheck(self._fs, self._directory, bases[0], snapshots, report)
         last_offset = bases[0] - 1
@@ -85,7 +85,7 @@ class PartitionCheck:
         gap: tuple[str, tuple[int, int]] | None = None
         for number, base in enumerate(bases):
             if base <= last_offset:
-                report.error(self._path(base), f"it begins within the segment before, which ends with {last_offset}")
+                report.error(self._path(base), f"it overlaps the previous segment, which ends with {last_offset}")
             elif base > last_offset + 1 and complete:
                 holes.append((last_offset + 1, base))
             segment = self._segment(base, active=number == len(bases) - 1)
@@ -100,7 +100,7 @@ class PartitionCheck:
                 if not self._live:
                     raise
                 last_offset = max(last_offset, *(following - 1 for following in bases[number + 1 : number + 2]))
-                continue  # retention has removed it meanwhile: that leaves no hole
+                continue  # retention has removed the segment meanwhile: not a gap
             compacted |= end.compacted
             if gap is None and end.gap is not None:
                 gap = (segment.path, end.gap)
@@ -123,12 +123,12 @@ class PartitionCheck:
             path, (first, last) = gap
             self._report.warning(
                 path,
-                f"offsets {first} to {last} are in no batch: a copy of a compacted log, or its compaction began?",
+                f"offsets {first} to {last} are in no batch: the log was probably compacted",
                 offset=first,
             )
             return
         for first, behind in holes:
-            message = f"offsets {first} to {behind - 1} are in no segment: one is missing"
+            message = f"offsets {first} to {behind - 1} are in no segment: a segment is missing"
             self._report.error(self._path(behind), message, offset=first)
 
     def _path(self, base: int) -> str:
@@ -145,11 +145,11 @@ class PartitionCheck:
             self._report.error(error.path, error.rule)
             return None
         if topic_id is None:
-            self._report.warning(f"{self._directory}/{PARTITION_METADATA}", "there is no topic id")
+            self._report.warning(f"{self._directory}/{PARTITION_METADATA}", "the topic id is missing")
         return topic_id
 
     def _list_files(self) -> tuple[list[int], list[int]]:
-        """Base offsets of the segments and offsets of the snapshots; whatever else there is gets told."""
+        """Return the base offsets of the segments and the offsets of the snapshots; report other files."""
         report = self._report
         suffixes: dict[int, set[str]] = {}
         snapshots = []
@@ -162,24 +162,24 @@ class PartitionCheck:
                 snapshots.append(int(match[1]))
             elif name.endswith(LEFTOVERS):
                 if not self._live:
-                    report.warning(entry.path, "a leftover of unfinished work: the next start takes care of it")
+                    report.warning(entry.path, "a leftover of unfinished work: the next start handles it")
             elif name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, MOVED_FROM):
-                report.warning(entry.path, "no file of a log")
+                report.warning(entry.path, "not a file of a log")
         for base, found in suffixes.items():
             if LOG_SUFFIX not in found and not self._live:
-                report.error(self._path(base), "the segment's log is missing, only its indexes are there")
+                report.error(self._path(base), "the segment's log file is missing, only its indexes exist")
         return sorted(base for base, found in suffixes.items() if LOG_SUFFIX in found), sorted(snapshots)
 
     def _check_snapshot_names(self, snapshots: list[int], end_offset: int) -> None:
-        # One that belongs to no segment is left by a clean stop, and by truncation to it.
+        # A snapshot without a segment is valid: a clean shutdown writes one, and truncation may leave one.
         for offset in snapshots:
             if offset > end_offset:
                 path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
-                self._report.error(path, f"a snapshot behind the log's end, {end_offset}", offset=offset)
+                self._report.error(path, f"the snapshot is above the log end offset {end_offset}", offset=offset)
 
 
 class _EpochCheck:
-    """Leader epochs of the file against those in the batches."""
+    """Checks `leader-epoch-checkpoint` against the leader epochs in the batches."""
 
     def __init__(
         self, fs: FileSystem, directory: str, log_start_offset: int | None, report: VerificationReport
@@ -227,15 +227,15 @@ class _EpochCheck:
             if earliest is None:
                 self._tell(header, f"epoch {epoch} of offset {header.base_offset} is missing")
             elif header.last_offset >= self._log_start_offset < earliest[1] and epoch not in self._told:
-                # Right where records were deleted from the start and the checkpoint does not say so yet.
+                # Valid if records were deleted and the checkpoint of the log start offset was not written yet.
                 self._told.add(epoch)
-                message = f"offset {header.base_offset} is below the first entry's, {earliest[1]}: it was deleted?"
+                message = f"offset {header.base_offset} is below the first entry's, {earliest[1]}: probably deleted"
                 self._report.warning(self._path, message, offset=header.base_offset)
         elif at_first != epoch or at_last != epoch:
             self._tell(header, f"offset {header.base_offset} has epoch {epoch} in the log, {at_first} here")
 
     def _tell(self, header: BatchHeader, message: str) -> None:
-        """Once an epoch: what is wrong of one batch is wrong of all that follow."""
+        """Report an error once per epoch: the same error would follow for its other batches."""
         if header.leader_epoch not in self._told:
             self._told.add(header.leader_epoch)
             self._report.error(self._path, message, offset=header.base_offset)
@@ -247,6 +247,6 @@ class _EpochCheck:
             if start > log_end_offset:
                 self._report.error(
                     self._path,
-                    f"epoch {epoch} begins with {start}, behind the log's end, {log_end_offset}",
+                    f"epoch {epoch} begins with {start}, above the log end offset {log_end_offset}",
                     offset=start,
                 )

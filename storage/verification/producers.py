@@ -1,9 +1,9 @@
-"""Checks producer snapshots and transaction indexes of a partition against a replay of its log.
+"""Checks a partition's producer snapshots and transaction indexes against a replay of its log.
 
-The replay is that of recovery (`ProducerState.replay`). It is complete where the log begins at offset 0 or with
-a readable snapshot of its first segment; what lies before is unknown otherwise, and nothing is said about it. A
-producer that the log knows and a snapshot does not has expired, unless its transaction is open. Where compaction has
-taken batches and markers out, a replay knows too little: only what cannot be true of any log is an error then.
+The replay is that of recovery (`ProducerState.replay`). It is complete if the log begins at offset 0, or if the
+snapshot of its first segment is readable; otherwise the earlier batches are unknown and are not checked. A producer
+that is in the log but not in a snapshot has expired, unless its transaction is open. If compaction has removed batches
+and markers, the replay is not complete: then only entries that are invalid for every log are errors.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _CONTROL = 0x20
 
 
 class ProducerCheck:
-    """Follows the batches of a partition from segment to segment."""
+    """Checks the batches of a partition, segment by segment."""
 
     def __init__(
         self, fs: FileSystem, directory: str, first_offset: int, snapshots: list[int], report: VerificationReport
     ) -> None:
-        """`first_offset`: base offset of the first segment; `snapshots`: offsets of the files, ascending."""
+        """first_offset: base offset of the first segment. snapshots: offsets of the snapshot files, ascending."""
         self._fs = fs
         self._directory = directory
         self._first_offset = first_offset
@@ -61,7 +61,7 @@ class ProducerCheck:
             return None
 
     def batch(self, header: BatchHeader, data: memoryview) -> None:
-        """The next batch of the log."""
+        """Process the next batch of the log."""
         while self._pending and self._pending[0] <= header.base_offset:
             self._compare(self._pending.pop(0))
         if header.producer_id < 0:
@@ -70,14 +70,14 @@ class ProducerCheck:
         try:
             aborted = self._state.replay(batch)
         except InvalidRecordError:
-            return  # the segment's check has told it
+            return  # SegmentCheck has reported it
         if header.attributes & _CONTROL:
-            self._state.high_watermark_updated(batch.next_offset)  # it is decided: nothing has to wait for it
+            self._state.high_watermark_updated(batch.next_offset)  # no need to keep completed transactions
         if aborted is not None:
             self._aborted.append(aborted)
 
     def segment_end(self, stem: str, *, whole: bool) -> None:
-        """The batches of a segment have been given: compare its transaction index. `stem`: path without suffix."""
+        """Check the transaction index after all batches of a segment. stem: the segment's path without suffix."""
         path = stem + TXN_INDEX_SUFFIX
         expected, self._aborted = self._aborted, []
         index = TransactionIndex(self._fs, path, int(stem[-20:]))
@@ -95,12 +95,12 @@ class ProducerCheck:
         found = {entry.last_offset: entry for entry in entries}
         wanted = {entry.last_offset: entry for entry in expected}
         if [entry.last_offset for entry in entries] != sorted(found):
-            self._report.error(path, "the entries are not in the order of their markers, or one is there twice")
+            self._report.error(path, "the entries are not in the order of their markers, or one is repeated")
         for marker, entry in found.items():
             if entry.first_offset > marker:
-                self._report.error(path, f"{entry} begins behind its end", offset=marker)
+                self._report.error(path, f"{entry}: the first offset is above the last offset", offset=marker)
             elif marker not in wanted:
-                # The marker, or the data before it, may lie below what is known, or have been compacted away.
+                # The marker or its data may be below the known part of the log, or removed by compaction.
                 if self._complete and not self.compacted:
                     self._report.error(path, f"{entry} has no marker in the segment", offset=marker)
             elif entry != wanted[marker] and self._complete and not self.compacted:
@@ -110,7 +110,7 @@ class ProducerCheck:
                 self._report.error(path, f"the aborted transaction {entry} is missing", offset=marker)
 
     def end(self, log_end_offset: int) -> None:
-        """The log has been read to its end."""
+        """Compare the snapshots above the last batch, after the log was read to its end."""
         for offset in self._pending:
             if offset <= log_end_offset:
                 self._compare(offset)
@@ -120,7 +120,7 @@ class ProducerCheck:
         snapshot = {entry.producer_id: entry for entry in self._snapshots[offset]}
         for producer_id, entry in snapshot.items():
             if entry.last_offset >= offset or entry.current_txn_first_offset >= offset:
-                self._report.error(path, f"producer {producer_id} has offsets at or behind {offset}: {entry}")
+                self._report.error(path, f"producer {producer_id} has offsets at or above {offset}: {entry}")
                 continue
             known = self._state.producers.get(producer_id)
             if self.compacted:
@@ -138,8 +138,8 @@ class ProducerCheck:
 
 
 def _agree(stored: SnapshotEntry, replayed: SnapshotEntry, *, complete: bool, first_offset: int) -> bool:
-    """Whether a snapshot's entry is what the log says. A producer that was forgotten in between (expired, or idle
-    for longer than the log is kept) and came back has no past: -1 for what only its past would tell.
+    """Whether a snapshot's entry agrees with the replay. If a producer's state was removed (it expired, or was idle for
+    longer than the retention) before the producer wrote again, fields that depend on the removed state are -1.
     """
     if stored == replayed:
         return True

@@ -1,12 +1,12 @@
-"""Repair of a log directory: what a recovery at the start of a broker does, for the partitions that need it.
+"""Repair of a log directory: recovery of the partitions that have errors.
 
-Every log with an error is opened as after a crash, from its first segment on (`Log.open`): read to the first batch
-that is not whole and cut there, its indexes, producer snapshots and leader epochs built again. What was found wrong in
-files that a recovery would believe (snapshots, leader epochs, checkpoints) is removed before.
+Every log with an error is opened as after a crash, from its first segment (`Log.open`): the log is truncated at the
+first invalid batch, and its indexes, producer snapshots and leader epochs are rebuilt. Damaged files that a recovery
+would trust (snapshots, leader epochs, checkpoints) are removed before.
 
-A recovery at a start reads only what lies behind the recovery point, which was never synced. A repair reads all, and
-may so cut off records that were synced and acknowledged: it leaves such a log alone unless `accept_loss` says that
-they may go.
+The recovery at a start reads only from the recovery point on, so it can lose only records that were never synced. A
+repair reads the whole log, so it could also remove records that were synced and acknowledged: such a log is not
+repaired unless `accept_loss` is set.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from storage.verification.log_dir import CHECKPOINTS, checkpointed, read_checkpo
 from storage.verification.partition import LEFTOVERS
 from storage.verification.report import PartitionFacts, Problem, Severity, VerificationReport
 
-_NEVER_MS = 1 << 62  # producers are not forgotten because they were idle
+_NEVER_MS = 1 << 62  # the state of idle producers does not expire during a repair
 
 
 class RepairRefusedError(StorageError):
-    """The repair of a partition would cut off records that were synced or committed."""
+    """The repair of a partition would remove records that were synced or committed."""
 
 
 class Repair:
-    """Repairs what a verification of `directory` found. The directory must be locked by the caller.
+    """Repairs the problems that a verification of `directory` found. The caller must lock the directory.
 
-    `directory` is a log directory; a partition is repaired through the log directory that it is in. `tell` is called
-    with a line for each thing done, or left undone.
+    `directory` is a log directory, also if only one of its partitions is repaired. `tell` is called with a line of text
+    for each partition and file that was repaired or could not be repaired.
     """
 
     def __init__(self, fs: FileSystem, directory: str, now_ms: Callable[[], int], tell: Callable[[str], None]) -> None:
@@ -49,7 +49,7 @@ class Repair:
         self._ends: dict[TopicPartition, int] = {}
 
     def run(self, report: VerificationReport, *, accept_loss: bool) -> None:
-        """Repair what can be repaired of what `report` says. Raises OSError, LogDirIOError."""
+        """Repair the problems in `report` that can be repaired. Raises OSError, LogDirIOError."""
         by_partition: dict[str, list[Problem]] = {}
         for problem in report.problems:
             name, inside, _ = problem.path.removeprefix(self._directory + "/").partition("/")
@@ -57,7 +57,7 @@ class Repair:
                 by_partition.setdefault(name, []).append(problem)
             elif name in CHECKPOINTS and name not in self._checkpoints:
                 self._fs.remove(problem.path)
-                self._tell(f"{name}: removed, since it cannot be read; the broker makes a new one")
+                self._tell(f"{name}: removed because it cannot be read; the broker writes a new one")
         for path, facts in report.facts.items():
             name = path.rpartition("/")[2]
             if name not in by_partition:
@@ -68,7 +68,7 @@ class Repair:
                     name, problems, report.facts[f"{self._directory}/{name}"], accept_loss=accept_loss
                 )
             except StorageError as error:
-                self._tell(f"{name}: left as it is: {error}")
+                self._tell(f"{name}: not repaired: {error}")
         self._correct_checkpoints()
 
     def _repair_partition(
@@ -80,8 +80,8 @@ class Repair:
         promised = max(offset or 0 for offset in (known.recovery_point, known.high_watermark, known.log_start_offset))
         if facts.cut_offset is not None and facts.cut_offset < promised and not accept_loss:
             raise RepairRefusedError(
-                f"the log would be cut at offset {facts.cut_offset}, but records up to offset {promised} were synced "
-                "or committed: get them from another replica, or accept that they are lost"
+                f"the log would be truncated to offset {facts.cut_offset}, but records up to offset {promised} were "
+                "synced or committed: get them from another replica, or accept their loss"
             )
         for problem in problems:
             if problem.path.endswith((SNAPSHOT_SUFFIX, LEADER_EPOCH_CHECKPOINT)):
@@ -105,12 +105,10 @@ class Repair:
         return sum(self._fs.size(entry.path) for entry in entries if entry.name.endswith(LOG_SUFFIX))
 
     def _correct_checkpoints(self) -> None:
-        """No checkpoint may name an offset behind the end of a log."""
+        """Lower the checkpointed offsets that are above the log end offset."""
         for name, offsets in self._checkpoints.items():
             corrected = {key: min(offset, self._ends.get(key, offset)) for key, offset in offsets.items()}
             if corrected != offsets:
                 OffsetCheckpoint(self._fs, f"{self._directory}/{name}").write(corrected)
                 changed = sum(corrected[key] != offset for key, offset in offsets.items())
-                self._tell(
-                    f"{name}: {changed} offset{'s' if changed > 1 else ''} behind the end of a log lowered to it"
-                )
+                self._tell(f"{name}: {changed} offset{'s' if changed > 1 else ''} above a log end offset lowered to it")

@@ -1,8 +1,7 @@
-"""What a verification of log files found: problems with their place, and what was looked at.
+"""The report of a verification of log files: problems with their positions, and counts of what was read.
 
-An error is something that a broker may answer wrongly for, or that only a recovery can put right. A warning is
-something unusual that harms nothing: leftovers that the next start removes, files that do not belong, what may
-be meant so.
+An error may cause wrong answers of a broker, or needs a recovery. A warning is unusual but harmless: leftovers that
+the next start removes, unknown files, and states that may be intended.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ _MOST_PER_FILE = 20
 
 
 class Severity(StrEnum):
-    """How bad a problem is."""
+    """The severity of a problem."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: in which file or directory (`path`), at which byte and offset where that can be said."""
+    """One problem in the file or directory `path`; `position` (byte) and `offset` are None if they are not known."""
 
     severity: Severity
     path: str
@@ -37,11 +36,11 @@ class Problem(NamedTuple):
 
 
 class PartitionFacts(NamedTuple):
-    """What the rest of a log directory has to agree with, and a repair has to know, of one partition.
+    """The facts about a partition that the checks of the log directory and the repair use.
 
-    first_offset: base offset of the first segment. log_end_offset: behind the last batch that was found; that is the
-    log's end if `whole`, every segment could be read to its end. cut_offset: where a recovery would cut the log; None:
-    nowhere. topic_id: None if unknown.
+    first_offset: base offset of the first segment. log_end_offset: the offset after the last batch that was found; it
+    is the log end offset only if `whole`. whole: all segments were read to their end. cut_offset: the offset at which a
+    recovery would truncate the log; None if it would not. topic_id: None if unknown.
     """
 
     first_offset: int
@@ -54,8 +53,8 @@ class PartitionFacts(NamedTuple):
 class VerificationReport:
     """The problems found so far, and counts of what was read.
 
-    Of one file at most twenty problems are kept, so that a damaged gigabyte does not become a gigabyte of
-    report; `left_out` counts the others by path. `errors` and `warnings` count all.
+    At most 20 problems per file are kept, so that a large damaged file does not fill the memory; `left_out` counts the
+    others by path. `errors` and `warnings` count all problems.
     """
 
     def __init__(self, on_progress: Callable[[VerificationReport], None] | None = None) -> None:
@@ -72,12 +71,12 @@ class VerificationReport:
         self._on_progress = on_progress
 
     def error(self, path: str, message: str, *, position: int | None = None, offset: int | None = None) -> None:
-        """Note something that is broken."""
+        """Add an error."""
         self.errors += 1
         self._add(Problem(Severity.ERROR, path, message, position, offset))
 
     def warning(self, path: str, message: str, *, position: int | None = None, offset: int | None = None) -> None:
-        """Note something that is odd."""
+        """Add a warning."""
         self.warnings += 1
         self._add(Problem(Severity.WARNING, path, message, position, offset))
 
@@ -90,7 +89,7 @@ class VerificationReport:
             self.left_out[problem.path] = self.left_out.get(problem.path, 0) + 1
 
     def progress(self) -> None:
-        """Tell whoever watches that the counts have moved."""
+        """Call `on_progress`, if set."""
         if self._on_progress is not None:
             self._on_progress(self)
 

@@ -1,9 +1,9 @@
-"""Checks one segment: every batch, and the two indexes against them.
+"""Checks one segment: every batch, and the two indexes against the batches.
 
-A batch must be whole, of a known format, of the right checksum, with offsets behind those of the batch before
-it and within reach of the segment's base offset, and, where `deep`, of records that can be unfolded and agree
-with the header. A batch of a wrong checksum is noted and reading goes on behind it; where no next batch can be
-found the rest of the segment is lost, and is not looked at.
+A batch must be complete and have a known format and the right checksum. Its offsets must be above those of the
+previous batch and within the range of the segment's relative offsets. With `deep`, its records must be readable and
+agree with the header. After a batch with a wrong checksum the check continues with the next batch. If the next batch
+cannot be found, the rest of the segment is lost and not checked.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _PROGRESS_BATCHES = 1024
 
 
 class SegmentEnd(NamedTuple):
-    """What the next segment has to follow: last offset (base offset - 1 if empty), whether everything was read, where
-    a recovery would cut, whether compaction has left traces, and the first offsets (from, to) that no batch has.
+    """The result of a segment's check.
+
+    last_offset: base offset - 1 if the segment is empty. whole: the segment was read to its end. cut_offset: where a
+    recovery would truncate; None if it would not. compacted: compaction has removed records. gap: the first gap (from,
+    to, inclusive) between batches.
     """
 
     last_offset: int
@@ -41,7 +44,7 @@ class SegmentEnd(NamedTuple):
 
 
 class SegmentCheck:
-    """The check of one segment. `visit` is given every batch whose checksum is right, and its bytes."""
+    """The check of one segment."""
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class SegmentCheck:
         live: bool,
         active: bool,
     ) -> None:
-        """`stem` is the path without suffix; `live`: a broker may be writing; `active`: and if so, to this one."""
+        """stem: the path without suffix. live: a broker may be running. active: this is the log's active segment."""
         self.path = stem + LOG_SUFFIX
         self.base_offset = base_offset
         self._fs = fs
@@ -65,7 +68,7 @@ class SegmentCheck:
         self._gap: tuple[int, int] | None = None
         self._growing = live and active
         self._active = active
-        # The indexes before the size of the log: of a segment that grows they name no batch behind that.
+        # Read the indexes before the log's size: then entries of a growing segment cannot be above that size.
         self._offsets = OffsetIndexCheck(fs, stem, base_offset, report, live=live)
         self._times = TimeIndexCheck(fs, stem, base_offset, report, live=live)
         for index in (self._offsets, self._times):
@@ -73,13 +76,13 @@ class SegmentCheck:
                 report.error(index.path, "the file is missing")
 
     def run(self, visit: Callable[[BatchHeader, memoryview], None]) -> SegmentEnd:
-        """Read the segment once."""
+        """Read the segment once; call `visit` with every valid batch and its bytes."""
         report = self._report
         file = CachedFile(self._fs, self.path)
         size = self._fs.size(self.path)
         position = 0
         whole = True
-        # A segment that is rolled has a batch, and a time with it: only compaction can have taken all of them.
+        # A rolled segment has batches and a time index entry: only compaction can have removed all of them.
         compacted = not size and not self._active and self._times.is_empty
         report.segments += 1
         try:
@@ -110,7 +113,7 @@ class SegmentCheck:
         return SegmentEnd(self._last_offset, whole, self._cut_offset, compacted, self._gap)
 
     def _is_partial(self, header: BatchHeader, data: memoryview) -> bool:
-        """Whether compaction has been at the batch: records are gone, or their tombstones' time is set."""
+        """Whether compaction has changed the batch: it has removed records or set the delete horizon."""
         if header.magic < 2:
             return False
         count = int.from_bytes(data[57:61], "big", signed=True)
@@ -126,20 +129,20 @@ class SegmentCheck:
         elif header.base_offset <= previous:
             rule = f"base offset {header.base_offset} does not ascend, it follows {previous}"
         elif header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            rule = f"last offset {header.last_offset} is out of reach of the segment's base offset {self.base_offset}"
+            rule = f"last offset {header.last_offset} is too far from the segment's base offset {self.base_offset}"
         if rule is not None:
             self._error(header.position, rule, cut=True)
         return rule is None
 
     def _move_to(self, header: BatchHeader) -> None:
         expected = self._last_offset + 1
-        # (The offset of a message set of old is its last one.)
+        # (The offset of a message of magic 0 or 1 is its last one.)
         if self._gap is None and header.magic == 2 and expected < header.base_offset:
             self._gap = (expected, header.base_offset - 1)
         self._last_offset = header.last_offset
 
     def _check_bytes(self, header: BatchHeader, data: memoryview) -> bool:
-        """Checksum, marker and, if wanted, records; False where a recovery would not take the batch."""
+        """Check the checksum, the marker and, with `deep`, the records. False if a recovery would reject the batch."""
         try:
             check_crc(header, data)
             batch = RecordBatch(data) if header.magic == 2 else None
@@ -177,7 +180,7 @@ class SegmentCheck:
             )
 
     def _broken_end(self, file: CachedFile, position: int, size: int, error: CorruptRecordError) -> None:
-        """No next batch can be found: an error, unless it may be one that is being written just now."""
+        """Report that the next batch cannot be found, unless a broker may be writing it at the moment."""
         zeros = _only_zeros(file, position, size)
         if self._growing:
             head = file.fs.pread(file.open().fd, LOG_OVERHEAD, position)
@@ -185,13 +188,13 @@ class SegmentCheck:
             if zeros or size - position < BATCH_HEADER_SIZE or length + LOG_OVERHEAD > size - position:
                 return
         behind = f"{size - position} bytes of zeros" if zeros else f"{size - position} bytes"
-        reason = "no batch" if zeros else error.reason
+        reason = "not a batch" if zeros else error.reason
         self._error(position, f"{reason}; {behind} up to the end are lost", cut=True)
 
     def _error(self, position: int, message: str, *, cut: bool = False) -> None:
-        """Note what is wrong with a batch: its offset is the one that comes next, its own may be part of the damage.
+        """Report an error of a batch with the next expected offset, as the batch's own offset may be damaged.
 
-        `cut`: a recovery does not go on behind it.
+        cut: a recovery truncates the log here.
         """
         offset = self._last_offset + 1
         self._report.error(self.path, message, position=position, offset=offset)

@@ -1,14 +1,14 @@
-"""Verification of log files: whether everything in a log directory, or in one partition's, is as it must be.
+"""Verification of log files: whether a log directory, or the directory of one partition, is valid.
 
-Nothing is changed: the files are opened for reading only. The directory must not be in use; one that is can be
-looked at with `live`, where whatever may be under way (a batch half written, files that come and go, the zeros
-that Kafka allocates for its indexes) counts as sound.
+The files are opened for reading only. The directory must not be in use, unless `live` is set. With `live`, the effects
+of a running broker are valid: a partly written batch, files that are created and removed, and the zeros that Kafka
+preallocates in its indexes.
 
-    verification_log_dir     checkpoints, meta.properties, directories
-    verification_partition   the chain of segments, leader epochs, topic id, leftovers
-    verification_segment     batches          verification_indexes    .index, .timeindex
-    verification_producers   .snapshot, .txnindex
-    verification_report      the problems     verification_repair     what puts them right
+    log_dir      checkpoints, meta.properties, directories
+    partition    the sequence of segments, leader epochs, topic id, leftovers
+    segment      batches              indexes    .index, .timeindex
+    producers    .snapshot, .txnindex
+    report       the problems         repair     repairs them
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from storage.verification.report import Problem, VerificationReport
 
 
 class NotALogDirectoryError(StorageError):
-    """Neither a log directory nor the directory of a partition."""
+    """The path is neither a log directory nor the directory of a partition."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is neither a log directory (an entry of log.dirs) nor the directory of a partition")
 
 
 class ReadOnlyFileSystem(FileSystem):
-    """Opens files for reading, so that nothing can be changed through it."""
+    """A file system that opens files for reading only."""
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         return OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -47,9 +47,10 @@ def verify_directory(
     live: bool = False,
     on_progress: Callable[[VerificationReport], None] | None = None,
 ) -> list[Problem]:
-    """The problems of a log directory, or of one partition's. Empty: it is sound.
+    """Return the problems of a log directory, or of the directory of one partition; an empty list if it is valid.
 
-    deep: also unfold and decode the records. live: a broker may be using it. Raises NotALogDirectoryError, OSError.
+    deep: also decompress and decode the records. live: a broker may be using the directory. Raises
+    NotALogDirectoryError, OSError.
     """
     report = VerificationReport(on_progress)
     verify(path, report, fs=fs, deep=deep, live=live)
@@ -59,7 +60,7 @@ def verify_directory(
 def verify(
     path: str | Path, report: VerificationReport, *, fs: FileSystem | None = None, deep: bool, live: bool
 ) -> None:
-    """The same into a report, which also counts what was read."""
+    """Like `verify_directory`, but fill `report`, which also counts what was read."""
     directory = str(path).rstrip("/") or "/"
     fs = fs or ReadOnlyFileSystem()
     if is_partition(directory):
@@ -74,9 +75,9 @@ def verify(
 
 
 def is_partition(directory: str) -> bool:
-    """Whether a directory is a partition's: by its name and by its files.
+    """Whether a directory is the directory of a partition, by its name and its files.
 
-    A log directory may be named as a partition is (`kafka-0`); it holds directories, a partition does not.
+    A log directory may have such a name, too (`kafka-0`), but it has subdirectories or `meta.properties`.
     """
     try:
         parse_directory_name(Path(directory).absolute().name)

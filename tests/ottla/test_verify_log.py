@@ -56,7 +56,9 @@ def test_json(ottla, data):
 def test_a_repair_and_what_it_would_lose(ottla, data):
     path = cut(data)
     done = ottla("verify-log", "--repair", data, code=1)
-    assert "idempotent-0: left as it is: the log would be cut at offset 80, but records up to offset 85" in done.out
+    assert (
+        "idempotent-0: not repaired: the log would be truncated to offset 80, but records up to offset 85" in done.out
+    )
     done = ottla("verify-log", "--repair", "--accept-data-loss", data)
     assert "idempotent-0: recovered, cut 191 bytes, the log ends at offset 80" in done.out
     assert path.stat().st_size == 1606

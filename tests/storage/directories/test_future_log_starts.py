@@ -125,7 +125,7 @@ async def test_a_copy_without_its_log_is_left_alone(move, caplog):
     logs = await started(move.root)
     assert (logs.logs, logs.futures.logs) == ({}, {})
     assert move.future.directory.exists()
-    assert "a copy of a log that is nowhere" in caplog.text
+    assert "a future log without its log" in caplog.text
     let_go(logs)
 
 

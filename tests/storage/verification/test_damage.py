@@ -86,7 +86,7 @@ DAMAGES = {
         "multi-segment-0",
         LOG,
         lambda d: with_batch(d, 1, lambda data, at: struct.pack_into(">i", data, at + 23, 2**31 - 1)),
-        "is out of reach of the segment's base offset 0",
+        "is too far from the segment's base offset 0",
     ),
     "record offset in a batch": (
         "multi-segment-0",
@@ -130,7 +130,7 @@ DAMAGES = {
         "multi-segment-0",
         INDEX,
         lambda d: d + struct.pack(">ii", 103, 1 << 20),
-        "behind the end",
+        "after the end",
     ),
     "index of another offset": (
         "multi-segment-0",
@@ -173,7 +173,7 @@ DAMAGES = {
         "multi-segment-0",
         TIME_INDEX,
         lambda d: d + struct.pack(">qi", 1 << 50, 9999),
-        "behind the segment's",
+        "above the segment's",
     ),
     "times descend": ("multi-segment-0", TIME_INDEX, lambda d: d[12:24] + d[:12] + d[24:], "must ascend"),
     "transaction missing": ("transactional-0", TXN_INDEX, lambda d: d[34:], "is missing"),
@@ -193,7 +193,7 @@ DAMAGES = {
     "half a transaction": ("transactional-0", TXN_INDEX, lambda d: d[:-1], "not a multiple of 34"),
     "snapshot": ("idempotent-0", f"{85:020d}.snapshot", lambda d: patch(d, 20, b"\x55"), "computed crc"),
     "empty snapshot": ("idempotent-0", f"{85:020d}.snapshot", lambda d: b"", "too few"),
-    "checkpoint of epochs": ("multi-segment-0", "leader-epoch-checkpoint", lambda d: b"0\n1\n", "announced"),
+    "checkpoint of epochs": ("multi-segment-0", "leader-epoch-checkpoint", lambda d: b"0\n1\n", "expected"),
     "epoch missing": ("multi-segment-0", "leader-epoch-checkpoint", lambda d: b"0\n0\n", "is missing"),
     "another epoch": ("multi-segment-0", "leader-epoch-checkpoint", lambda d: b"0\n1\n3 0\n", "has epoch 0 in the log"),
     "epoch that begins within a batch": (
@@ -206,7 +206,7 @@ DAMAGES = {
         "multi-segment-0",
         "leader-epoch-checkpoint",
         lambda d: b"0\n2\n0 0\n1 701\n",
-        "behind the log's end",
+        "above the log end offset",
     ),
     "epochs descend": ("multi-segment-0", "leader-epoch-checkpoint", lambda d: b"0\n2\n0 0\n1 0\n", "not ascending"),
     "topic id": ("multi-segment-0", "partition.metadata", lambda d: d.replace(b": 0", b": 1"), "unrecognized version"),
@@ -215,27 +215,27 @@ DAMAGES = {
         "",
         "recovery-point-offset-checkpoint",
         lambda d: d.replace(b"codec-zstd 0 211", b"codec-zstd 0 212"),
-        "codec-zstd-0: 212 is behind the log's end, 211",
+        "codec-zstd-0: 212 is above the log end offset 211",
     ),
     "high watermark behind the end": (
         "",
         "replication-offset-checkpoint",
         lambda d: d.replace(b"grp 3 12", b"grp 3 13"),
-        "grp-3: 13 is behind",
+        "grp-3: 13 is above",
     ),
     "log start behind the end": (
         "",
         "log-start-offset-checkpoint",
         lambda d: d.replace(b" 61", b" 101"),
-        "101 is behind",
+        "101 is above",
     ),
     "cleaned behind the end": (
         "",
         "cleaner-offset-checkpoint",
         lambda d: d.replace(b"compacted 0 250", b"compacted 0 261"),
-        "261 is behind",
+        "261 is above",
     ),
-    "half a checkpoint": ("", "replication-offset-checkpoint", lambda d: d[:100], "announced"),
+    "half a checkpoint": ("", "replication-offset-checkpoint", lambda d: d[:100], "expected"),
     "meta.properties": ("", "meta.properties", lambda d: d.replace(b"version=0", b"version=1"), "unsupported version"),
 }
 
@@ -261,7 +261,7 @@ def test_damage_is_found_where_it_is(name, data):
     found = errors(data)
     if clue is None:
         assert [(problem.path, problem.message) for problem in found] == [
-            (str(data / "grp-2"), "its topic id is not that of grp-0")
+            (str(data / "grp-2"), "its topic id differs from that of grp-0")
         ]
         return
     assert any(problem.path == str(path) and clue in problem.message for problem in found), found
@@ -301,7 +301,7 @@ class TestRepair:
         before[path] = path.read_bytes()
         (line,) = repair(data)
         assert line.startswith(
-            "multi-segment-0: left as it is: the log would be cut at offset 0, but records up to offset 700"
+            "multi-segment-0: not repaired: the log would be truncated to offset 0, but records up to offset 700"
         )
         assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
 
@@ -357,7 +357,7 @@ class TestRepair:
     def test_what_cannot_be_repaired_is_left(self, data):
         path, _ = damage(data, "topic id")
         (line,) = repair(data)
-        assert line.startswith("multi-segment-0: left as it is")
+        assert line.startswith("multi-segment-0: not repaired")
         assert str(path) in line
 
 

@@ -115,7 +115,7 @@ class TestChain:
         for path in (data / "multi-segment-0").glob(f"{104:020d}.*"):
             path.unlink()
         (problem,) = errors(data)
-        assert problem.message == "offsets 104 to 205 are in no segment: one is missing"
+        assert problem.message == "offsets 104 to 205 are in no segment: a segment is missing"
         assert problem.offset == 104
 
     def test_a_hole_where_compaction_has_been(self, data):
@@ -152,12 +152,12 @@ class TestChain:
         source = data / "multi-segment-0" / f"{104:020d}.log"
         shutil.copyfile(source, source.with_name(f"{103:020d}.log"))
         messages = [problem.message for problem in errors(data)]
-        assert "it begins within the segment before, which ends with 103" in messages
+        assert "it overlaps the previous segment, which ends with 103" in messages
 
     def test_an_index_without_a_log(self, data):
         (data / "grp-0" / f"{12:020d}.index").touch()
         (problem,) = errors(data)
-        assert "the segment's log is missing" in problem.message
+        assert "the segment's log file is missing" in problem.message
 
     @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
     def test_a_missing_index(self, suffix, data):
@@ -172,7 +172,7 @@ class TestChain:
         (problem,) = verify_directory(data / "grp-0")
         assert (problem.severity, problem.message) == (
             Severity.WARNING,
-            "1200 bytes of zeros behind the last entry",
+            "1200 bytes of zeros after the last entry",
         )
 
     def test_an_entry_of_the_largest_time_is_missing(self, data):
@@ -185,7 +185,7 @@ class TestChain:
     def test_a_directory_without_segments(self, data):
         for path in (data / "empty-0").iterdir():
             path.unlink()
-        assert "there is no segment" in [problem.message for problem in errors(data)]
+        assert "the partition has no segment" in [problem.message for problem in errors(data)]
 
     def test_leader_epochs_that_descend_in_the_log(self, tmp_path):
         log = open_log(tmp_path / "t-0", topic_id=bytes(range(16)))
@@ -210,11 +210,11 @@ class TestChain:
     def test_a_snapshot_behind_the_end(self, data):
         shutil.copyfile(data / "grp-0" / f"{12:020d}.snapshot", data / "grp-0" / f"{13:020d}.snapshot")
         (problem,) = errors(data)
-        assert "behind the log's end, 12" in problem.message
+        assert "above the log end offset 12" in problem.message
 
     def test_a_snapshot_of_another_log(self, data):
         shutil.copyfile(data / "idempotent-0" / f"{85:020d}.snapshot", data / "grp-0" / f"{12:020d}.snapshot")
-        assert any("offsets at or behind 12" in problem.message for problem in errors(data))
+        assert any("offsets at or above 12" in problem.message for problem in errors(data))
 
     @pytest.mark.parametrize(("field", "value"), [(2, 38), (3, 30), (1, 1), (5, 7), (6, 9), (7, 3), (0, 99)])
     def test_a_snapshot_that_is_not_what_the_log_says(self, field, value, data):
@@ -242,9 +242,9 @@ class TestLogDirectory:
         (data / "lost+found").mkdir()
         (data / "grp-0" / "notes.txt").touch()
         found = {problem.path: problem.message for problem in verify_directory(data)}
-        assert found[str(data / "notes.txt")] == "no file of a log directory"
-        assert found[str(data / "lost+found")] == "no directory of a partition"
-        assert found[str(data / "grp-0" / "notes.txt")] == "no file of a log"
+        assert found[str(data / "notes.txt")] == "not a file of a log directory"
+        assert found[str(data / "lost+found")] == "not a partition directory"
+        assert found[str(data / "grp-0" / "notes.txt")] == "not a file of a log"
 
     @pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
     def test_directories_that_were_put_aside(self, suffix, data):
@@ -366,8 +366,8 @@ def test_a_first_compaction_that_did_not_come_to_its_end(tmp_path):
     assert found() == []
     for path, entry in zip(times, before, strict=True):  # here there were batches, which got lost otherwise
         path.write_bytes(entry)
-    assert sum("behind the segment's last" in message for message in found()) == 3
-    assert "offsets 0 to 0 are in no segment: one is missing" in found()
+    assert sum("above the segment's last" in message for message in found()) == 3
+    assert "offsets 0 to 0 are in no segment: a segment is missing" in found()
 
 
 def test_a_snapshot_of_batches_that_compaction_took(tmp_path):
