@@ -2,8 +2,8 @@
 
     from ottla import Admin, Broker, BrokerConfig, Producer, Reader
 
-What is exported is imported when it is first used, so that `import ottla` and the start of the broker cost
-next to nothing. The exceptions are in `ottla.errors`.
+Each exported name is imported on first use, so that `import ottla` and the start of the broker stay fast.
+The exceptions are in `ottla.errors`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The Typer application: every subcommand but the quick way into `broker`."""
+"""The Typer application with all subcommands; `ottla.cli` runs `ottla broker` without it."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -75,6 +75,6 @@ cluster.register(app)
 
 
 def run_app(arguments: Sequence[str]) -> int:
-    """Run a command line; its exit code. Errors are raised: Typer's have `format_message`."""
+    """Run a command line and return its exit code. Errors are raised; Typer's have `format_message`."""
     result = app(list(arguments), prog_name="ottla", standalone_mode=False)
     return result if isinstance(result, int) else 0

@@ -1,8 +1,8 @@
 """The `ottla` command: from arguments to an exit code.
 
-The exit code is 0, or another (1, as a rule) with one line on standard error that says what is wrong. `ottla broker`
-goes past Typer, whose import costs as much as the broker's own; everything else is a Typer application, built when it
-is needed.
+If the command fails, it prints one line on standard error and the exit code is not 0 (1, with few exceptions).
+`ottla broker` does not use Typer, because importing Typer costs as much as importing the broker; all other commands
+are a Typer application, which is built on demand.
 """
 
 import os
@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with `arguments` (default: those of the process) and return its exit code."""
+    """Run the command with `arguments` (default: the arguments of the process) and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         check_packages()
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except ShadowedPackageError as error:
         return _fail(str(error))
-    except Exception as error:  # the outermost frame: nothing may reach the user as a traceback
+    except Exception as error:  # the outermost frame: the user sees no traceback
         if os.environ.get("OTTLA_DEBUG"):
             raise
         from ottla.command_line.failure import CommandError, explain
@@ -43,13 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fail(line: str, exit_code: int = 1) -> int:
     sys.stdout.flush()
-    if line:  # empty where Typer has shown the help instead
+    if line:  # empty if Typer has shown the help instead
         print(f"ottla: {line}", file=sys.stderr)
     return exit_code
 
 
 def _discard_output() -> None:
-    """The reader of our output has gone (`| head`): let the interpreter's last flush go nowhere."""
+    """Redirect standard output to /dev/null: its reader is gone (`| head`), and the last flush must not fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

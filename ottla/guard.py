@@ -1,8 +1,8 @@
-"""Makes sure that `client`, `storage` and the others are Ottla's own.
+"""Check that `client`, `storage` and the other packages are Ottla's own.
 
-Ottla's packages have plain names. A file `client.py` in the directory that Python was started in, or
-another distribution with such a package, would be imported in their place and fail somewhere deep inside;
-this says so in one line instead.
+Ottla's packages have common names. Python would import a file `client.py` in its start directory, or a
+package of another distribution, instead of Ottla's package, and fail later with a confusing error. This
+check fails first, with a message of one line.
 """
 
 from importlib.util import find_spec
@@ -12,11 +12,11 @@ PACKAGES = ("broker", "client", "protocol", "registry", "replication", "storage"
 
 
 class ShadowedPackageError(ImportError):
-    """Something else has the name of one of Ottla's packages; the message names both places."""
+    """Another module has the name of one of Ottla's packages; the message names both paths."""
 
 
 def check_packages() -> None:
-    """Raise ShadowedPackageError unless every package lies beside this one."""
+    """Raise ShadowedPackageError unless all of Ottla's packages are in the same directory as this one."""
     home = Path(__file__).resolve().parent.parent
     for name in PACKAGES:
         try:

@@ -1,7 +1,8 @@
-"""A broker as a child process: `ottla broker FILE`, its words for us, its end.
+"""A broker as a child process (`ottla broker FILE`): its start, its output and its end.
 
-It runs in a session of its own, so that Ctrl-C at the terminal is for us alone and we stop it in order. Its log lines
-(standard error) are handed on as they come; what it says when it is ready (standard output) is kept in `facts`.
+The process has its own session, so that Ctrl-C at the terminal reaches only the parent, which stops the children in
+order. The parent forwards the broker's log lines (standard error) at once, and keeps in `facts` what the broker prints
+when it is ready (standard output).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CHUNK = 1 << 16
 
 
 class BrokerChild:
-    """One broker process, from `start` until it has ended."""
+    """One broker process, from `start` to its end."""
 
     def __init__(self, name: str, properties: Path, on_line: Callable[[str], None]) -> None:
         self.name = name
@@ -38,24 +39,24 @@ class BrokerChild:
 
     @property
     def pid(self) -> int | None:
-        """The process, once it is started."""
+        """The process id; None before the start."""
         return None if self._process is None else self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives (it may be paused)."""
+        """Whether the process has not ended (it may be paused)."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def end(self) -> str:
-        """How it has ended, for people: "with 1", "by SIGKILL"."""
+        """How the process ended, for messages: "with 1", "by SIGKILL"."""
         code = None if self._process is None else self._process.returncode
         return f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with {code}"
 
     async def start(self) -> None:
-        """Start the process, and go on. Raises OSError where the system refuses."""
+        """Start the process without waiting until it is ready. Raises OSError if the system refuses."""
         paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        # -P: what lies in the working directory must not be taken for a package of ours.
+        # -P: a module in the working directory must not hide one of Ottla's packages.
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "ottla", "broker", str(self.properties)),
@@ -69,7 +70,7 @@ class BrokerChild:
         try:
             await asyncio.shield(starting)
         finally:
-            # A start that is cancelled half-way would leave a process behind that nobody ends.
+            # Otherwise a cancelled start would leave a process that is never stopped.
             self._process = process = await starting
             assert process.stdout is not None
             assert process.stderr is not None
@@ -79,7 +80,7 @@ class BrokerChild:
             ]
 
     async def wait_ready(self) -> bool:
-        """Wait until clients are served. False when it has ended instead."""
+        """Wait until the broker serves clients. Return False if the process ends first."""
         assert self._process is not None
         ready = asyncio.create_task(self._ready.wait())
         ended = asyncio.create_task(self.wait())
@@ -91,18 +92,18 @@ class BrokerChild:
             ended.cancel()
 
     async def wait(self) -> None:
-        """Wait until it has ended, and until all that it said is handed on."""
+        """Wait until the process has ended and all of its output is forwarded."""
         assert self._process is not None
         await self._process.wait()
         await asyncio.wait(self._readers)
 
     async def stop(self, timeout_s: float) -> bool:
-        """SIGTERM, and wait. False where it takes longer than that and is killed."""
+        """Send SIGTERM and wait. Return False if the timeout expires; the process is killed then."""
         if self._process is None:
             return True
         if self.is_running:
             self._send_signal(signal.SIGTERM)
-            self._send_signal(signal.SIGCONT)  # it may be paused
+            self._send_signal(signal.SIGCONT)  # the process may be paused
         try:
             async with asyncio.timeout(timeout_s):
                 await self.wait()
@@ -113,18 +114,18 @@ class BrokerChild:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Send SIGKILL, to simulate a crash."""
         self._send_signal(signal.SIGKILL)
 
     def _send_signal(self, number: signal.Signals) -> None:
-        # Not Process.send_signal: that polls first, and where the process has ended already, it takes the exit code
-        # away from asyncio's child watcher, which then reports 255.
+        # Not Process.send_signal: it polls first, and if the process has ended, that poll takes the exit code away
+        # from asyncio's child watcher, which then reports 255.
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
 
     async def _read_facts(self, stream: asyncio.StreamReader) -> None:
-        """Between READY and TRY stand names and values."""
+        """Read the names and values between the lines READY and TRY."""
         is_ready_line_seen = False
         async for line in _lines(stream):
             if line == READY:
@@ -141,7 +142,7 @@ class BrokerChild:
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Lines of any length; the last one may lack its end."""
+    """Yield lines of any length; the last line may have no newline."""
     pending = b""
     while chunk := await stream.read(_CHUNK):
         *whole, pending = (pending + chunk).split(b"\n")

@@ -1,12 +1,12 @@
-"""A whole cluster on this machine: ZooKeeper (one node or three) and brokers, each a process of its own.
+"""A whole cluster on this machine: ZooKeeper (one node or three) and brokers, each in its own process.
 
-    data_dir/zookeeper/              see `zookeeper_server`
-    data_dir/broker-<id>.properties  what `ottla broker` runs on: who kills a broker starts it again with this file
+    data_dir/zookeeper/              see `ottla.zookeeper.server`
+    data_dir/broker-<id>.properties  the settings of a broker: `ottla broker FILE` starts a killed broker again
     data_dir/broker-<id>/            its log directory
 
-Brokers are 1, 2, 3, …; the ports follow each other, or are any that are free. It starts ZooKeeper, then all brokers at
-once; it stops the brokers one after the other, the last first, so that each hands over what it leads to those that are
-left, then ZooKeeper. A process that ends by itself is told, and the rest goes on.
+Broker ids are 1, 2, 3, …. The ports are consecutive, or any free ports. The cluster starts ZooKeeper, then all brokers
+at once. It stops the brokers one at a time, the last one first, so that each broker hands over its partitions to the
+remaining ones; then it stops ZooKeeper. If a process ends unexpectedly, the cluster reports it and continues.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ottla.cluster.process_output import ProcessOutput
 from ottla.command_line.failure import CommandError
 from ottla.zookeeper.server import ZooKeeperEnsemble, require_free
 
-STOP_TIMEOUT_S = 120.0  # of one broker; without ZooKeeper it asks for a successor for some 100 s
+STOP_TIMEOUT_S = 120.0  # of one broker; without ZooKeeper a broker requests new leaders for some 100 s
 _LOOK_S = 0.25  # how soon the end of a ZooKeeper is noticed
 OWN_SETTINGS = (
     *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs"),
     *("zookeeper.connect", "ottla.console.listener"),
 )
-"""What differs between the brokers, or is what holds them together."""
+"""Settings that differ between the brokers, or that connect them to each other."""
 
 
 class LocalCluster:
@@ -49,10 +49,10 @@ class LocalCluster:
         settings: Mapping[str, str] | None = None,
         quiet: bool = False,
     ) -> None:
-        """Without a directory the data is temporary. Ports are the first broker's, 0 for any that are free.
+        """Create a cluster; without `data_dir` its data is temporary.
 
-        `console_port` None is no console; `settings` go to every broker. Raises CommandError for settings that are
-        the cluster's own.
+        `port` and `console_port` are those of the first broker, 0 for any free ports; `console_port` None disables the
+        consoles. `settings` apply to every broker. Raises CommandError for a setting in OWN_SETTINGS.
         """
         for name in settings or {}:
             if name in OWN_SETTINGS:
@@ -66,7 +66,7 @@ class LocalCluster:
         self.brokers = [
             BrokerChild(name, self.data_dir / f"{name}.properties", partial(self.output.said, name)) for name in names
         ]
-        self.lost: list[str] = []  # processes that have ended by themselves, or had to be killed
+        self.lost: list[str] = []  # processes that ended unexpectedly or had to be killed
         self._port = port
         self._console_port = console_port
         self._settings = dict(settings or {})
@@ -74,11 +74,14 @@ class LocalCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to: host:port of every broker, once they are ready."""
+        """The bootstrap servers for clients: host:port of every broker. The brokers must be ready."""
         return ",".join(broker.facts["listening"].partition("://")[2] for broker in self.brokers)
 
     async def start(self) -> None:
-        """Start everything and wait until clients are served. Raises CommandError with the reason; `stop` follows."""
+        """Start all processes and wait until the brokers serve clients.
+
+        Raises CommandError with the reason if one fails; call `stop` then, too.
+        """
         for _, listener, console in self._addresses():
             for port in filter(None, (listener, console)):
                 require_free(port)
@@ -92,28 +95,28 @@ class LocalCluster:
                 reason = broker.last_line.removeprefix("ottla: ")
                 raise CommandError(f"{broker.name} ended {broker.end}: {reason}")
         for broker in self.brokers:
-            # Where the system chose the ports, a broker that is started again keeps them.
+            # If the system chose the ports, a restarted broker uses the same ports.
             console_url = broker.facts.get("console", "")
             self._write_properties(broker, broker.facts["listening"], console_url.removeprefix("http://").rstrip("/"))
 
     async def watch(self) -> None:
-        """Tell of every process that ends by itself. Returns when nothing is left."""
+        """Report every process that ends unexpectedly. Returns when no process is left."""
         await asyncio.gather(*(self._watch_broker(broker) for broker in self.brokers), self._watch_zookeeper())
 
     async def stop(self) -> None:
-        """Stop the brokers, then ZooKeeper; temporary data goes. Idempotent."""
+        """Stop the brokers, then ZooKeeper, and delete temporary data. Idempotent."""
         self._stopping = True
         if any(server.is_running for server in self.zookeeper.servers):
             for broker in reversed(self.brokers):
                 await self._stop_broker(broker)
-        else:  # nobody can take over what they lead, and each asks for it until it gives up
+        else:  # without ZooKeeper no broker can hand over its partitions, and each tries until its timeout
             await asyncio.gather(*map(self._stop_broker, self.brokers))
         self.zookeeper.close()
         if self._is_temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the brokers at once, whatever they are doing; `stop`, which waits for them, goes on."""
+        """Kill the brokers at once; a running `stop`, which waits for them, continues."""
         for broker in self.brokers:
             broker.kill()
 
@@ -122,7 +125,7 @@ class LocalCluster:
             self._note(broker.name, f"did not stop within {STOP_TIMEOUT_S:.0f} s and was killed")
 
     def _addresses(self) -> list[tuple[BrokerChild, int, int | None]]:
-        """Every broker with its port and that of its console; 0 where the system chooses."""
+        """Return every broker with its port and its console's port; 0 if the system chooses."""
 
         def nth(first: int, index: int) -> int:
             return first + index if first else 0
@@ -145,7 +148,7 @@ class LocalCluster:
             "offsets.topic.replication.factor": str(replicas),
             "transaction.state.log.replication.factor": str(replicas),
             "transaction.state.log.min.isr": str(min(replicas, 2)),
-            # Whoever stops after the controller soon asks the next one, on one machine as fast as it is.
+            # A broker that stops after the controller retries with the next one, which is elected fast on one machine.
             "controlled.shutdown.retry.backoff.ms": "500",
         }
         broker.properties.write_text(format_properties(settings | self._settings), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Ports for servers on this machine that are started again where they were."""
+"""Ports for servers on this machine that restart on the same port."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SETTING: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all are asked for before any is given back.
+    """Return different ports that are free now.
 
-    They lie below those that the system hands out by itself: there any connection may take the port of a server that is
-    just being started again. Raises OSError where there are not as many.
+    They are below the system's ephemeral ports: any connection could take an ephemeral port while a server restarts.
+    Raises OSError if fewer than `count` ports are free.
     """
     candidates = list(range(_LOWEST, _first_handed_out()))
     random.SystemRandom().shuffle(candidates)

@@ -1,7 +1,7 @@
-"""What several processes say, on one terminal: each line with the name of who said it in front.
+"""The output of several processes on one terminal: each line begins with the name of its process.
 
-A quiet output leaves out what the log lines of a broker call INFO or DEBUG, together with the lines that follow such a
-line without being log lines themselves (the rest of a message, a traceback).
+A quiet output leaves out a broker's log lines of level INFO and DEBUG, and the lines after them that are not log lines
+(the rest of a message, a traceback).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # SGR codes, one for each p
 
 
 class ProcessOutput:
-    """Lines on standard error, where messages for people go."""
+    """Prints the lines of processes on standard error."""
 
     def __init__(self, names: Sequence[str], *, quiet: bool = False) -> None:
-        """`names` are those of all processes, for the width of the first column."""
+        """`names` are the names of all processes; they set the width of the first column."""
         self._width = max(map(len, names), default=0)
         self._quiet = quiet
         coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
@@ -28,14 +28,14 @@ class ProcessOutput:
         self._is_left_out: dict[str, bool] = {}
 
     def said(self, name: str, line: str) -> None:
-        """A process has said something."""
+        """Print a line of a process's output, unless it is left out."""
         if match := _LOG_LINE.match(line):
             self._is_left_out[name] = self._quiet and match["level"] in _MINOR
         if not self._is_left_out.get(name, False):
             self.tell(name, line)
 
     def tell(self, name: str, line: str) -> None:
-        """Say something about a process, whether quiet or not."""
+        """Print a line about a process, even if the output is quiet."""
         front = f"{name:<{self._width}} |"
         if (colour := self._colours.get(name)) is not None:
             front = f"\x1b[{colour}m{front}\x1b[0m"

@@ -1,1 +1,1 @@
-"""What all commands share: options, sessions with a cluster, tables and JSON, errors in words."""
+"""What all commands share: options, sessions with a cluster, tables and JSON, error messages."""

@@ -1,4 +1,4 @@
-"""Errors in words for who typed the command: one line each."""
+"""Error messages for the user of a command: one line each."""
 
 import re
 
@@ -9,19 +9,19 @@ _OURS = (*PACKAGES, "ottla")
 
 
 class CommandError(Exception):
-    """What was asked cannot be done; the message is the line to print, `exit_code` the command's."""
+    """The command cannot do what the user asked; the message is printed, and the command exits with `exit_code`."""
 
     exit_code = 1
 
 
 class UnverifiedError(CommandError):
-    """Nothing can be said of a directory, good or bad: it is in use, or none of ours."""
+    """A directory cannot be verified: it is in use, or it is not a log directory."""
 
     exit_code = 2
 
 
 def explain(error: Exception) -> str:
-    """One line for an error. Of one that nobody expected also its type, for the bug report."""
+    """Return an error as one line; for an unexpected error with its type, for a bug report."""
     from client.errors import NoBrokersAvailableError
 
     if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
@@ -37,7 +37,10 @@ def explain(error: Exception) -> str:
 
 
 def _of_classic_option(error: Exception) -> str | None:
-    """The message for an option that is a Kafka setting: the command's own option, or who reads it. None for others."""
+    """Return the message for an option that is a Kafka setting: the option to use instead, or what reads the setting.
+
+    None for other options.
+    """
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not option or context is None:
         return None
@@ -55,7 +58,7 @@ def _one_line(text: str) -> str:
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """A clause that names what was perhaps meant: " (did you mean orders?)"; empty where nothing is near."""
+    """Return a hint with similar names, such as " (did you mean orders?)"; empty if no known name is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, n=3, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Options that several subcommands share, and how their values are read."""
+"""Options that several subcommands share, and the parsing of their values."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ BootstrapServer = Annotated[
         "-b",
         envvar="OTTLA_BOOTSTRAP_SERVER",
         metavar="HOST:PORT",
-        help="Where to reach the cluster; several with commas.",
+        help="A broker of the cluster; separate several with commas.",
     ),
 ]
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
@@ -29,7 +29,7 @@ _DECIMAL_SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def parse_pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Name and value of every "name=value". Raises CommandError naming the option."""
+    """Return the name and value of every "name=value". Raises CommandError, which names the option."""
     pairs = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -40,7 +40,7 @@ def parse_pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def parse_assignment(text: str | None, option: str = "--replica-assignment") -> list[list[int]] | None:
-    """Replicas of every partition of "0:1,1:2": partitions separated by commas, replicas by colons.
+    """Return the replicas of every partition of "0:1,1:2": commas separate partitions, colons separate replicas.
 
     Raises CommandError for anything else.
     """
@@ -50,28 +50,31 @@ def parse_assignment(text: str | None, option: str = "--replica-assignment") -> 
         return [[int(replica) for replica in partition.split(":")] for partition in text.split(",")]
     except ValueError:
         raise CommandError(
-            f"{option} {text!r} is not broker ids, with colons between replicas and commas between partitions"
+            f"{option} {text!r} must be broker ids, with colons between replicas and commas between partitions"
         ) from None
 
 
 def parse_names(texts: Sequence[str], known: Sequence[str], option: str) -> list[str]:
-    """Names as Kafka writes them, of names in any case. Raises CommandError for another one."""
+    """Return the names in Kafka's spelling; `texts` may be in any case. Raises CommandError for an unknown name."""
     by_lower = {name.lower(): name for name in known}
     found = []
     for text in texts:
         if text.lower() not in by_lower:
-            raise CommandError(f"{option} {text!r} is none of {', '.join(known)}")
+            raise CommandError(f"{option} {text!r} must be one of {', '.join(known)}")
         found.append(by_lower[text.lower()])
     return found
 
 
 def parse_topics(texts: Sequence[str], option: str) -> dict[str, list[int] | None]:
-    """Topics of "orders" (None: all its partitions) and "orders:0,2". Raises CommandError."""
+    """Return the topics and partition numbers of "orders:0,2"; of "orders" None for all partitions.
+
+    Raises CommandError for anything else.
+    """
     found: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         if not topic or (colon and re.fullmatch(r"[0-9]+(,[0-9]+)*", numbers) is None):
-            raise CommandError(f"{option} {text!r} is no topic, and no topic:0,1,2 with numbers of partitions")
+            raise CommandError(f"{option} {text!r} is neither a topic nor topic:0,1,2 with partition numbers")
         if not colon:
             found[topic] = None
         elif (before := found.setdefault(topic, [])) is not None:
@@ -80,17 +83,17 @@ def parse_topics(texts: Sequence[str], option: str) -> dict[str, list[int] | Non
 
 
 def parse_partition(text: str) -> "TopicPartition":
-    """The partition that "orders-0" names. Raises CommandError."""
+    """Return the partition named by a text such as "orders-0". Raises CommandError."""
     from client.topic_partition import TopicPartition
 
     topic, _, number = text.rpartition("-")
     if not topic or re.fullmatch(r"[0-9]+", number) is None:
-        raise CommandError(f"{text!r} is no partition such as orders-0")
+        raise CommandError(f"{text!r} is not a partition such as orders-0")
     return TopicPartition(topic, int(number))
 
 
 def parse_size(text: str, option: str) -> int:
-    """Bytes of "100", "64k", "1M". Raises CommandError."""
+    """Return the number of bytes of "100", "64k" or "1M". Raises CommandError."""
     match = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
     if match is None:
         raise CommandError(f"{option} {text!r} is not a size such as 100, 64k or 1m")
@@ -98,9 +101,9 @@ def parse_size(text: str, option: str) -> int:
 
 
 def parse_time(text: str, option: str) -> int:
-    """Milliseconds since the epoch of a number of them, or of an ISO time (local where it names no zone).
+    """Return milliseconds since the epoch; `text` is such a number or an ISO time (local time if it names no zone).
 
-    Raises CommandError.
+    Raises CommandError for anything else.
     """
     if re.fullmatch(r"\d+", text):
         return int(text)
@@ -114,7 +117,7 @@ def parse_time(text: str, option: str) -> int:
 
 
 def unescape(text: str, option: str) -> bytes:
-    r"""The bytes of a text with \t, \n, \r, \0, \\ and \xNN. Raises CommandError for another escape."""
+    r"""Return the bytes of a text with \t, \n, \r, \0, \\ and \xNN. Raises CommandError for another escape."""
     out = bytearray()
     position = 0
     while position < len(text):
@@ -135,7 +138,7 @@ def unescape(text: str, option: str) -> bytes:
 
 
 def check_layout(layout: str) -> None:
-    """Raise CommandError for the layout of a tree that is not known (`--layout`)."""
+    """Raise CommandError if `layout` (`--layout`) is not a known layout of the tree."""
     from registry.znodes.tree import LAYOUTS
 
     if layout not in LAYOUTS:

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for scripts."""
+"""Output of commands: tables for users, JSON for scripts."""
 
 import json
 import sys
@@ -9,13 +9,13 @@ WIDE = 100_000
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     json.dump(value, sys.stdout, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
     sys.stdout.write("\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """A table on standard output, as wide as it needs where that is no terminal; numbers to the right."""
+    """Print a table on standard output, with numbers right-aligned; its width is limited only on a terminal."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -32,7 +32,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 
 def human_bytes(size: float) -> str:
-    """A size for people: 1.5 MiB."""
+    """Return a size with its unit: 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

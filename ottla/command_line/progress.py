@@ -1,4 +1,4 @@
-"""A line on standard error that shows how far a long command is, where that is a terminal."""
+"""A line on standard error that shows the progress of a long command, if standard error is a terminal."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ INTERVAL_S = 0.2
 
 
 class Progress:
-    """Shows a count and its rate a few times a second; shows nothing for work of less than a second."""
+    """Shows a count and its rate a few times a second; shows nothing in the first second."""
 
     def __init__(self, unit: str, total: int | None = None, *, enabled: bool = True) -> None:
         self._unit = unit
@@ -30,7 +30,7 @@ class Progress:
         self.clear()
 
     def update(self, count: int) -> None:
-        """Show the count, if it is time to."""
+        """Show the count, unless the last one was shown less than INTERVAL_S ago."""
         if not self._enabled:
             return
         now = time.monotonic()
@@ -44,7 +44,7 @@ class Progress:
         self._shown = True
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

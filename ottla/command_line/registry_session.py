@@ -1,4 +1,4 @@
-"""A session with a cluster's registry for one command: a ZooKeeper, or the file of a broker that is stopped."""
+"""A session with a cluster's registry for one command: ZooKeeper, or the registry file of a stopped broker."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ Address = Annotated[
         "-z",
         envvar="OTTLA_ZOOKEEPER",
         metavar="HOST:PORT[/CHROOT]",
-        help="As zookeeper.connect has it; several hosts with commas.",
+        help="As in zookeeper.connect; separate several hosts with commas.",
     ),
 ]
 
@@ -32,9 +32,9 @@ Address = Annotated[
 async def opened(
     zookeeper: str, log_dir: Path | None = None, *, make_chroot: bool = False
 ) -> "AsyncIterator[Registry]":
-    """The registry to look into, started: the ZooKeeper, or the embedded one in a log directory.
+    """Open and start a registry: ZooKeeper, or the embedded registry in `log_dir`.
 
-    Raises CommandError for a znode that is not there, naming what is near.
+    Raises CommandError if the body uses a znode that does not exist; the message names similar znodes.
     """
     from registry.errors import NoNodeError
 
@@ -46,7 +46,7 @@ async def opened(
 
             file = log_dir / REGISTRY_FILE
             if not file.is_file():
-                raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker has its registry elsewhere")
+                raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker uses another registry")
             store = await EmbeddedStore.open(file)
             stack.push_async_callback(store.close)
             registry = store.session()
@@ -69,13 +69,13 @@ async def opened(
 
 
 async def _missing(registry: "Registry", path: str) -> str:
-    """What to say of a path that is not there: how far the tree goes, and what is near."""
+    """Return the message for a znode that does not exist: the first missing znode of its path, and similar names."""
     from ottla.command_line.failure import suggest
     from registry.errors import NoNodeError
     from registry.paths import name_of, parent_of
 
     if path == "/":
-        return "the chroot is not there"
+        return "the chroot does not exist"
     parent = parent_of(path)
     try:
         near = suggest(name_of(path), await registry.children(parent))

@@ -1,4 +1,4 @@
-"""Runs the asynchronous part of a command, and what the commands ask a cluster for."""
+"""Run the asynchronous part of a command, and look up topics, partitions and groups of a cluster."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on uvloop where it is installed."""
+    """Run a coroutine to its end, on uvloop if it is installed."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -29,9 +29,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def on_stop_signals(stop: Callable[[], object]) -> None:
-    """Call `stop` when the running loop's process is to end: SIGTERM, Ctrl-C, a terminal that is closed.
+    """Call `stop` on SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the terminal is closed). Needs a running loop.
 
-    For commands whose children run in sessions of their own, and would go on.
+    For commands whose child processes have their own sessions and would otherwise continue.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -40,7 +40,7 @@ def on_stop_signals(stop: Callable[[], object]) -> None:
 
 
 async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[str, TopicMetadata]":
-    """Metadata of these topics, or of all. Raises CommandError naming an unknown one and what is near."""
+    """Return the metadata of these topics, or of all. Raises CommandError for an unknown topic, with similar names."""
     topics = await admin.describe_topics()
     if names is None:
         return topics
@@ -51,12 +51,12 @@ async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[
 
 
 def has_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition") -> bool:
-    """Whether the cluster has a partition."""
+    """Return whether the cluster has a partition."""
     return partition.topic in known and partition.partition in known[partition.topic].partitions
 
 
 def check_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition", where: str = "") -> None:
-    """Raise CommandError, with `where` in front, for a partition that does not exist."""
+    """Raise CommandError, prefixed with `where`, if a partition does not exist."""
     if partition.topic not in known:
         raise CommandError(f"{where}unknown topic {partition.topic}{suggest(partition.topic, list(known))}")
     if not has_partition(known, partition):
@@ -65,7 +65,7 @@ def check_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicParti
 
 
 async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Exception:
-    """What to raise for a group that was named and met an error: what is near, where it is not there."""
+    """Return the exception to raise for a group's error: a CommandError with similar names if the group is unknown."""
     from client.errors import GroupIdNotFoundError
 
     if not isinstance(error, GroupIdNotFoundError):
@@ -75,8 +75,9 @@ async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Excep
 
 
 async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:
-    """The partitions of a topic to read: those wanted, or all. Raises CommandError naming what does not
-    exist.
+    """Return the partitions of a topic to read: those in `wanted`, or all.
+
+    Raises CommandError if the topic or a partition does not exist.
     """
     from client.admin.admin import Admin
     from client.errors import KafkaError
@@ -96,5 +97,5 @@ async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None
 
 
 def say(text: str) -> None:
-    """Tell the person something: on standard error, so that piped output stays clean."""
+    """Print a message on standard error, so that piped output contains only data."""
     print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`ottla adopt-logs`: make the topics of log directories that come from Kafka known to the embedded registry."""
+"""`ottla adopt-logs`: register the topics of log directories that Kafka wrote in the embedded registry."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,9 +22,10 @@ def adopt_logs(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Register the topics in the log directories of a stopped broker, for a broker that is alone.
+    """Register the topics in the log directories of a stopped broker. For a cluster of one broker.
 
-    Their settings are not in the directories: topics are compacted where they had been, all others are kept for ever.
+    The directories do not contain the topics' settings: compacted topics stay compacted, and the others keep their
+    records without a limit.
     """
     import asyncio
     import random

@@ -1,7 +1,7 @@
 """`ottla broker`: run a broker in the foreground until SIGTERM or Ctrl-C.
 
-Its arguments are few, and are read here without Typer so that the broker starts fast; the Typer command
-below, which shows `--help`, goes through the same functions.
+This module parses the few arguments itself, without Typer, so that the broker starts fast. The Typer command
+below, which shows `--help`, uses the same functions.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,16 @@ USAGE = "usage: ottla broker [server.properties] [--set name=value]..."
 
 
 def run_from_arguments(arguments: Sequence[str]) -> int:
-    """Read the arguments and run the broker until it ends; its exit code. Raises CommandError for bad
-    ones.
+    """Parse the arguments, run the broker until it ends and return its exit code.
+
+    Raises CommandError for invalid arguments.
     """
     path, settings = parse_arguments(arguments)
     return run_broker(path, settings)
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """The properties file, if there is one, and the texts of `--set`. Raises CommandError."""
+    """Return the properties file, if one is given, and the values of `--set`. Raises CommandError."""
     path: Path | None = None
     settings: list[str] = []
     rest = list(arguments)
@@ -46,12 +47,12 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
         elif path is None:
             path = Path(word)
         else:
-            raise CommandError(f"one properties file at most, not also {word!r}; {USAGE}")
+            raise CommandError(f"only one properties file is allowed, not also {word!r}; {USAGE}")
     return path, settings
 
 
 def run_broker(path: Path | None, settings: Sequence[str]) -> int:
-    """Run the broker until it ends; its exit code."""
+    """Run the broker until it ends and return its exit code."""
     overrides = parse_settings(settings)
     if path is not None and not path.is_file():
         raise CommandError(f"no properties file {path}")
@@ -61,7 +62,7 @@ def run_broker(path: Path | None, settings: Sequence[str]) -> int:
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, str]:
-    """Settings by name, of "name=value". Raises CommandError."""
+    """Return the settings by name; each text is "name=value". Raises CommandError."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -81,16 +82,16 @@ def register(app: "typer.Typer") -> None:
     def broker(
         properties: Annotated[
             Path | None,
-            typer.Argument(help="A server.properties as Apache Kafka reads it.", metavar="[FILE]"),
+            typer.Argument(help="A server.properties in Apache Kafka's format.", metavar="[FILE]"),
         ] = None,
         settings: Annotated[
             list[str] | None,
-            typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; goes before the file's. Repeatable."),
+            typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; overrides the file. Repeatable."),
         ] = None,
     ) -> None:
         """Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.
 
-        Without a file it listens on 127.0.0.1:9092; with one, Kafka's defaults hold for what the file
-        leaves out.
+        Without a file the broker listens on 127.0.0.1:9092; with a file, settings that it does not contain have
+        Kafka's defaults.
         """
         raise typer.Exit(run_broker(properties, settings or []))

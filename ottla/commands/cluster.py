@@ -22,35 +22,36 @@ def register(app: typer.Typer) -> None:
     def cluster(
         brokers: Annotated[int, typer.Option("--brokers", min=1, max=20, help="How many brokers.")] = 3,
         zookeeper_nodes: Annotated[
-            int, typer.Option("--zookeeper-nodes", min=1, max=7, help="How many ZooKeepers: 1, or 3.")
+            int, typer.Option("--zookeeper-nodes", min=1, max=7, help="How many ZooKeeper servers: 1, or 3.")
         ] = 1,
         port: Annotated[
-            int, typer.Option("--port", "-p", min=0, max=65535, help="Of the first broker; 0: any that are free.")
+            int, typer.Option("--port", "-p", min=0, max=65535, help="Port of the first broker; 0: any free ports.")
         ] = 9092,
         zookeeper_port: Annotated[
-            int, typer.Option("--zookeeper-port", min=0, max=65535, help="Of the first ZooKeeper; 0 likewise.")
+            int, typer.Option("--zookeeper-port", min=0, max=65535, help="Port of the first ZooKeeper; 0: any free.")
         ] = 2181,
         console_port: Annotated[
-            int, typer.Option("--console-port", min=0, max=65535, help="Of the first broker's console; 0 likewise.")
+            int, typer.Option("--console-port", min=0, max=65535, help="Port of the first broker's console; 0: any.")
         ] = 8080,
         console: Annotated[bool, typer.Option("--console/--no-console", help="Whether brokers have a console.")] = True,
         data_dir: Annotated[
-            Path | None, typer.Option("--data-dir", "-d", metavar="DIR", help="Kept; without it the data is temporary.")
+            Path | None,
+            typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: temporary."),
         ] = None,
         settings: Annotated[
             list[str] | None,
             typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of every broker. Repeatable."),
         ] = None,
         quiet: Annotated[
-            bool, typer.Option("--quiet", "-q", help="Of what the brokers say only warnings and errors.")
+            bool, typer.Option("--quiet", "-q", help="Print only the brokers' warnings and errors.")
         ] = False,
     ) -> None:
-        """Run a cluster on 127.0.0.1: ZooKeeper and brokers, each a process of its own; Ctrl-C stops all in order.
+        """Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.
 
-        A broker that ends is told, and the others go on; the exit code is 1 then. A second Ctrl-C does not wait
-        for the brokers any more.
+        If a broker ends unexpectedly, the command reports it and the others continue; the exit code is then 1. A
+        second Ctrl-C kills the brokers.
 
-        ZooKeeper comes out of pyspark's jars: pip install 'ottla[zookeeper]' brings it and a Java.
+        ZooKeeper is in pyspark's jars: pip install 'ottla[zookeeper]' installs it and a Java.
         """
         from ottla.cluster.local_cluster import LocalCluster
 
@@ -81,17 +82,20 @@ async def _serve(cluster: "LocalCluster", *, is_kept: bool) -> None:
         if await _finished(cluster.start(), stopping):
             _say_ready(cluster, is_kept=is_kept)
             if await _finished(cluster.watch(), stopping):
-                raise CommandError("nothing of the cluster is left")
-        say("stopping the brokers, then ZooKeeper; Ctrl-C again does not wait for the brokers")
+                raise CommandError("no process of the cluster is left")
+        say("stopping the brokers, then ZooKeeper; Ctrl-C again kills the brokers")
     finally:
         stop.set()
         await cluster.stop()
     if cluster.lost:
-        raise CommandError(f"not stopped in order: {', '.join(cluster.lost)}")
+        raise CommandError(f"ended unexpectedly or killed: {', '.join(cluster.lost)}")
 
 
 async def _finished(work: Coroutine[Any, Any, None], stopping: asyncio.Task[Literal[True]]) -> bool:
-    """Do some work unless we are stopped before it is done; raises what it raises."""
+    """Await `work` and return True; if `stopping` finishes first, cancel `work` and return False.
+
+    Raises the exceptions of `work`.
+    """
     doing = asyncio.create_task(work)
     await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not doing.done():

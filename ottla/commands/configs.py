@@ -17,7 +17,7 @@ configs = typer.Typer(help="Show and change the settings of topics and brokers."
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
 Broker = Annotated[int | None, typer.Option("--broker", help="Settings of the broker with this id.")]
-BrokerDefault = Annotated[bool, typer.Option("--broker-default", help="Dynamic settings that hold for all brokers.")]
+BrokerDefault = Annotated[bool, typer.Option("--broker-default", help="Dynamic defaults of all brokers.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -31,11 +31,11 @@ def describe(
     topic: Topic = None,
     broker: Broker = None,
     broker_default: BrokerDefault = False,
-    show_all: Annotated[bool, typer.Option("--all", "-a", help="Also those at their default.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", "-a", help="Also settings with their default.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Show the settings of a topic or broker that somebody has set, or with --all every one."""
+    """Show the explicitly set settings of a topic or broker, or all settings with --all."""
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -84,11 +84,11 @@ def describe(
 
 Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set. Repeatable.")]
 Delete = Annotated[
-    list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Back to the default. Repeatable.")
+    list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Reset to the default. Repeatable.")
 ]
 Append = Annotated[list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Add to a list. Repeatable.")]
 Subtract = Annotated[
-    list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Take out of a list. Repeatable.")
+    list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Remove from a list. Repeatable.")
 ]
 
 
@@ -101,10 +101,10 @@ def alter(
     delete: Delete = None,
     append: Append = None,
     subtract: Subtract = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the changes.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Change single settings of a topic or broker; the others stay as they are."""
+    """Change some settings of a topic or broker; the other settings do not change."""
     given = {"--set": parse_pairs(set_, "--set"), "--append": parse_pairs(append, "--append")}
     given["--subtract"] = parse_pairs(subtract, "--subtract")
     if not any(given.values()) and not delete:
@@ -136,7 +136,7 @@ def alter(
 async def _resource(
     admin: "Admin", topic: str | None, broker: int | None, broker_default: bool
 ) -> "tuple[ResourceType, str]":
-    """The kind and name of what one of the three options points to. Raises CommandError."""
+    """Return the type and name of the resource that one of the three options selects. Raises CommandError."""
     from client.admin.types import ResourceType
 
     if (topic is not None) + (broker is not None) + broker_default != 1:

@@ -1,4 +1,4 @@
-"""`ottla consume`: records of a topic to standard output."""
+"""`ottla consume`: print the records of a topic."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -29,46 +29,48 @@ def register(app: typer.Typer) -> None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="Where from.")],
+    topic: Annotated[str, typer.Argument(help="The topic.")],
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")
     ] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")] = False,
     offset: Annotated[
         str | None,
-        typer.Option("--offset", "-o", help="Start here: a number, beginning, end, or -N for N before the end."),
+        typer.Option(
+            "--offset", "-o", help="Start at this offset: a number, beginning, end, or -N (N before the end)."
+        ),
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", help="Start at the first record as late: ms, or an ISO time.")
+        str | None, typer.Option("--timestamp", help="Start at the first record since this time (ms or ISO).")
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", "-g", help="As a member of this group, which remembers where it was, until Ctrl-C."),
+        typer.Option("--group", "-g", help="Consume as a member of this group, which commits offsets, until Ctrl-C."),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-c", min=0, help="Stop after so many records.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-c", min=0, help="Stop after this many records.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="At the end, wait for new records.")] = False,
     format_: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")] = False,
-    null_marker: Annotated[str, typer.Option("--null-marker", "-Z", help="Written for a null key or value.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each record.")] = False,
+    null_marker: Annotated[str, typer.Option("--null-marker", "-Z", help="Printed for a null key or value.")] = "",
     isolation_level: Annotated[
         str, typer.Option("--isolation-level", help="read_uncommitted or read_committed.")
     ] = "read_uncommitted",
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Print records: all there are, or with --follow those that come.
+    """Print all records of a topic, or with --follow also new records as they arrive.
 
-    Without a place to start, from the beginning, with --follow from the end. With --group from where the group was.
+    The default start is the beginning, with --follow the end, and with --group the committed offsets.
     """
     from ottla.commands.record_format import DEFAULT_FORMAT, format_writer, json_writer
 
     if as_json and format_ is not None:
-        raise CommandError("--json and --format exclude each other")
+        raise CommandError("--json and --format cannot be used together")
     marker = null_marker.encode("utf-8", "surrogateescape")
     write = json_writer if as_json else format_writer(DEFAULT_FORMAT if format_ is None else format_, marker)
     start = _start(from_beginning, offset, timestamp, follow)
     if group is not None:
         if partition or offset is not None or timestamp is not None:
-            raise CommandError("--group divides the partitions and knows where to go on: leave out where to read")
+            raise CommandError("--group cannot be used with --partition, --offset or --timestamp")
         policy = "earliest" if from_beginning else "latest"
         run(_consume_in_group(topic, group, policy, isolation_level, bootstrap_server, count, write))
         return
@@ -105,7 +107,7 @@ async def _consume_partitions(
                 break
             records = await reader.fetch(timeout_ms=None if follow else 100)
             if not follow:
-                # What came after the start is left to --follow.
+                # Only --follow prints records that were written after the command started.
                 records = [one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]]
             if left is not None:
                 records = records[:left]
@@ -149,7 +151,7 @@ def _put_out(records: "Iterable[ConsumerRecord]", write: "Callable[[ConsumerReco
 
 
 def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> "Position":
-    """Where to start; -N stands for N before the end. Raises CommandError."""
+    """Return the start position; -N means N before the end. Raises CommandError."""
     from client.consumer.reader_state import Timestamp
 
     if from_beginning + (offset is not None) + (timestamp is not None) > 1:
@@ -165,7 +167,7 @@ def _start(from_beginning: bool, offset: str | None, timestamp: str | None, foll
     try:
         return int(offset)
     except ValueError:
-        raise CommandError(f"--offset {offset!r} is neither a number nor beginning or end") from None
+        raise CommandError(f"--offset {offset!r} must be a number, beginning or end") from None
 
 
 async def _positions(

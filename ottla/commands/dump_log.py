@@ -1,4 +1,4 @@
-"""`ottla dump-log`: what the files of a log directory hold, decoded; for Kafka's as for ours."""
+"""`ottla dump-log`: print the decoded files of a log directory, written by Kafka or by Ottla."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,21 +29,21 @@ def dump_log(
         typer.Argument(
             metavar="FILE...",
             help="Files of a log directory (.log, .index, .timeindex, .txnindex, .snapshot, checkpoints, "
-            "meta.properties, partition.metadata), or directories of them.",
+            "meta.properties, partition.metadata), or directories with such files.",
         ),
     ],
-    records: Annotated[bool, typer.Option("--records", "-r", help="Also the records of every batch.")] = False,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Also print the records of every batch.")] = False,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="With the records, decoded as those of __consumer_offsets.")
+        bool, typer.Option("--offsets", help="Print records, decoded as records of __consumer_offsets.")
     ] = False,
     transactions: Annotated[
-        bool, typer.Option("--transactions", help="With the records, decoded as those of __transaction_state.")
+        bool, typer.Option("--transactions", help="Print records, decoded as records of __transaction_state.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each entry.")] = False,
 ) -> None:
-    """Print what is in the files; where one is corrupt, say at which byte and exit with 1."""
+    """Print the content of the files. If a file is corrupt, print the position in bytes and exit with 1."""
     if offsets and transactions:
-        raise CommandError("--offsets and --transactions: a file holds records of one of them")
+        raise CommandError("--offsets and --transactions cannot be used together: a file belongs to one topic")
     topic = OFFSETS_TOPIC if offsets else TRANSACTIONS_TOPIC if transactions else None
     broken: list[str] = []
     for path in _expand(paths):
@@ -61,7 +61,7 @@ def dump_log(
 
 
 def _expand(paths: list[Path]) -> list[Path]:
-    """The files meant: a directory stands for those in it that are known here."""
+    """Return the files to dump; a directory is replaced by its files of a known type."""
     files = []
     for path in paths:
         if not path.exists():
@@ -69,7 +69,7 @@ def _expand(paths: list[Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(child for child in path.iterdir() if child.is_file() and _find_dumper(child, False))
             if not inside:
-                raise CommandError(f"{path} holds none of the files of a log directory")
+                raise CommandError(f"{path} contains no files of a log directory")
             files += inside
         else:
             files.append(path)
@@ -79,7 +79,7 @@ def _expand(paths: list[Path]) -> list[Path]:
 def _dumper(path: Path, records: bool, topic: str | None) -> "Callable[[Path], Iterator[Entry]]":
     found = _find_dumper(path, records, topic)
     if found is None:
-        raise CommandError(f"{path}: neither .log, .index, .timeindex, .txnindex, .snapshot nor a checkpoint")
+        raise CommandError(f"{path} is neither .log, .index, .timeindex, .txnindex, .snapshot nor a checkpoint")
     return found
 
 
@@ -103,7 +103,7 @@ def _find_dumper(path: Path, records: bool, topic: str | None = None) -> "Callab
 
 
 def _entries(path: Path, dumper: "Callable[[Path], Iterator[Entry]]") -> "Iterator[Entry]":
-    """The entries, with an error of the file as a whole as the last one."""
+    """Yield the entries of a file; if the whole file is invalid, the last entry is the error."""
     from ottla.log_tools.dump_segment import corrupt
     from storage.errors import CorruptFileError
 
@@ -114,7 +114,7 @@ def _entries(path: Path, dumper: "Callable[[Path], Iterator[Entry]]") -> "Iterat
 
 
 def _line(entry: "Entry") -> str:
-    """An entry for people: its type, then name: value for every field that says something."""
+    """Format an entry as text: its type, then "name: value" for every field except those in `_UNSAID`."""
     kind = entry["type"]
     indent = "    " if kind == "record" else "  "
     if kind == "corrupt":
@@ -139,7 +139,7 @@ _UNSAID: dict[str, object] = {
 
 
 def _says(name: str, value: object) -> bool:
-    """Whether a field of a batch or record is worth a place in the line: not when it is as in most."""
+    """Whether to print a field of a batch or record: not if it has the usual value in `_UNSAID`."""
     return name not in _UNSAID or value != _UNSAID[name]
 
 

@@ -1,4 +1,4 @@
-"""`ottla elect-leaders`: have preferred leaders lead again, or let somebody lead who is not in sync."""
+"""`ottla elect-leaders`: elect the preferred leaders, or, in an unclean election, a replica that is not in sync."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,17 +42,15 @@ def elect_leaders(
         bool,
         typer.Option(
             "--unclean",
-            help="Where no replica in sync is alive, have another lead: what it does not have is lost.",
+            help="If no in-sync replica is alive, elect another replica: records that it does not have are lost.",
         ),
     ] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Have the controller elect leaders: for each partition the preferred one, the first of its replicas, if it is in
-    sync.
-    """
+    """Make the controller elect the preferred leader (the first replica) of each partition, if it is in sync."""
     if sum((bool(topic), file is not None, all_partitions)) != 1:
-        raise CommandError("one of --topic, --file and --all says which partitions")
+        raise CommandError("give one of --topic, --file and --all")
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -75,13 +73,13 @@ def elect_leaders(
         else:
             print_table(("partition", "outcome"), rows)
         if failed is not None:
-            raise CommandError(f"there were partitions without an election, the last: {failed}")
+            raise CommandError(f"the election failed for some partitions, the last error: {failed}")
 
     run(main())
 
 
 async def _partitions(admin: "Admin", texts: Sequence[str], file: Path | None) -> "list[TopicPartition]":
-    """The partitions that are meant. Raises CommandError for one that there is not."""
+    """Return the selected partitions. Raises CommandError if one does not exist."""
     from client.topic_partition import TopicPartition
     from ottla.reassignment.assignment_file import read_partitions
 

@@ -1,6 +1,6 @@
-"""`ottla groups reset-offsets`, `delete-offsets`, `import-zookeeper` and `export-zookeeper`: offsets of groups change.
+"""`ottla groups reset-offsets`, `delete-offsets`, `import-zookeeper` and `export-zookeeper`: change a group's offsets.
 
-What they would do is shown; they do it with `--execute`.
+Except `delete-offsets`, the commands only show the changes; with `--execute` they make them.
 """
 
 from pathlib import Path
@@ -30,9 +30,9 @@ Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", "-t", metavar="TOPIC[:0,1,2]", help="A topic, or some of its partitions. Repeatable."),
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; otherwise it is only shown.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Make the changes; the default is to only show them.")]
 Layout = Annotated[
-    str, typer.Option("--layout", metavar="LAYOUT", help="Whose offsets: today (Kafka 0.8 and later), or 0.7.")
+    str, typer.Option("--layout", metavar="LAYOUT", help="Layout in ZooKeeper: today (Kafka 0.8 and later), or 0.7.")
 ]
 Export = Annotated[bool, typer.Option("--export", help="Print the plan as lines for --from-file.")]
 
@@ -58,27 +58,29 @@ def reset_offsets(
     names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All partitions for which the group has committed.")
+        bool, typer.Option("--all-topics", help="All partitions with committed offsets of the group.")
     ] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="To what is committed, or the end.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the committed offset, or the end.")] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
     to_timestamp: Annotated[
         str | None,
         typer.Option("--to-timestamp", metavar="TIME", help="To the first record since (ms, or 2026-11-21T08:00)."),
     ] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward by so many, backward by -N.")] = None,
+    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward by N, or backward by -N.")] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="FILE", help="To what stands there: [group,]topic,partition,offset."),
+        typer.Option(
+            "--from-file", metavar="FILE", help="To the offsets in this file: [group,]topic,partition,offset."
+        ),
     ] = None,
     execute: Execute = False,
     export: Export = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Set the offsets of groups that have no members. Without --execute it shows what it would do."""
+    """Set the offsets of groups that have no members. Without --execute it only shows the changes."""
     chosen = {
         "--to-earliest": to_earliest or None,
         "--to-latest": to_latest or None,
@@ -93,7 +95,7 @@ def reset_offsets(
     if (topic is not None) + all_topics + (from_file is not None) != 1:
         raise CommandError("give one of --topic and --all-topics, or --from-file alone")
     if export and as_json:
-        raise CommandError("--export and --json are two ways to print the plan: give one")
+        raise CommandError("--export and --json cannot be used together")
     scope = None if topic is None else parse_topics(topic, "--topic")
     wanted = list(dict.fromkeys(names))
 
@@ -145,7 +147,7 @@ def _say_outcome(plan: "OffsetPlan", *, execute: bool) -> None:
     if not plan.entries:
         say("there is nothing to do")
     elif not execute:
-        say("nothing is changed: --execute does it")
+        say("nothing was changed: use --execute to make the changes")
 
 
 def delete_offsets(
@@ -153,7 +155,7 @@ def delete_offsets(
     topic: Topics = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Make a group forget its offsets of topics that no member is subscribed to; there is no way back."""
+    """Delete the committed offsets of a group for topics that no member is subscribed to. This cannot be undone."""
     if not topic:
         raise CommandError("give the topics with --topic")
     scope = parse_topics(topic, "--topic")
@@ -172,7 +174,7 @@ def delete_offsets(
                         part for part in committed if part.topic == one and part.partition in (numbers or [part[1]])
                     ]
                     if not mine:
-                        raise CommandError(f"group {name} has committed nothing for {_label(one, numbers)}")
+                        raise CommandError(f"group {name} has no committed offsets for {_label(one, numbers)}")
                     doomed += mine
                 outcomes = await admin.delete_group_offsets(name, doomed)
             except GroupNotEmptyError:
@@ -199,34 +201,36 @@ def import_zookeeper(
     names: Annotated[list[str] | None, typer.Argument(help="Groups; none: all.", metavar="[GROUP...]")] = None,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also where the group has committed to the cluster already.")
+        bool, typer.Option("--overwrite", help="Also replace offsets that the group has committed to the cluster.")
     ] = False,
     layout: Layout = "today",
     mapping: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="TOPIC:BROKER-N=P", help="0.7: which partition it is now. Repeatable."),
+        typer.Option(
+            "--map", metavar="TOPIC:BROKER-N=P", help="0.7: the partition P for broker-partition BROKER-N. Repeatable."
+        ),
     ] = None,
     positions: Annotated[
         Path | None,
         typer.Option("--positions", metavar="FILE", help="0.7: lines of topic,broker-partition,position,offset."),
     ] = None,
     positions_are_offsets: Annotated[
-        bool, typer.Option("--positions-are-offsets", help="0.7: each record was given its position as its offset.")
+        bool, typer.Option("--positions-are-offsets", help="0.7: the offset of each record is its position.")
     ] = False,
     execute: Execute = False,
     export: Export = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Take over the offsets that groups have in ZooKeeper. Without --execute it shows what it would do.
+    """Copy the offsets of groups from ZooKeeper to the cluster. Without --execute it only shows the changes.
 
-    They are taken as they are. What the group has committed to the cluster since stays, unless --overwrite is said.
+    The offsets are not changed. Offsets that the group has committed to the cluster stay, unless --overwrite is given.
 
-    Offsets of Kafka 0.7 are positions in bytes: they mean something only where the log was migrated, and it is known
-    where its records are now.
+    Offsets of Kafka 0.7 are positions in bytes: they can be used only if the log was migrated and the new offsets of
+    its records are known.
     """
     if export and as_json:
-        raise CommandError("--export and --json are two ways to print the plan: give one")
+        raise CommandError("--export and --json cannot be used together")
     legacy = _legacy_import(layout, mapping, positions, positions_are_offsets)
 
     async def main() -> None:
@@ -261,17 +265,17 @@ def export_zookeeper(
     names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also where the group has an offset in ZooKeeper already.")
+        bool, typer.Option("--overwrite", help="Also replace offsets that the group has in ZooKeeper.")
     ] = False,
     layout: Layout = "today",
     execute: Execute = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Write the offsets that groups have committed into ZooKeeper. Without --execute it shows what it would do.
+    """Copy the committed offsets of groups to ZooKeeper. Without --execute it only shows the changes.
 
-    They are for consumers whose group is there (ZooKeeperConsumer). With --layout 0.7 ZooKeeper's chroot is that of the
-    view that brokers publish (ottla.zookeeper.legacy07.chroot), and offsets stand under broker partitions.
+    Consumers whose group is in ZooKeeper read them (ZooKeeperConsumer). With --layout 0.7 give the chroot of the view
+    that brokers publish (ottla.zookeeper.legacy07.chroot); the offsets are stored by broker and partition.
     """
     check_layout(layout)
 
@@ -295,7 +299,7 @@ def export_zookeeper(
 def _legacy_import(
     layout: str, mapping: list[str] | None, positions: Path | None, positions_are_offsets: bool
 ) -> "LegacyImport | None":
-    """How to import from the layout of 0.7; None for today's. Raises CommandError."""
+    """Return how to import from the layout of 0.7; None for today's layout. Raises CommandError."""
     from registry.znodes.tree import LEGACY_07
 
     check_layout(layout)

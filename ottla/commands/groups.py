@@ -1,6 +1,4 @@
-"""`ottla groups`: consumer groups, their members and how far they are; the commands that change offsets are in
-group_offsets.
-"""
+"""`ottla groups`: list, describe and delete consumer groups; `group_offsets` has the commands that change offsets."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,10 +31,11 @@ def register(app: typer.Typer) -> None:
 @groups.command("list", epilog="Example:  ottla groups list --state stable --state empty")
 def list_groups(
     state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only in this state. Repeatable.")
+        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only groups in this state. Repeatable.")
     ] = None,
     type_: Annotated[
-        list[str] | None, typer.Option("--type", "-t", metavar="TYPE", help="Only classic, or consumer. Repeatable.")
+        list[str] | None,
+        typer.Option("--type", "-t", metavar="TYPE", help="Only this type: classic or consumer. Repeatable."),
     ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
@@ -66,9 +65,7 @@ def describe(
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Show the members of groups with what they are assigned, and for each partition the committed offset, the end
-    of the log and the lag.
-    """
+    """Show the members and assignments of groups, and each partition's committed offset, log end offset and lag."""
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -139,7 +136,7 @@ def _member(member: "GroupMember") -> dict[str, Any]:
 
 
 async def _ends(admin: "Admin", partitions: "list[TopicPartition]") -> "dict[TopicPartition, int]":
-    """The ends of the logs of those partitions that exist and have a leader."""
+    """Return the log end offsets of those partitions that exist and have a leader."""
     from client.consumer.offsets import LATEST
 
     known = await admin.describe_topics() if partitions else {}
@@ -180,14 +177,14 @@ def _print_description(group: dict[str, Any]) -> None:
 
 
 def _assigned(topics: dict[str, list[int]] | None) -> str | None:
-    """What a member is assigned, short: "orders:0-3,7 audit:0"."""
+    """Format a member's assignment: "orders:0-3,7 audit:0"."""
     if not topics:
         return None
     return " ".join(f"{topic}:{_ranges(numbers)}" for topic, numbers in topics.items())
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Sorted numbers with a hyphen for each run: "0-3,7"."""
+    """Format sorted numbers, with a hyphen for each run: "0-3,7"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -202,7 +199,7 @@ def delete(
     names: Annotated[list[str], typer.Argument(help="Groups without members.", metavar="GROUP...")],
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Delete groups that have no members, with all their offsets; there is no way back."""
+    """Delete groups that have no members, with all their offsets. This cannot be undone."""
 
     async def main() -> None:
         from client.admin.admin import Admin

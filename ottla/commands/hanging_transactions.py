@@ -1,8 +1,8 @@
-"""Transactions that nobody will end: open in a partition, and not known there to any coordinator (KIP-664).
+"""Hanging transactions: open in a partition, but unknown to every transaction coordinator (KIP-664).
 
-Such hold back the last stable offset, and with it every reader of committed records. One is taken for hanging when its
-last record is older than the longest timeout that a transaction may have (`transaction.max.timeout.ms`) and the
-coordinator of its producer id, if it knows that, has no such transaction in this partition.
+A hanging transaction is never completed. It holds back the last stable offset, and so all read_committed consumers. A
+transaction counts as hanging if its last record is older than the longest allowed transaction timeout
+(`transaction.max.timeout.ms`), and no coordinator knows a transaction of its producer id in this partition.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenTransaction(NamedTuple):
-    """A producer with a transaction open in a partition."""
+    """A producer that has an open transaction in a partition."""
 
     partition: TopicPartition
     producer: "ActiveProducer"
@@ -30,7 +30,10 @@ async def find_hanging(
     max_timeout_ms: int,
     broker_id: int | None = None,
 ) -> list[OpenTransaction]:
-    """The hanging transactions in these partitions, as their leaders know them, or one broker. Raises KafkaError."""
+    """Return the hanging transactions in these partitions, as reported by their leaders, or by broker `broker_id`.
+
+    Raises KafkaError.
+    """
     from client.errors import KafkaError, TransactionalIdNotFoundError
 
     old = [

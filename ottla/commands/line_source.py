@@ -1,7 +1,7 @@
-"""Lines of a file or of standard input as they come, without blocking the event loop.
+"""Read the lines of a file or of standard input without blocking the event loop.
 
-A line ends with a newline; the last one may lack it. Lines are bytes: what is no text passes unchanged.
-What has arrived is handed on at once, also when it is less than a block: somebody may be typing.
+A line ends with a newline, except perhaps the last one. Lines are bytes and need not be valid text. Lines are yielded
+as soon as they arrive, even if they do not fill a block: the user may be typing.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`ottla perf`: how fast records go in and out, measured through our own client."""
+"""`ottla perf`: measure the throughput and latency of producing and consuming with Ottla's client."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from ottla.command_line.session import run
 
 perf = typer.Typer(help="Measure throughput and latency.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no live rate.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, without a live rate.")]
 Topic = Annotated[str, typer.Argument(help="The topic.")]
 
 
@@ -22,18 +22,18 @@ def register(app: typer.Typer) -> None:
 @perf.command(epilog="Example:  ottla perf produce load --records 1000000 --size 100 --compression lz4")
 def produce(
     topic: Topic,
-    records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 100_000,
-    size: Annotated[str, typer.Option("--size", "-s", help="Bytes of each value: 100, 1k.")] = "100",
-    rate: Annotated[float, typer.Option("--rate", help="Records a second; 0: as fast as it goes.")] = 0,
+    records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many records.")] = 100_000,
+    size: Annotated[str, typer.Option("--size", "-s", help="Size of each value: 100, 1k.")] = "100",
+    rate: Annotated[float, typer.Option("--rate", help="Records per second; 0: no limit.")] = 0,
     acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    linger_ms: Annotated[float, typer.Option("--linger-ms", help="Wait so long for a batch to fill.")] = 5,
-    batch_size: Annotated[str, typer.Option("--batch-size", help="Bytes of a batch.")] = "64k",
+    linger_ms: Annotated[float, typer.Option("--linger-ms", help="How long a batch waits for more records.")] = 5,
+    batch_size: Annotated[str, typer.Option("--batch-size", help="Maximum size of a batch.")] = "64k",
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only to this partition.")] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Send records of random printable bytes; latency is from sending to acknowledgement."""
+    """Send records of random printable bytes; the latency is the time from sending to acknowledgement."""
     from ottla.commands.perf_run import ProduceRun
 
     value_size = parse_size(size, "--size")
@@ -65,17 +65,17 @@ def produce(
 def consume(
     topic: Topic,
     records: Annotated[
-        int | None, typer.Option("--records", "-n", min=1, help="How many; without it, all there are.")
+        int | None, typer.Option("--records", "-n", min=1, help="How many records. Default: all.")
     ] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Count batches by their headers, without decoding.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", help="Stop when nothing comes for so many seconds.")] = 10,
+    timeout: Annotated[float, typer.Option("--timeout", help="Stop after this many seconds without records.")] = 10,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Read records from the beginning; latency is from one Fetch's records to the next."""
+    """Read records from the beginning; the latency is the time from one Fetch's records to the next."""
     from ottla.commands.perf_run import ConsumeRun
 
     async def main() -> None:

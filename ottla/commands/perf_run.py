@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 PERCENTILES = (50, 95, 99, 99.9)
-# Without a rate the loop gets its turn after so many records.
+# Without a rate, yield to the event loop after this many records.
 BURST = 500
 
 
 class PerfResult:
-    """What came out: counts, time, latencies in ms (an array of floats)."""
+    """The result of a measurement: counts, times in seconds, latencies in ms (an array of floats)."""
 
     def __init__(self, latency_name: str) -> None:
         self.latency_name = latency_name
@@ -36,7 +36,7 @@ class PerfResult:
         self.latencies_ms = array("d")
 
     def as_dict(self) -> dict[str, float | int]:
-        """The figures by name."""
+        """Return the figures by name."""
         seconds = max(self.seconds, 1e-9)
         figures: dict[str, float | int] = {
             "records": self.records,
@@ -64,7 +64,7 @@ class PerfResult:
 
 
 class ProduceRun:
-    """Sends so many records at a rate (0: as fast as it goes)."""
+    """Sends `records` records at `rate` records per second (0: no limit)."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ProduceRun:
         self._error: BaseException | None = None
 
     async def run(self) -> None:
-        """Measure. Raises the first error of a record."""
+        """Send the records and measure. Raises the first error of a record."""
         seeded = random.Random(0)
         alphabet = string.ascii_letters + string.digits
         values = ["".join(seeded.choices(alphabet, k=self._value_size)).encode() for _ in range(64)]
@@ -132,7 +132,7 @@ class ProduceRun:
 
 
 class ConsumeRun:
-    """Reads so many records, or (None) all there are now, from the beginning."""
+    """Reads `records` records from the beginning; None reads to the log end offsets at the start."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class ConsumeRun:
         self._progress = Progress("records", records, enabled=live)
 
     async def run(self) -> None:
-        """Measure; ends early where nothing comes for the timeout."""
+        """Read the records and measure; ends early if no records arrive within the timeout."""
         result = self.result
         ends = await self._reader.end_offsets(self._partitions)
         self._reader.assign(dict.fromkeys(self._partitions, "beginning"))

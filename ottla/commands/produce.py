@@ -1,4 +1,4 @@
-"""`ottla produce`: lines of a file or of standard input become records."""
+"""`ottla produce`: send the lines of a file or of standard input as records."""
 
 import sys
 from pathlib import Path
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from client.producer.accumulator import RecordMetadata
     from client.producer.producer import Producer
 
-# The broker says what is too large; this only bounds one request.
+# Not a limit for records, which the broker sets: it only limits one request.
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
-# How long a topic that the broker does not create by itself is waited for.
+# How long to wait for a topic that the broker does not create automatically.
 UNKNOWN_TOPIC_MS = 3_000
 
 EPILOG = (
@@ -33,29 +33,31 @@ def register(app: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Where to; created if the broker's auto.create.topics.enable says so.")],
-    file: Annotated[Path | None, typer.Argument(help="A file of lines; none or -: standard input.")] = None,
+    topic: Annotated[str, typer.Argument(help="The topic; created if the broker's auto.create.topics.enable is true.")],
+    file: Annotated[Path | None, typer.Argument(help="A file of lines. Default, or -: standard input.")] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help=r"Lines are key, this, value (\t for a tab).")
+        str | None, typer.Option("--key-separator", "-K", help=r"Separates key and value of a line (\t for a tab).")
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header. Repeatable.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Write all to this partition.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Send all records to this partition.")
+    ] = None,
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
     null_marker: Annotated[
-        str | None, typer.Option("--null-marker", "-Z", help="A key or value that is just this becomes null.")
+        str | None, typer.Option("--null-marker", "-Z", help="A key or value equal to this becomes null.")
     ] = None,
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", help="Time of every record: ms since the epoch, or ISO.")
     ] = None,
-    linger_ms: Annotated[float, typer.Option("--linger-ms", help="Wait so long for a batch to fill.")] = 5,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when it went well.")] = False,
+    linger_ms: Annotated[float, typer.Option("--linger-ms", help="How long a batch waits for more records.")] = 5,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Send lines as records: one record a line, without the newline; any bytes."""
+    """Send each line as a record, without its newline. Lines may contain any bytes."""
     sending = _Sending(
         topic,
         key=None if key is None else key.encode("utf-8", "surrogateescape"),
@@ -68,7 +70,7 @@ def produce(
     if sending.separator == b"":
         raise CommandError("--key-separator must not be empty")
     if key is not None and key_separator is not None:
-        raise CommandError("--key and --key-separator exclude each other")
+        raise CommandError("--key and --key-separator cannot be used together")
 
     async def main() -> int:
         from client.producer.producer import Producer
@@ -96,7 +98,7 @@ def produce(
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
-    """Name and value of "name=value"; "name" alone has a null value."""
+    """Return the name and value of "name=value"; "name" alone has a null value."""
     name, equals, value = text.partition("=")
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
@@ -112,13 +114,15 @@ async def _check_topic(producer: "Producer", topic: str, partition: int | None, 
             raise
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             near = suggest(topic, await admin.list_topics())
-        raise CommandError(f"unknown topic {topic}{near}, and the broker does not create topics by itself") from None
+        raise CommandError(
+            f"unknown topic {topic}{near}, and the broker does not create topics automatically"
+        ) from None
     if partition is not None and partition not in partitions:
         raise CommandError(f"topic {topic} has partitions 0 to {max(partitions)}, not {partition}")
 
 
 class _Sending:
-    """How lines become records, and how many did."""
+    """How to convert lines to records, and the number of records acknowledged."""
 
     def __init__(
         self,
@@ -142,9 +146,7 @@ class _Sending:
         self._failure: BaseException | None = None
 
     async def run(self, producer: "Producer", source: BinaryIO) -> None:
-        """Send every line of `source`. Raises the first record's error, CommandError for a line without
-        key.
-        """
+        """Send every line of `source`. Raises the first error of a record, or CommandError for a line without a key."""
         from client.errors import BufferFullError
         from ottla.command_line.progress import Progress
         from ottla.commands.line_source import read_lines

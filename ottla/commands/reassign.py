@@ -1,4 +1,4 @@
-"""`ottla reassign`: move partitions to other brokers and other log directories, watch that, and go back."""
+"""`ottla reassign`: move partitions to other brokers and log directories, show the progress, cancel moves."""
 
 import asyncio
 import sys
@@ -22,31 +22,33 @@ if TYPE_CHECKING:
     from ottla.reassignment.log_dir_places import Place
 
 reassign = typer.Typer(
-    help="Move partitions to other brokers and log directories, watch that, and go back.", no_args_is_help=True
+    help="Move partitions to other brokers and log directories, show the progress, cancel moves.", no_args_is_help=True
 )
 
 POLL_S = 0.5
 METADATA_LAG_S = 3.0
-"""A broker may hear of a move that is done a moment later than the controller tells."""
+"""A broker's metadata may show a completed move later than the controller's list of reassignments."""
 
 File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help='JSON as `plan` prints it: {"version":1,"partitions":[{"topic":…,"partition":…,"replicas":[…],"log_dirs":'
+        help='JSON like that of `plan`: {"version":1,"partitions":[{"topic":…,"partition":…,"replicas":[…],"log_dirs":'
         '[…]}]}; a log directory is an absolute path on the broker, or "any". "-" is standard input.',
     ),
 ]
 Throttle = Annotated[
     str | None,
-    typer.Option("--throttle", metavar="SIZE", help="Bytes a second and broker for what is moved, such as 10m."),
+    typer.Option(
+        "--throttle", metavar="SIZE", help="Limit for moved replicas, in bytes per second and broker, such as 10m."
+    ),
 ]
 LogDirThrottle = Annotated[
     str | None,
     typer.Option(
         "--replica-alter-log-dirs-throttle",
         metavar="SIZE",
-        help="Bytes a second and broker for what moves between log directories, such as 10m.",
+        help="Limit for moves between log directories, in bytes per second and broker, such as 10m.",
     ),
 ]
 
@@ -58,18 +60,18 @@ def register(app: typer.Typer) -> None:
 
 @reassign.command(epilog="Example:  ottla reassign plan orders --brokers 1,2,3 > plan.json")
 def plan(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to spread.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to reassign.")],
     brokers: Annotated[
-        str | None, typer.Option("--brokers", metavar="ID,...", help="The brokers to use. Default: all that are alive.")
+        str | None, typer.Option("--brokers", metavar="ID,...", help="The brokers to use. Default: all live brokers.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "-r", min=1, help="Default: what each topic has.")
+        int | None, typer.Option("--replication-factor", "-r", min=1, help="Default: each topic's current one.")
     ] = None,
-    ignore_racks: Annotated[bool, typer.Option("--ignore-racks", help="Spread as if no broker had a rack.")] = False,
-    current: Annotated[bool, typer.Option("--current", help="Print the assignment as it is now.")] = False,
+    ignore_racks: Annotated[bool, typer.Option("--ignore-racks", help="Do not use the brokers' racks.")] = False,
+    current: Annotated[bool, typer.Option("--current", help="Print the current assignment.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Print an assignment that spreads topics evenly over brokers, rack by rack. Nothing is changed."""
+    """Print an assignment that distributes topics evenly over brokers and racks. Nothing is changed."""
     wanted = _broker_ids(brokers)
 
     async def main() -> None:
@@ -83,7 +85,7 @@ def plan(
         if wanted is not None:
             missing = [broker for broker in wanted if broker not in racks]
             if missing:
-                raise CommandError(f"--brokers {missing[0]}: the cluster has no such broker now")
+                raise CommandError(f"--brokers {missing[0]}: the cluster has no such live broker")
             racks = {broker: racks[broker] for broker in wanted}
         assignment: dict[TopicPartition, Sequence[int]] = {}
         for name, topic in found.items():
@@ -101,7 +103,7 @@ def _broker_ids(text: str | None) -> list[int] | None:
     try:
         return sorted({int(one) for one in text.split(",")})
     except ValueError:
-        raise CommandError(f"--brokers {text!r} is not broker ids with commas between them") from None
+        raise CommandError(f"--brokers {text!r} must be broker ids separated by commas") from None
 
 
 def _spread(
@@ -113,7 +115,7 @@ def _spread(
 
     count = replication_factor or max(map(len, now.values()))
     if count > len(racks):
-        raise CommandError(f"{topic}: {count} replicas need as many brokers, and there are {len(racks)}")
+        raise CommandError(f"{topic}: {count} replicas need {count} brokers, and only {len(racks)} are available")
     return assign_replicas(racks, len(now), count, rng=random.Random())
 
 
@@ -130,25 +132,26 @@ def start(
     log_dir_throttle: LogDirThrottle = None,
     save_current: Annotated[
         Path | None,
-        typer.Option("--save-current", metavar="FILE", help="First write the assignment as it is: the way back."),
+        typer.Option(
+            "--save-current", metavar="FILE", help="First write the current assignment to this file, to undo the move."
+        ),
     ] = None,
     additional: Annotated[
-        bool, typer.Option("--additional", help="Also while other partitions are being moved.")
+        bool, typer.Option("--additional", help="Start even if other partitions are being moved.")
     ] = False,
     timeout: Annotated[
         float,
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="How long to wait for replicas that come to a broker and have a log directory.",
+            help="How long to wait for the new replicas whose log directories the file names.",
         ),
     ] = 10.0,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Begin to move partitions to the replicas that a file names, and replicas to the log directories that it names.
-    `status` says how far that is.
+    """Start to move partitions to the replicas, and replicas to the log directories, that a file names.
 
-    With a throttle the bandwidth is limited until `status` finds that all is done.
+    `status` shows the progress. A throttle limits the bandwidth until `status` finds that all moves are completed.
     """
     rate = None if throttle is None else parse_size(throttle, "--throttle")
     log_dir_rate = (
@@ -174,10 +177,10 @@ def start(
             if log_dir_rate is not None:
                 await set_log_dir_throttle(admin, (replica.broker_id for replica in log_dirs), log_dir_rate)
             coming = {one: path for one, path in log_dirs.items() if one.broker_id not in before[_partition_of(one)]}
-            await prefer(admin, coming)  # so that they need not be moved when they are there
+            await prefer(admin, coming)  # so that the new replicas need no second move
             _raise_refusals(await admin.alter_partition_reassignments(targets))
             await move(admin, log_dirs, timeout)
-        say(f"{len(targets)} partitions are on their way")
+        say(f"moving {len(targets)} partitions")
 
     run(main())
 
@@ -185,17 +188,15 @@ def start(
 async def _check(
     admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]", file: Path, *, additional: bool
 ) -> None:
-    """Raise CommandError where a broker is not there, or others are being moved already."""
+    """Raise CommandError if a target broker is not alive, or if other partitions are being moved."""
     alive = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
     for partition, replicas in targets.items():
         missing = [broker for broker in replicas if broker not in alive]
         if missing:
-            raise CommandError(f"{file}: {partition}: the cluster has no broker {missing[0]} now")
+            raise CommandError(f"{file}: {partition}: the cluster has no live broker {missing[0]}")
     others = await admin.list_partition_reassignments()
     if others and not additional:
-        raise CommandError(
-            f"{', '.join(map(str, others))}: being moved already; --additional starts others beside them"
-        )
+        raise CommandError(f"{', '.join(map(str, others))} are being moved; use --additional to start more moves")
 
 
 def _partition_of(replica: "Replica") -> "TopicPartition":
@@ -207,13 +208,14 @@ def _partition_of(replica: "Replica") -> "TopicPartition":
 @reassign.command(epilog="Example:  ottla reassign status plan.json --wait")
 def status(
     file: File,
-    wait: Annotated[bool, typer.Option("--wait", help="Until nothing is on its way any more.")] = False,
-    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Leave the limits of bandwidth set.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all moves of the file are completed.")] = False,
+    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Do not remove the bandwidth limits.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Say how far the moves of a file are; where all is done take limits of bandwidth away. The exit code is 0 where
-    every partition has the replicas that the file names, in the log directories that it names.
+    """Show the progress of the moves of a file; if all are completed, remove the bandwidth limits.
+
+    The exit code is 0 if every partition has the replicas that the file names, in the log directories that it names.
     """
 
     async def main() -> None:
@@ -266,7 +268,7 @@ def _print_status(
     *,
     as_json: bool,
 ) -> None:
-    """Partitions with their replicas, and where the plan says so replicas with their log directories."""
+    """Print the partitions and their replicas, and the replicas' log directories if the plan names some."""
     columns = ("partition", "state", "replicas", "target")
     if not as_json:
         print_table(columns, [(str(one), state, _ids(now), _ids(target)) for one, state, now, target in rows])
@@ -310,16 +312,16 @@ def list_reassignments(as_json: AsJson = False, bootstrap_server: BootstrapServe
 
 @reassign.command(epilog="Example:  ottla reassign cancel --all")
 def cancel(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="JSON as for `start`.")] = None,
-    all_moves: Annotated[bool, typer.Option("--all", help="Everything that is being moved.")] = False,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The file of `start`.")] = None,
+    all_moves: Annotated[bool, typer.Option("--all", help="Cancel all moves.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """End moves: partitions get back the replicas that they had, and replicas stay in their log directories.
+    """Cancel moves: partitions get their previous replicas, and replicas stay in their log directories.
 
-    Limits of bandwidth go, too, if nothing else moves.
+    If no other move is in progress, the bandwidth limits are removed.
     """
     if (file is not None) == all_moves:
-        raise CommandError("either a file or --all says what to end")
+        raise CommandError("give either a file or --all")
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -343,7 +345,7 @@ def cancel(
                 brokers = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
                 names = {one.topic for one in named} | {one.topic for one in staying}
                 await clear_throttle(admin, names & topics.keys(), brokers)
-        say(f"{len(wanted) + len(staying)} moves ended")
+        say(f"{len(wanted) + len(staying)} moves cancelled")
 
     run(main())
 
@@ -351,7 +353,7 @@ def cancel(
 async def _replicas(
     admin: "Admin", partitions: "Mapping[TopicPartition, object]", file: Path
 ) -> "dict[TopicPartition, tuple[int, ...]]":
-    """The replicas as they are. Raises CommandError naming a partition that there is not."""
+    """Return the current replicas. Raises CommandError if a partition does not exist."""
     known = await admin.describe_topics()
     for partition in partitions:
         check_partition(known, partition, f"{file}: ")
@@ -361,7 +363,7 @@ async def _replicas(
 async def _replicas_after(
     admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]", moving: "Set[TopicPartition]", file: Path
 ) -> "dict[TopicPartition, tuple[int, ...]]":
-    """The replicas as they are once brokers have heard of moves that are done."""
+    """Return the current replicas, after a wait until the metadata shows the completed moves."""
     deadline = time.monotonic() + METADATA_LAG_S
     while True:
         now = await _replicas(admin, targets, file)
@@ -372,7 +374,7 @@ async def _replicas_after(
 
 
 def _raise_refusals(outcomes: "Mapping[TopicPartition, KafkaError | None]") -> None:
-    """Raise CommandError with all that was refused; the others have begun."""
+    """Raise CommandError with the errors of all refused moves; the other moves have started."""
     refused = [str(error) for error in outcomes.values() if error is not None]
     if refused:
         raise CommandError("; ".join(refused))

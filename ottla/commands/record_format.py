@@ -1,8 +1,8 @@
-r"""How `ottla consume` writes a record: a format string as kcat's, or a line of JSON.
+r"""How `ottla consume` prints a record: a format string like kcat's, or a line of JSON.
 
 Fields: %t topic, %p partition, %o offset, %T timestamp in ms, %k key, %K length of the key (-1 for null),
 %s value, %S length of the value, %h headers as name=value,name=value, %% a percent sign. Escapes: \t \n \r
-\0 \\ \xNN. Keys and values are written as the bytes they are.
+\0 \\ \xNN. The bytes of keys and values are printed unchanged.
 """
 
 import base64
@@ -19,7 +19,7 @@ DEFAULT_FORMAT = r"%s\n"
 
 
 def format_writer(text: str, null_marker: bytes) -> Callable[[ConsumerRecord], bytes]:
-    """A function from a record to its bytes. `null_marker` stands for a null key or value.
+    """Return a function that formats a record as bytes. `null_marker` is printed for a null key or value.
 
     Raises CommandError for a field or escape that does not exist.
     """
@@ -43,7 +43,7 @@ def format_writer(text: str, null_marker: bytes) -> Callable[[ConsumerRecord], b
         elif field in fields:
             parts.append(fields[field])
         else:
-            raise CommandError(f"--format {text!r}: %{field} is none of %{' %'.join(fields)} %%")
+            raise CommandError(f"--format {text!r}: %{field} must be one of %{' %'.join(fields)} %%")
     if len(parts) == 2 and parts[0] is fields["s"]:  # the default, and the fastest
         tail = parts[1](ConsumerRecord("", 0, 0, 0, 0, None, None, ()))
         return lambda record: (null_marker if record.value is None else record.value) + tail
@@ -55,7 +55,7 @@ def _constant(value: bytes) -> Callable[[ConsumerRecord], bytes]:
 
 
 def json_writer(record: ConsumerRecord) -> bytes:
-    """A record as a line of JSON; bytes that are no UTF-8 are {"base64": "..."}."""
+    """Format a record as a line of JSON; bytes that are not UTF-8 become {"base64": "..."}."""
     fields = {
         "topic": record.topic,
         "partition": record.partition,
@@ -70,7 +70,7 @@ def json_writer(record: ConsumerRecord) -> bytes:
 
 
 def json_bytes(value: bytes | None) -> Any:
-    """Bytes in JSON: text where they are UTF-8, else {"base64": "..."}; null for None."""
+    """Convert bytes for JSON: to text if they are UTF-8, else to {"base64": "..."}; None stays None."""
     if value is None:
         return None
     try:

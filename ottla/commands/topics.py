@@ -44,7 +44,9 @@ def register(app: typer.Typer) -> None:
 
 @topics.command("list", epilog="Example:  ottla topics list --json")
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Also Kafka's own, such as __consumer_offsets.")] = False,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also internal topics such as __consumer_offsets.")
+    ] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -74,14 +76,14 @@ def _counts(topic: "TopicMetadata") -> dict[str, Any]:
 def create(
     names: Annotated[list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...")],
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="How many; -1: the broker's num.partitions.")
+        int, typer.Option("--partitions", "-p", help="How many partitions; -1: the broker's num.partitions.")
     ] = -1,
     replication_factor: Annotated[
         int, typer.Option("--replication-factor", "-r", help="How many replicas; -1: the broker's default.")
     ] = -1,
     config: Configs = None,
     replica_assignment: Assignment = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no error.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Ignore topics that exist.")] = False,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
@@ -90,7 +92,7 @@ def create(
     configs: dict[str, str | None] = {**parse_pairs(config, "--config")}
     assignment = parse_assignment(replica_assignment)
     if assignment is not None and (partitions != -1 or replication_factor != -1):
-        raise CommandError("--replica-assignment says how many there are: leave out the two counts")
+        raise CommandError("--replica-assignment cannot be used with --partitions or --replication-factor")
     numbered = None if assignment is None else dict(enumerate(assignment))
 
     async def main() -> None:
@@ -130,18 +132,17 @@ def create(
 def describe(
     names: Annotated[list[str] | None, typer.Argument(help="Topics; none: all.", metavar="[TOPIC...]")] = None,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only partitions that have a replica out of sync.")
+        bool, typer.Option("--under-replicated", help="Only partitions with a replica out of sync.")
     ] = False,
     unavailable: Annotated[
-        bool, typer.Option("--unavailable", help="Only partitions that nobody leads; with the other: also these.")
+        bool, typer.Option("--unavailable", help="Only partitions without a leader; combines with --under-replicated.")
     ] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Show partitions with leader, replicas, offsets and size, and the settings that differ from the
-    defaults.
+    """Show partitions with leader, replicas, offsets and size, and the settings that differ from the defaults.
 
-    Looking for partitions in trouble goes through Kafka's own topics, too.
+    --under-replicated and --unavailable also search internal topics.
     """
     wants_all = not (under_replicated or unavailable)
 
@@ -172,7 +173,7 @@ def describe(
 
 
 async def _describe(admin: "Admin", topic: "TopicMetadata", shown: Sequence[int]) -> dict[str, Any]:
-    """A topic with the partitions of these numbers."""
+    """Describe a topic, with the partitions in `shown`."""
     from client.admin.types import ResourceType
     from client.consumer.offsets import EARLIEST, LATEST
     from client.errors import KafkaError, UnsupportedApiError
@@ -195,7 +196,7 @@ async def _describe(admin: "Admin", topic: "TopicMetadata", shown: Sequence[int]
         entries = await admin.describe_configs(ResourceType.TOPIC, topic.name)
         configs = {entry.name: entry.value for entry in entries.values() if not entry.is_default}
     except UnsupportedApiError:
-        pass  # an old broker, or one that is none in full: show what it has
+        pass  # an old broker, or one that does not implement all APIs: show what is available
     except KafkaError as error:
         if not error.retriable:
             raise
@@ -257,24 +258,24 @@ def _print_description(topic: dict[str, Any], count: int, *, first: bool) -> Non
 def alter(
     name: Topic,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="The new number of partitions, more than now.")
+        int | None, typer.Option("--partitions", "-p", help="The new number of partitions; it must be larger.")
     ] = None,
     replica_assignment: Assignment = None,
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Back to the default. Repeatable."),
+        typer.Option("--delete-config", metavar="NAME", help="Reset this setting to the default. Repeatable."),
     ] = None,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Add partitions to a topic (the assignment names the new ones' replicas), or change its settings."""
+    """Add partitions to a topic (--replica-assignment names their replicas), or change its settings."""
     settings = parse_pairs(config, "--config")
     assignment = parse_assignment(replica_assignment)
     if partitions is None and not settings and not delete_config:
         raise CommandError("nothing to alter: give --partitions, --config or --delete-config")
     if assignment is not None and partitions is None:
-        raise CommandError("--replica-assignment goes with --partitions")
+        raise CommandError("--replica-assignment needs --partitions")
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -296,10 +297,10 @@ def alter(
 @topics.command(epilog="Example:  ottla topics delete orders")
 def delete(
     names: Annotated[list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...")],
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="An unknown topic is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Delete topics with all that is in them; there is no way back."""
+    """Delete topics with all their records. This cannot be undone."""
 
     async def main() -> None:
         from client.admin.admin import Admin

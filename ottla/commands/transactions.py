@@ -1,4 +1,4 @@
-"""`ottla transactions`: what coordinators and partitions know of transactions, and an end to one that hangs."""
+"""`ottla transactions`: show transactions as coordinators and partitions know them, and abort hanging ones."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from client.topic_partition import TopicPartition
 
 transactions = typer.Typer(
-    help="Transactions: of which producers, in which state, in which partitions.", no_args_is_help=True
+    help="Show transactions, their producers and partitions, and abort hanging ones.", no_args_is_help=True
 )
 
 STATES = (
@@ -43,13 +43,15 @@ def register(app: typer.Typer) -> None:
 @transactions.command("list", epilog="Example:  ottla transactions list --state Ongoing --longer-than-ms 60000")
 def list_transactions(
     state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only in this state. Repeatable.")
+        list[str] | None,
+        typer.Option("--state", "-s", metavar="STATE", help="Only transactions in this state. Repeatable."),
     ] = None,
     producer_id: Annotated[
-        list[int] | None, typer.Option("--producer-id", min=0, help="Only of this producer id. Repeatable.")
+        list[int] | None,
+        typer.Option("--producer-id", min=0, help="Only transactions of this producer id. Repeatable."),
     ] = None,
     longer_than_ms: Annotated[
-        int | None, typer.Option("--longer-than-ms", min=0, help="Only with a transaction open for longer.")
+        int | None, typer.Option("--longer-than-ms", min=0, help="Only transactions open for longer.")
     ] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
@@ -82,8 +84,8 @@ def describe(
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Show what coordinators know of transactional ids: the producer, the state, how long a transaction is open, and
-    the partitions that take part.
+    """Show transactional ids as their coordinators know them: producer, state, duration of an open transaction, and its
+    partitions.
     """
 
     async def main() -> None:
@@ -127,7 +129,7 @@ def _document(transaction: "TransactionDescription") -> dict[str, Any]:
 
 
 def _shown(value: object) -> object:
-    return None if value is None else str(value)  # as text: numbers to the left, like the words around them
+    return None if value is None else str(value)  # as text, so that numbers are left-aligned like the words
 
 
 def _now_ms() -> int:
@@ -137,13 +139,11 @@ def _now_ms() -> int:
 @transactions.command("describe-producers", epilog="Example:  ottla transactions describe-producers orders-0")
 def describe_producers(
     name: Partition,
-    broker_id: Annotated[
-        int | None, typer.Option("--broker-id", help="As this replica knows them; otherwise the leader.")
-    ] = None,
+    broker_id: Annotated[int | None, typer.Option("--broker-id", help="Ask this replica. Default: the leader.")] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Show the idempotent and transactional producers of a partition, and where an open transaction began."""
+    """Show the idempotent and transactional producers of a partition, and the start offsets of open transactions."""
     partition = parse_partition(name)
 
     async def main() -> None:
@@ -164,12 +164,12 @@ _PRODUCER_COLUMNS = ("producer id", "epoch", "last sequence", "last time", "coor
 
 
 def _producer(producer: "ActiveProducer") -> dict[str, int | None]:
-    """A producer by name of each field; None where there is none."""
+    """Return the fields of a producer by name; negative values, which mean none, become None."""
     return {name: None if value < 0 else value for name, value in producer._asdict().items()}
 
 
 async def _check(admin: "Admin", partition: "TopicPartition") -> None:
-    """Raise CommandError for a partition that does not exist."""
+    """Raise CommandError if a partition does not exist."""
     check_partition(await describe_topics(admin, [partition.topic]), partition)
 
 
@@ -178,12 +178,12 @@ def find_hanging_transactions(
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only in this topic. Repeatable.")] = None,
     broker_id: Annotated[int | None, typer.Option("--broker-id", help="Only in replicas of this broker.")] = None,
     max_transaction_timeout: Annotated[
-        int, typer.Option("--max-transaction-timeout", min=0, help="The longest that the brokers allow, in minutes.")
+        int, typer.Option("--max-transaction-timeout", min=0, help="The brokers' longest allowed timeout, in minutes.")
     ] = 15,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Find transactions that are open in a partition and that no coordinator will end."""
+    """Find hanging transactions: open in a partition, but unknown to every coordinator."""
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -232,26 +232,28 @@ def find_hanging_transactions(
 def abort(
     name: Partition,
     start_offset: Annotated[
-        int | None, typer.Option("--start-offset", min=0, help="Where the transaction began in the partition.")
+        int | None, typer.Option("--start-offset", min=0, help="The offset of the transaction's first record.")
     ] = None,
-    producer_id: Annotated[int | None, typer.Option("--producer-id", min=0, help="Whose transaction it is.")] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", min=0, help="The producer of the transaction.")
+    ] = None,
     producer_epoch: Annotated[
         int | None, typer.Option("--producer-epoch", min=0, max=32767, help="The epoch of that producer.")
     ] = None,
     coordinator_epoch: Annotated[
-        int | None, typer.Option("--coordinator-epoch", help="Of its coordinator; default: as the partition knows it.")
+        int | None, typer.Option("--coordinator-epoch", help="The epoch of its coordinator. Default: the partition's.")
     ] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Abort a transaction in one partition, past its coordinator: for those that find-hanging has found.
+    """Abort a hanging transaction in one partition without its coordinator; find-hanging finds such transactions.
 
-    It is named by where it began, or by its producer's id and epoch.
+    Identify the transaction by its start offset, or by its producer's id and epoch.
     """
     partition = parse_partition(name)
     if (start_offset is None) == (producer_id is None) or (producer_id is None) != (producer_epoch is None):
         raise CommandError("give --start-offset, or --producer-id and --producer-epoch")
     if coordinator_epoch is not None and producer_id is None:
-        raise CommandError("--coordinator-epoch goes with --producer-id and --producer-epoch")
+        raise CommandError("--coordinator-epoch needs --producer-id and --producer-epoch")
 
     async def main() -> None:
         from client.admin.admin import Admin
@@ -259,7 +261,7 @@ def abort(
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await _check(admin, partition)
             if producer_id is not None and producer_epoch is not None and coordinator_epoch is not None:
-                # The way to a broker of before 3.0, which cannot be asked for its producers.
+                # A broker older than 3.0 has no DescribeProducers.
                 chosen = (producer_id, producer_epoch, coordinator_epoch)
             else:
                 producers = (await admin.describe_producers([partition]))[partition]
@@ -278,14 +280,14 @@ def _find(
     start_offset: int | None,
     producer_id: int | None,
 ) -> "ActiveProducer":
-    """The producer with a transaction from this offset on, or with this id. Raises CommandError."""
+    """Return the producer whose open transaction starts at this offset, or with this id. Raises CommandError."""
     for producer in producers:
         if start_offset is not None and producer.current_transaction_start_offset == start_offset:
             return producer
         if start_offset is None and producer.producer_id == producer_id:
             return producer
     if start_offset is None:
-        raise CommandError(f"{partition} knows no producer {producer_id}")
+        raise CommandError(f"{partition} has no producer {producer_id}")
     starts = [one.current_transaction_start_offset for one in producers if one.current_transaction_start_offset >= 0]
-    known = f": open are those at {', '.join(map(str, starts))}" if starts else ", and no other"
-    raise CommandError(f"{partition} has no open transaction that began at {start_offset}{known}")
+    known = f"; its open transactions start at {', '.join(map(str, starts))}" if starts else ", and no other"
+    raise CommandError(f"{partition} has no open transaction that starts at {start_offset}{known}")

@@ -1,4 +1,4 @@
-"""`ottla verify-log`: whether the files of log directories are sound, Kafka's as ours, and their repair."""
+"""`ottla verify-log`: verify the files of log directories, written by Kafka or by Ottla, and repair them."""
 
 import time
 from pathlib import Path
@@ -29,29 +29,33 @@ def verify_log(
         list[Path],
         typer.Argument(metavar="DIR...", help="Log directories (entries of log.dirs), or directories of partitions."),
     ],
-    deep: Annotated[bool, typer.Option("--deep", help="Also unfold and decode the records of every batch.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also decompress and decode the records of every batch.")
+    ] = False,
     while_running: Annotated[
         bool,
-        typer.Option("--while-running", help="Look at a directory in use: what may be under way counts as sound."),
+        typer.Option("--while-running", help="Verify a directory in use: changes in progress are not errors."),
     ] = False,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Do what a recovery would: cut logs at the first broken batch, rebuild indexes."),
+        typer.Option(
+            "--repair", help="Repair like log recovery: truncate logs at the first corrupt batch, rebuild indexes."
+        ),
     ] = False,
     accept_data_loss: Annotated[
         bool,
-        typer.Option("--accept-data-loss", help="With --repair: cut off records, too, that were synced or committed."),
+        typer.Option("--accept-data-loss", help="With --repair: also truncate records that were synced or committed."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check every batch, index, snapshot and checkpoint; say what is wrong and where, and exit with 1 if anything is.
+    """Verify every batch, index, snapshot and checkpoint; print each error and its position, and exit with 1 if any.
 
     Nothing is changed without --repair.
     """
     if repair and while_running:
-        raise UnverifiedError("--repair needs the directory for itself: stop the broker, and leave out --while-running")
+        raise UnverifiedError("--repair cannot be used with --while-running: stop the broker first")
     if accept_data_loss and not repair:
-        raise UnverifiedError("--accept-data-loss is for --repair")
+        raise UnverifiedError("--accept-data-loss needs --repair")
     outcomes = []
     for directory in directories:
         outcome = _Outcome(str(directory).rstrip("/") or "/", as_json=as_json)
@@ -68,7 +72,7 @@ def verify_log(
 
 
 class _Outcome:
-    """One directory: its report, and what a repair did."""
+    """The outcome for one directory: its report, and the repairs made."""
 
     def __init__(self, directory: str, *, as_json: bool) -> None:
         self.directory = directory
@@ -81,7 +85,7 @@ class _Outcome:
         return self._report.errors
 
     def verify(self, *, deep: bool, while_running: bool, repair: bool, accept_loss: bool) -> None:
-        """Verify; with `repair` repair what is wrong and verify again. Raises UnverifiedError."""
+        """Verify the directory; with `repair`, repair errors and verify again. Raises UnverifiedError."""
         from storage.errors import LogDirLockedError, StorageError
         from storage.verification.lock import SharedLock
 
@@ -99,7 +103,7 @@ class _Outcome:
                     raise
                 self._look(deep=deep, live=True)
         except LogDirLockedError as error:
-            raise UnverifiedError(f"{error}: stop the broker first, or look with --while-running") from error
+            raise UnverifiedError(f"{error}: stop the broker first, or use --while-running") from error
         except StorageError as error:
             raise UnverifiedError(str(error)) from error
         self._show()
@@ -128,7 +132,7 @@ class _Outcome:
         parent = _lock_place(self.directory)
         if not is_log_directory(FileSystem(), parent):
             raise NotALogDirectoryError(self.directory)
-        logging.getLogger("storage").addHandler(logging.NullHandler())  # what recovery says is told here
+        logging.getLogger("storage").addHandler(logging.NullHandler())  # the command prints what recovery logs
         lock = LogDirectory(FileSystem(), Path(parent))
         lock.lock()
         try:
@@ -161,7 +165,7 @@ class _Outcome:
         typer.echo(f"{self.directory}: {', '.join(_count(*each) for each in counts)}: {found}")
 
     def to_json(self) -> dict[str, Any]:
-        """The last report, and what was done."""
+        """Return the last report and the repairs made."""
         report = self._report
         return {
             "directory": self.directory,
@@ -178,7 +182,7 @@ class _Outcome:
 
 
 def _lock_place(directory: str) -> str:
-    """Where the lock of a directory is: a partition's is that of the log directory around it."""
+    """Return the directory that has the lock: for a partition's directory, its log directory."""
     from storage.verification.verification import is_partition
 
     return str(Path(directory).absolute().parent) if is_partition(directory) else directory

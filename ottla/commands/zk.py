@@ -1,7 +1,7 @@
-"""`ottla zk`: look into the tree of a cluster's ZooKeeper, decoded, and write to it on request.
+"""`ottla zk`: show the decoded tree of a cluster's ZooKeeper, and change it on request.
 
-Works on the embedded registry of a stopped broker too (`--log-dir`): its file has one user at a time. With `--layout
-0.7` the tree is Kafka 0.7's.
+With `--log-dir` it uses the embedded registry of a stopped broker: only one process can open the file. With `--layout
+0.7` the tree has the layout of Kafka 0.7.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from ottla.zookeeper.znode_format import ShownZnode
     from registry.interface import Registry
 
-zk = typer.Typer(help="Look into the tree of a cluster's ZooKeeper, and write to it.", no_args_is_help=True)
+zk = typer.Typer(help="Show the tree of a cluster's ZooKeeper, and change it.", no_args_is_help=True)
 
-# What the options before the command's name say.
+# The value of the option before the command's name.
 _layout: ContextVar[str] = ContextVar("layout", default="today")
 
 _TREE_ROW = 120  # characters of a znode's content in a tree
 
 LogDir = Annotated[
     Path | None,
-    typer.Option("--log-dir", metavar="DIR", help="The embedded registry in this log directory; its broker stopped."),
+    typer.Option("--log-dir", metavar="DIR", help="The embedded registry in this log directory of a stopped broker."),
 ]
 NodePath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="PATH")]
 TopPath = Annotated[str, typer.Argument(help="Path of the znode.", metavar="[PATH]")]
-Write = Annotated[bool, typer.Option("--write", help="Needed: a wrong znode can take a cluster down.")]
-Raw = Annotated[bool, typer.Option("--raw", help="Also content that Kafka could not read.")]
+Write = Annotated[bool, typer.Option("--write", help="Required: a wrong znode can break a cluster.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Allow content that Kafka cannot read.")]
 Version = Annotated[int, typer.Option("--version", help="Only if this is the znode's version; -1: any.")]
 
 
@@ -49,10 +49,10 @@ def register(app: typer.Typer) -> None:
 @zk.callback()
 def choose_layout(
     layout: Annotated[
-        str, typer.Option("--layout", metavar="LAYOUT", help="Whose tree it is: today (Kafka 0.8 to 3.9), or 0.7.")
+        str, typer.Option("--layout", metavar="LAYOUT", help="Layout of the tree: today (Kafka 0.8 to 3.9), or 0.7.")
     ] = "today",
 ) -> None:
-    """Look into the tree of a cluster's ZooKeeper, and write to it."""
+    """Show the tree of a cluster's ZooKeeper, and change it."""
     check_layout(layout)
     _layout.set(layout)
 
@@ -68,7 +68,7 @@ def _child(path: str, name: str) -> str:
 
 
 async def _children(registry: "Registry", path: str) -> "list[ShownZnode]":
-    """The children of a znode by name; one that goes meanwhile is left out."""
+    """Return the children of a znode, sorted by name, without those that are deleted meanwhile."""
     from registry.errors import NoNodeError
 
     names = sorted(await registry.children(path))
@@ -100,7 +100,7 @@ def list_children(
 def get(
     path: NodePath, as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
 ) -> None:
-    """Show the content of a znode; with --json also what it is, its stat, and the rule that it breaks if it does."""
+    """Show the content of a znode; with --json also its kind, its stat, and the rule that invalid content breaks."""
 
     async def main() -> None:
         async with opened(zookeeper, log_dir) as registry:
@@ -127,7 +127,7 @@ def _print_content(node: "ShownZnode") -> None:
 def stat(
     path: NodePath, as_json: AsJson = False, zookeeper: Address = DEFAULT_ZOOKEEPER, log_dir: LogDir = None
 ) -> None:
-    """Show what a znode is and its stat: transactions, times, versions, the session that owns it, its ACL."""
+    """Show the kind of a znode, its stat (transactions, times, versions, the owner's session) and its ACL."""
 
     async def main() -> None:
         from datetime import UTC, datetime
@@ -175,7 +175,7 @@ def tree(
 
 
 async def _below(registry: "Registry", top: "ShownZnode", depth: int) -> "list[tuple[int, ShownZnode]]":
-    """What lies below a znode, with levels, parents before their children. A whole level is read at a time."""
+    """Return the descendants of a znode with their levels, parents before children. Reads one whole level at a time."""
     below: dict[str, list[ShownZnode]] = {}
     level = [top]
     for _ in range(depth):
@@ -201,7 +201,7 @@ async def _children_of_living(registry: "Registry", path: str) -> "list[ShownZno
 
     try:
         return await _children(registry, path)
-    except NoNodeError:  # gone meanwhile
+    except NoNodeError:  # deleted meanwhile
         return []
 
 
@@ -227,14 +227,14 @@ def _print_tree(nodes: "list[tuple[int, ShownZnode]]") -> None:
 @zk.command(epilog="Example:  ottla zk watch /controller")
 def watch(
     path: NodePath,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many lines.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Stop after this many lines.")] = None,
     as_json: AsJson = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
 ) -> None:
-    """Show a znode and its children now and after every change, one line each, until Ctrl-C.
+    """Print a line with a znode and its children now and after every change, until Ctrl-C.
 
-    Changes that follow each other closely may share a line.
+    One line may show several changes that follow each other closely.
     """
 
     async def main() -> None:
@@ -264,7 +264,7 @@ async def _state(registry: "Registry", path: str, *, as_json: bool) -> str:
         node = await _read(registry, path)
         names = sorted(await registry.children(path))
     except NoNodeError:
-        return json.dumps({"path": path, "exists": False}) if as_json else f"{path} is not there"
+        return json.dumps({"path": path, "exists": False}) if as_json else f"{path} does not exist"
     if as_json:
         return json.dumps({**node.document(), "exists": True, "children": names}, ensure_ascii=False)
     children = f"  children: {' '.join(names)}" if names else ""
@@ -278,15 +278,15 @@ async def _state(registry: "Registry", path: str, *, as_json: bool) -> str:
 @zk.command(epilog="""Example:  ottla zk create --write /admin/delete_topics/orders""")
 def create(
     path: NodePath,
-    value: Annotated[str | None, typer.Argument(help="Its content; none: no data.", metavar="[VALUE]")] = None,
-    sequence: Annotated[bool, typer.Option("--sequence", help="Append ten digits that count.")] = False,
-    parents: Annotated[bool, typer.Option("--parents", help="Also what is missing above it.")] = False,
+    value: Annotated[str | None, typer.Argument(help="The content. Default: no data.", metavar="[VALUE]")] = None,
+    sequence: Annotated[bool, typer.Option("--sequence", help="Append a sequence number of ten digits.")] = False,
+    parents: Annotated[bool, typer.Option("--parents", help="Also create missing parents.")] = False,
     raw: Raw = False,
     write: Write = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
 ) -> None:
-    """Create a znode. Content that Kafka could not read is refused."""
+    """Create a znode. Content that Kafka cannot read is refused."""
     data = None if value is None else value.encode("utf-8", "surrogateescape")
     data = _checked(f"{path}0000000000" if sequence else path, data, write=write, raw=raw)
 
@@ -299,14 +299,14 @@ def create(
 @zk.command("set", epilog="""Example:  ottla zk set --write /controller_epoch 7 --version 6""")
 def set_value(
     path: NodePath,
-    value: Annotated[str, typer.Argument(help="Its new content.", metavar="VALUE")],
+    value: Annotated[str, typer.Argument(help="The new content.", metavar="VALUE")],
     version: Version = -1,
     raw: Raw = False,
     write: Write = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
 ) -> None:
-    """Replace the content of a znode. Content that Kafka could not read is refused."""
+    """Replace the content of a znode. Content that Kafka cannot read is refused."""
     data = _checked(path, value.encode("utf-8", "surrogateescape"), write=write, raw=raw)
 
     async def work(registry: "Registry") -> str:
@@ -319,7 +319,7 @@ def set_value(
 def delete(
     path: NodePath,
     version: Version = -1,
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="With everything below it.")] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Also delete its descendants.")] = False,
     write: Write = False,
     zookeeper: Address = DEFAULT_ZOOKEEPER,
     log_dir: LogDir = None,
@@ -327,7 +327,7 @@ def delete(
     """Delete a znode."""
     _require_write(write)
     if recursive and path == "/":
-        raise CommandError("the whole tree is not deleted at once")
+        raise CommandError("--recursive cannot delete /")
 
     async def work(registry: "Registry") -> str:
         count = 0
@@ -343,11 +343,11 @@ def delete(
 
 def _require_write(write: bool) -> None:
     if not write:
-        raise CommandError("nothing was changed: say --write to write to the tree")
+        raise CommandError("nothing was changed: use --write to change the tree")
 
 
 def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes | None:
-    """What is to be written: the data, or what its layout makes of them."""
+    """Check the content of a znode and return the data to write, converted for layout 0.7. Raises CommandError."""
     from ottla.zookeeper.znode_format import check_content
     from registry.errors import ZnodeFormatError
     from registry.znodes.tree import LEGACY_07
@@ -364,7 +364,7 @@ def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes 
         check_content(path, data, layout)
     except ZnodeFormatError as error:
         reader = "Kafka 0.7" if layout == LEGACY_07 else "Kafka"
-        raise CommandError(f"{reader} could not read that: {error} (--raw writes it all the same)") from None
+        raise CommandError(f"{reader} cannot read this content: {error} (--raw writes it anyway)") from None
     return data
 
 

@@ -1,4 +1,4 @@
-"""`ottla zookeeper`: a real ZooKeeper until Ctrl-C: one node or an ensemble here, or one server of an ensemble."""
+"""`ottla zookeeper`: run a ZooKeeper server or ensemble on this machine, or one server of an ensemble, until Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -28,40 +28,41 @@ def register(app: typer.Typer) -> None:
         nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=7, help="How many servers: 1, or 3.")] = 1,
         port: Annotated[
             int,
-            typer.Option("--port", "-p", min=0, max=65535, help="Of the first server; 0: any that is free."),
+            typer.Option("--port", "-p", min=0, max=65535, help="Port of the first server; 0: any free port."),
         ] = 0,
         data_dir: Annotated[
-            Path | None, typer.Option("--data-dir", "-d", metavar="DIR", help="Kept; without it the data is temporary.")
+            Path | None,
+            typer.Option("--data-dir", "-d", metavar="DIR", help="Where to keep the data. Default: temporary."),
         ] = None,
         number: Annotated[
-            int | None, typer.Option("--id", metavar="N", help="Which of --servers this one is, counted from 1.")
+            int | None, typer.Option("--id", metavar="N", help="The number of this server in --servers, from 1.")
         ] = None,
         servers: Annotated[
             str | None,
             typer.Option(
                 metavar="HOST:PORT:PORT,...",
-                help="All servers of an ensemble of which only one runs here, each with its ports for the others.",
+                help="All servers of the ensemble, each with its two ports for the others; only one runs here.",
             ),
         ] = None,
         listen: Annotated[
-            str, typer.Option(metavar="HOST", help="With --servers: the address for clients; 0.0.0.0: every one.")
+            str, typer.Option(metavar="HOST", help="With --servers: the address for clients; 0.0.0.0: all.")
         ] = _HERE,
     ) -> None:
-        """Run a real ZooKeeper for development on 127.0.0.1, out of pyspark's jars; Ctrl-C stops it.
+        """Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.
 
-        With --servers and --id it is one server of an ensemble on several machines.
+        With --servers and --id it runs one server of an ensemble on several machines.
 
-        Needs pyspark and a Java: pip install 'ottla[zookeeper]' brings both.
+        Needs pyspark and a Java: pip install 'ottla[zookeeper]' installs both.
         """
         if servers is None and number is None:
             if listen != _HERE:
-                raise CommandError("--listen goes with --servers")
+                raise CommandError("--listen needs --servers")
             run(_serve_ensemble(nodes, port, data_dir))
             return
         if servers is None or number is None or data_dir is None:
             raise CommandError("one server of an ensemble needs --servers, --id and --data-dir")
         if nodes != 1:
-            raise CommandError("--servers says how many there are: leave out --nodes")
+            raise CommandError("--servers and --nodes cannot be used together")
         run(_serve_member(servers, number, data_dir, listen, port or _MEMBER_PORT))
 
 
@@ -101,7 +102,7 @@ async def _serve(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", say_ready: Cal
 
 
 async def _watch(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", stop: asyncio.Event) -> None:
-    """Wait for the end. Raises CommandError when no server is left."""
+    """Wait for `stop`, and report servers that end. Raises CommandError if no server is left."""
     gone: set[str] = set()
     while not stop.is_set():
         for server in ensemble.servers:

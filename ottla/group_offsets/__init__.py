@@ -1,1 +1,1 @@
-"""Offsets of groups: files of them, planned changes, and offsets that consumers keep in ZooKeeper."""
+"""Offsets of groups: offset files, planned changes, and offsets that consumers store in ZooKeeper."""

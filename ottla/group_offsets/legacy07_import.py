@@ -1,4 +1,4 @@
-"""`ottla groups import-zookeeper --layout 0.7`: what a person says of a migration, and what follows from it."""
+"""`ottla groups import-zookeeper --layout 0.7`: apply the user's description of a migration to offsets of Kafka 0.7."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
     from registry.interface import Registry
 
 UNTRANSLATABLE = (
-    "these are positions in bytes in logs of Kafka 0.7, which say nothing of a record of today: nothing can be imported"
-    " without --positions FILE (where the records of the migrated log are now) or --positions-are-offsets (if each was"
-    " given its position as its offset)"
+    "offsets of Kafka 0.7 are positions in bytes, which do not identify a record of the cluster: nothing can be"
+    " imported without --positions FILE (the offsets of the records in the migrated log) or --positions-are-offsets"
+    " (if the offset of each record is its position)"
 )
 
 
 class LegacyImport:
-    """The mapping of partitions, and of positions if there is one."""
+    """The mapping of partitions and, if given, of positions."""
 
     def __init__(self, mapping: Sequence[str], positions: Path | None, *, positions_are_offsets: bool) -> None:
-        """Raises CommandError for what cannot be read."""
+        """Parse the options. Raises CommandError if an option or the file is invalid."""
         self._map = parse_map(mapping)
         self._table = None if positions is None else PositionTable.read(positions)
         self._can_translate = positions is not None or positions_are_offsets
-        # How many partitions topics had, where these are counted through.
+        # The number of partitions of each topic in 0.7, if `default_map` is used.
         self._counts: Counter[str] = Counter()
 
     async def read(
         self, registry: "Registry", groups: Sequence[str], notes: list[str], *, as_json: bool, execute: bool
     ) -> dict[str, dict[TopicPartition, int]]:
-        """Today's offsets of these groups, or of all. Where positions cannot be translated: raises CommandError.
+        """Return the translated offsets of these groups, or of all groups.
 
-        Without `execute` they are shown first then, with the partitions that they would be of.
+        Raises CommandError if positions cannot be translated; without `execute`, prints them first with the partitions
+        that they map to.
         """
         found = await read_legacy_offsets(registry, groups)
         kept = {group: await take_kept_offsets(registry, group, offsets) for group, offsets in found.items()}
@@ -68,12 +69,12 @@ class LegacyImport:
         }
 
     def note_counts(self, known: "Mapping[str, TopicMetadata]", notes: list[str]) -> None:
-        """Note topics that have another number of partitions now, so that counting them through is a guess."""
+        """Note topics whose number of partitions has changed, so that `default_map` may be wrong."""
         for topic, count in sorted(self._counts.items()):
             if topic in known and len(known[topic].partitions) != count:
                 now = len(known[topic].partitions)
                 notes.append(
-                    f"{topic}: {count} partitions of 0.7 are known, it has {now} now: --map says which is which"
+                    f"{topic}: it has {count} known partitions in 0.7 and {now} in the cluster: map them with --map"
                 )
 
 

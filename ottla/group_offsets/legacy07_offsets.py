@@ -1,20 +1,16 @@
-"""Offsets that consumers of Kafka 0.7 have left in ZooKeeper, and what they can mean in a log of today.
+"""Offsets that consumers of Kafka 0.7 stored in ZooKeeper, and their translation to offsets of today's logs.
 
-They lie under `/consumers/<group>/offsets/<topic>/<broker>-<partition>`, and two things stand between them and today's:
+They are stored at `/consumers/<group>/offsets/<topic>/<broker>-<partition>`. The translation has two parts:
 
-- *Which partition?* Each broker of 0.7 gave its partitions numbers of its own. Without a word from the person who
-  migrated
-  the logs (`--map`), a topic's are put in a row, by broker and then by number, and become 0, 1, 2, …: as if the logs
-  had
-  been taken over in that order.
-- *Which record?* An offset of 0.7 is the position of a byte in a log that is gone; today's count records. No rule leads
-  from one to the other: only whoever copied the records knows. Either there is a table of positions and offsets
-  (`--positions`),
-  or the records were written each with its position as its offset, which Kafka's format allows
-  (`--positions-are-offsets`).
-  Without one of these nothing is imported.
+- *The partition.* In 0.7 each broker numbers its own partitions. `--map` maps them to partitions of the cluster.
+  Without it, the partitions of a topic are sorted by broker and then by number, and become 0, 1, 2, …: as if the logs
+  had been migrated in that order.
+- *The record.* An offset of 0.7 is the position of a byte in a log that no longer exists; an offset of today counts
+  records. One cannot be computed from the other; the user who copied the records must provide the translation: a table
+  of positions and offsets (`--positions`), or the statement that each record was written with its position as its
+  offset, which Kafka's format allows (`--positions-are-offsets`). Without one of these nothing is imported.
 
-Offsets that Ottla's own consumers have written need neither: they are record offsets, and are also stored by partition
+Offsets that Ottla's own consumers wrote need no translation: they are record offsets, and are also stored by partition
 number.
 """
 
@@ -55,7 +51,10 @@ LegacyOffsets = dict[LegacyPartition, int]
 
 
 async def read_legacy_offsets(registry: "Registry", groups: Sequence[str]) -> dict[str, LegacyOffsets]:
-    """The positions of these groups, or of all that have any; sorted. Errors as for those of today."""
+    """Return the positions of these groups, or of all groups that have any, sorted.
+
+    Raises the errors of `read_zookeeper_offsets`.
+    """
     return await read_groups(registry, groups, _read_group)
 
 
@@ -81,11 +80,12 @@ async def _read(registry: "Registry", group: str, name: LegacyPartition) -> int:
 
 
 async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOffsets) -> dict[TopicPartition, int]:
-    """Today's offsets of the topics for which Ottla's own consumers have kept some, taken out of `offsets`.
+    """Return the record offsets that Ottla's own consumers stored, and remove their topics' entries from `offsets`.
 
-    They have stored them by partition number as well (`LegacyPartitionOffsetZnode`). An offset under a name that none
-    of them wrote (a person did) is for the partition that has the name now, as in `Legacy07OffsetNodes`; if this
-    partition has no leader in the view, for the last one that had the name. It stays in `offsets` if there is neither.
+    These consumers also store offsets by partition number (`LegacyPartitionOffsetZnode`). An offset under a broker
+    partition that no such consumer wrote (a user did) belongs to the partition that has this name now, as in
+    `Legacy07OffsetNodes`; if no partition with a leader in the view has the name, to the last partition that had it.
+    If there is no such partition, the offset stays in `offsets`.
     """
     found: dict[TopicPartition, int] = {}
     for topic in await children(registry, f"/consumers/{group}/partition_offsets"):
@@ -110,7 +110,7 @@ async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOff
 
 
 async def known_partitions(registry: "Registry") -> list[LegacyPartition]:
-    """All partitions that the tree tells of: by brokers that are registered, and by any group's offsets. Sorted."""
+    """Return all partitions in the tree, sorted: those of registered brokers and those with offsets of a group."""
     found: set[LegacyPartition] = set()
     for topic in await children(registry, "/brokers/topics"):
         for broker in await children(registry, f"/brokers/topics/{topic}"):
@@ -123,7 +123,7 @@ async def known_partitions(registry: "Registry") -> list[LegacyPartition]:
 
 
 def default_map(partitions: Iterable[LegacyPartition]) -> dict[LegacyPartition, TopicPartition]:
-    """A topic's partitions in a row, by broker and then by number, as 0, 1, 2, …"""
+    """Map each topic's partitions, sorted by broker and then by number, to 0, 1, 2, …"""
     mapped: dict[LegacyPartition, TopicPartition] = {}
     counts: dict[str, int] = {}
     for name in sorted(partitions):
@@ -134,7 +134,7 @@ def default_map(partitions: Iterable[LegacyPartition]) -> dict[LegacyPartition, 
 
 
 def parse_map(texts: Sequence[str]) -> dict[LegacyPartition, TopicPartition]:
-    """Read "TOPIC:BROKER-PARTITION=PARTITION" texts. Raises CommandError: for two that become one, too."""
+    """Parse texts "TOPIC:BROKER-PARTITION=PARTITION". Raises CommandError, also if a partition is named twice."""
     mapped: dict[LegacyPartition, TopicPartition] = {}
     for text in texts:
         found = re.fullmatch(r"([^:=]+):([0-9]{1,10}-[0-9]{1,10})=([0-9]{1,10})", text)
@@ -149,14 +149,14 @@ def parse_map(texts: Sequence[str]) -> dict[LegacyPartition, TopicPartition]:
 
 
 class PositionTable:
-    """At which offset the records of migrated partitions are now, by the position in bytes that they had."""
+    """The offsets of the records of migrated partitions, by their former positions in bytes."""
 
     def __init__(self, rows: Mapping[LegacyPartition, Mapping[int, int]]) -> None:
         self._rows = {name: (sorted(table), table) for name, table in rows.items()}
 
     @classmethod
     def read(cls, path: Path) -> "PositionTable":
-        """Read lines of topic,broker-partition,position,offset. Raises CommandError naming the line; OSError."""
+        """Read lines topic,broker-partition,position,offset. Raises CommandError, which names the line, and OSError."""
         rows: dict[LegacyPartition, dict[int, int]] = {}
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -169,18 +169,20 @@ class PositionTable:
                     name = LegacyPartition(fields[0], BrokerPartition.parse(fields[1], where))
                     position, offset = int(fields[2]), int(fields[3])
                     if max(position, offset) > _MAX_OFFSET or position in rows.setdefault(name, {}):
-                        raise CommandError(f"{where}: position {position} is too great, or stands there already")
+                        raise CommandError(
+                            f"{where}: position {position} or its offset is too large, or the position is repeated"
+                        )
                     rows[name][position] = offset
             except (csv.Error, UnicodeDecodeError, ZnodeFormatError) as error:
                 raise CommandError(f"{path}, line {reader.line_num}: {error}") from None
         if not rows:
-            raise CommandError(f"{path} has no positions in it")
+            raise CommandError(f"{path} contains no positions")
         return cls(rows)
 
     def offset(self, name: LegacyPartition, position: int) -> tuple[int, int] | None:
-        """The greatest known position that is not behind this one, and its offset; None where there is none.
+        """Return the largest known position up to `position`, and its offset; None if there is none.
 
-        A consumer that goes on there reads some records again where the position itself is not known, and skips none.
+        A consumer that continues there skips no record; it reads some records again if `position` itself is unknown.
         """
         positions, table = self._rows.get(name, ([], {}))
         index = bisect_right(positions, position)
@@ -194,12 +196,15 @@ def translate(
     table: PositionTable | None,
     notes: list[str],
 ) -> dict[TopicPartition, int]:
-    """Today's offsets of a group; `table` None: positions are offsets. What is left out, or not exact, is noted."""
+    """Translate a group's positions to offsets; with `table` None, positions are offsets.
+
+    Adds to `notes` each translation and each position that is left out.
+    """
     found: dict[TopicPartition, int] = {}
     for name, position in offsets.items():
         target = mapped.get(name)
         if target is None:
-            notes.append(f"{group}: {name} is not mapped, left out")
+            notes.append(f"{group}: {name} is not mapped, skipped")
             continue
         if table is None:
             found[target] = position
@@ -207,9 +212,9 @@ def translate(
             continue
         known = table.offset(name, position)
         if known is None:
-            notes.append(f"{group}: {name} at byte {position} is before all positions that are known, left out")
+            notes.append(f"{group}: {name} at byte {position} is before all known positions, skipped")
             continue
-        before = "" if known[0] == position else f" (the nearest known is {known[0]}: some records come again)"
+        before = "" if known[0] == position else f" (the nearest known is {known[0]}: some records are read again)"
         notes.append(f"{group}: {name} is {target}, at byte {position}{before} offset {known[1]}")
         found[target] = known[1]
     return found

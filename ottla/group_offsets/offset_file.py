@@ -1,9 +1,9 @@
-"""Offsets of groups in a file, as kafka-consumer-groups.sh writes and reads them.
+"""Offsets of groups in a file, in the format of kafka-consumer-groups.sh.
 
-One partition a line, with commas between the fields and quotes where a field needs them, without a heading:
+The file is CSV without a header line, with one line for each partition:
 
-    topic,partition,offset              of one group, which the command names
-    group,topic,partition,offset        of several
+    topic,partition,offset              for one group, which the command names
+    group,topic,partition,offset        for several groups
 """
 
 import csv
@@ -21,7 +21,7 @@ _MAX_OFFSET = 2**63 - 1
 
 
 class OffsetRow(NamedTuple):
-    """One line of the file; `group` is None where the file does not say."""
+    """One line of the file; `group` is None if the file has no groups."""
 
     line: int
     group: str | None
@@ -30,11 +30,11 @@ class OffsetRow(NamedTuple):
 
 
 def read_offsets(path: Path) -> list[OffsetRow]:
-    """The lines of a file. Raises CommandError naming the line and the rule that it breaks; OSError."""
+    """Return the lines of a file. Raises CommandError, which names the line and the broken rule, and OSError."""
     try:
         text = path.read_bytes().decode()
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path} is no UTF-8 at byte {error.start}") from None
+        raise CommandError(f"{path} is not UTF-8 at byte {error.start}") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[OffsetRow] = []
     lines: dict[tuple[str | None, TopicPartition], int] = {}
@@ -51,12 +51,12 @@ def read_offsets(path: Path) -> list[OffsetRow]:
             row = _row(reader.line_num, fields, where)
             before = lines.setdefault((row.group, row.partition), row.line)
             if before != row.line:
-                raise CommandError(f"{where}: {row.partition} stands in line {before} already")
+                raise CommandError(f"{where}: {row.partition} is already in line {before}")
             rows.append(row)
     except csv.Error as error:
         raise CommandError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
-        raise CommandError(f"{path} has no offsets in it")
+        raise CommandError(f"{path} contains no offsets")
     return rows
 
 
@@ -74,12 +74,12 @@ def _row(line: int, fields: list[str], where: str) -> OffsetRow:
 
 def _number(text: str, greatest: int, what: str) -> int:
     if re.fullmatch(r"[0-9]{1,19}", text) is None or int(text) > greatest:
-        raise CommandError(f"{what} {text!r} is no number from 0 to {greatest}")
+        raise CommandError(f"{what} {text!r} must be a number from 0 to {greatest}")
     return int(text)
 
 
 def format_offsets(rows: Iterable[tuple[str, TopicPartition, int]], *, with_group: bool) -> str:
-    """The lines for groups, partitions and their offsets."""
+    """Return the lines for groups, partitions and their offsets."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group, partition, offset in rows:

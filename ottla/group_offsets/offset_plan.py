@@ -1,7 +1,7 @@
-"""A plan of new offsets for a group: computed first, shown, and carried out only then.
+"""A plan of new offsets for groups: it is computed and shown before it is executed.
 
-An offset that a person has named, or that follows from a shift, is brought into the log: to its start or its end. A
-time after the last record stands for the end. Such corrections are told (`notes`).
+An offset given by the user, or computed by a shift, is limited to the range of the log: its start or its end. A time
+after the last record means the log end. `notes` reports such corrections.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ EMPTY = "Empty"
 
 
 class Goal(Enum):
-    """Where a reset leads to."""
+    """The target of a reset."""
 
     EARLIEST = "--to-earliest"
     LATEST = "--to-latest"
@@ -36,7 +36,7 @@ class Goal(Enum):
 
 
 class PlannedOffset(NamedTuple):
-    """The committed offset of a group for a partition (None: nothing), and the planned one."""
+    """The committed offset of a group for a partition (None if there is none), and the planned offset."""
 
     group: str
     partition: TopicPartition
@@ -52,7 +52,7 @@ class OffsetPlan:
         self.notes: list[str] = []
 
     async def require_inactive(self, admin: "Admin", groups: Sequence[str]) -> None:
-        """Raise CommandError for a group that has members: they alone may commit. Notes those that are not there."""
+        """Raise CommandError if a group has members, because only they may commit. Adds unknown groups to `notes`."""
         from client.errors import GroupIdNotFoundError, KafkaError
 
         for group, found in (await admin.describe_groups(groups)).items():
@@ -80,7 +80,7 @@ class OffsetPlan:
             self.entries.append(PlannedOffset(group, partition, offset, new[partition]))
 
     async def carry_out(self, admin: "Admin") -> None:
-        """Commit the offsets, group after group. Raises CommandError for the first that is refused."""
+        """Commit the offsets, one group at a time. Raises the first error; CommandError if a group has members."""
         from client.consumer.group_metadata import OffsetAndMetadata
 
         for group in dict.fromkeys(entry.group for entry in self.entries):
@@ -90,7 +90,7 @@ class OffsetPlan:
                     raise _refusal(group, error)
 
     async def within_log(self, admin: "Admin", wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Offsets, those before the log's start or after its end brought into it."""
+        """Return the offsets limited to the range from log start to log end."""
         starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST))
         ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
         new = {}
@@ -108,14 +108,14 @@ class OffsetPlan:
         known: "Mapping[str, TopicMetadata]",
         keep: "Mapping[TopicPartition, OffsetAndMetadata]",
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions that there are, but for those where what the group has committed is to be kept."""
+        """Return the offsets of existing partitions, without the partitions in `keep`, whose committed offsets stay."""
         new = {}
         for partition, offset in wanted.items():
             if not has_partition(known, partition):
-                self.notes.append(f"{group}: {partition} is not in the cluster, left out")
+                self.notes.append(f"{group}: {partition} is not in the cluster, skipped")
             elif partition in keep:
                 current = keep[partition].offset
-                self.notes.append(f"{group}: {partition} has {current} committed already, left as it is")
+                self.notes.append(f"{group}: {partition} already has the committed offset {current}, not changed")
             else:
                 new[partition] = offset
         return new
@@ -123,7 +123,7 @@ class OffsetPlan:
     async def only_in_log(
         self, admin: "Admin", group: str, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Those of the offsets that are in the log, or its end: others cannot be of this log, and are left out."""
+        """Return the offsets from log start to log end; other offsets cannot be of this log, and are left out."""
         starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST)) if wanted else {}
         ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST)) if wanted else {}
         new = {}
@@ -132,30 +132,30 @@ class OffsetPlan:
             if start <= offset <= end:
                 new[partition] = offset
             else:
-                self.notes.append(f"{group}: {partition} has offsets from {start} to {end}, not {offset}, left out")
+                self.notes.append(f"{group}: {partition} has offsets from {start} to {end}, not {offset}, skipped")
         return new
 
     async def at_time(
         self, admin: "Admin", partitions: Iterable[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
-        """The first offsets at or after a time; the end where no record is as late."""
+        """Return the offset of each partition's first record at or after a time; the log end if there is none."""
         found = await admin.list_offsets(dict.fromkeys(partitions, timestamp))
         too_early = [partition for partition, one in found.items() if one.offset < 0]
         ends = await admin.list_offsets(dict.fromkeys(too_early, LATEST)) if too_early else {}
-        self.notes += [f"{partition}: no record is as late, the end of the log is taken" for partition in too_early]
+        self.notes += [f"{partition}: no record at or after this time, using the log end" for partition in too_early]
         return {partition: (ends.get(partition) or one).offset for partition, one in found.items()}
 
 
 async def plan_reset(
     admin: "Admin", plan: OffsetPlan, group: str, scope: Mapping[str, list[int] | None] | None, goal: Goal, value: int
 ) -> None:
-    """Plan the reset of a group in some partitions; None: in all for which it has committed."""
+    """Plan the reset of a group in some partitions; with `scope` None, in all for which it has committed."""
     committed = await admin.list_group_offsets(group)
     known = await admin.describe_topics()
     if scope is None:
         partitions = [partition for partition in committed if has_partition(known, partition)]
         gone = sorted({partition.topic for partition in committed.keys() - set(partitions)})
-        plan.notes += [f"{topic}: not there any more, left out" for topic in gone]
+        plan.notes += [f"{topic}: does not exist any more, skipped" for topic in gone]
     else:
         partitions = [
             TopicPartition(topic, number)
@@ -169,7 +169,7 @@ async def plan_reset(
     elif goal is Goal.SHIFT:
         for partition in partitions:
             if partition not in committed:
-                raise CommandError(f"group {group} has committed nothing for {partition} that could be shifted")
+                raise CommandError(f"group {group} has no committed offset for {partition} to shift")
         new = await plan.within_log(admin, {partition: committed[partition].offset + value for partition in partitions})
     elif goal is Goal.CURRENT:
         without = [partition for partition in partitions if partition not in committed]
@@ -184,7 +184,7 @@ async def plan_reset(
 async def plan_rows(
     admin: "Admin", plan: OffsetPlan, groups: Sequence[str], rows: Sequence[OffsetRow], path: Path
 ) -> None:
-    """Plan what the lines of a file say of these groups; other groups' lines are left alone."""
+    """Plan the offsets that the lines of a file contain for these groups; lines of other groups are ignored."""
     if len(groups) > 1 and rows[0].group is None:
         raise CommandError(f"{path} names no groups in its lines (group,topic,partition,offset): give one group")
     known = await admin.describe_topics()
@@ -196,11 +196,11 @@ async def plan_rows(
                 wanted[row.partition] = row.offset
         if not wanted:
             others = sorted({row.group for row in rows if row.group is not None})
-            raise CommandError(f"{path} has nothing of group {group}{suggest(group, others)}")
+            raise CommandError(f"{path} has no offsets of group {group}{suggest(group, others)}")
         plan.add(group, await admin.list_group_offsets(group), await plan.within_log(admin, wanted))
 
 
 def _refusal(group: str, error: "KafkaError") -> Exception:
     if error.code is not None and error.code.name == "UNKNOWN_MEMBER_ID":
-        return CommandError(f"group {group} has got members: its offsets can be changed only while it has none")
+        return CommandError(f"group {group} has members now: its offsets can be changed only while it has none")
     return error

@@ -1,4 +1,4 @@
-"""`ottla groups export-zookeeper`: what a group has committed to the cluster, for its consumers in ZooKeeper."""
+"""`ottla groups export-zookeeper`: copy a group's committed offsets to ZooKeeper, for consumers that use it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 async def plan_export(
     registry: "Registry", admin: "Admin", plan: "OffsetPlan", groups: Sequence[str], *, layout: str, overwrite: bool
 ) -> Callable[[], Awaitable[None]]:
-    """Plan the offsets of these groups, `current` being what ZooKeeper has; what carries the plan out.
+    """Plan the offsets of these groups, and return a function that executes the plan.
 
-    Raises CommandError for a group that has consumers in ZooKeeper.
+    The plan's `current` offsets are those in ZooKeeper. Raises CommandError if a group has consumers in ZooKeeper.
     """
     tree: Layout = Legacy07Layout() if layout == LEGACY_07 else TodaysLayout()
     make_nodes: Callable[[Registry, str], OffsetNodes] = (
@@ -34,16 +34,16 @@ async def plan_export(
     for group in groups:
         committed = await admin.list_group_offsets(group)
         if not committed:
-            plan.notes.append(f"{group}: it has committed nothing")
+            plan.notes.append(f"{group}: it has no committed offsets")
         known = await partition_names(registry, tree, sorted({partition.topic for partition in committed}))
         nodes = make_nodes(registry, group)
         kept = await nodes.look({partition: known[partition] for partition in committed if partition in known})
         new = {}
         for partition, one in committed.items():
             if partition not in known:
-                plan.notes.append(f"{group}: {partition} is not in ZooKeeper, left out")
+                plan.notes.append(f"{group}: {partition} is not in ZooKeeper, skipped")
             elif partition in kept and not overwrite:
-                plan.notes.append(f"{group}: {partition} has {kept[partition]} in ZooKeeper already, left as it is")
+                plan.notes.append(f"{group}: {partition} already has {kept[partition]} in ZooKeeper, not changed")
             else:
                 new[partition] = one.offset
                 if layout == LEGACY_07:

@@ -1,7 +1,7 @@
-"""Offsets that consumers have kept in ZooKeeper, under `/consumers/<group>/offsets/<topic>/<partition>`.
+"""Offsets that consumers store in ZooKeeper, at `/consumers/<group>/offsets/<topic>/<partition>`.
 
-Kafka's consumers of before 0.9 did, and others with `offsets.storage=zookeeper`. Those that run are at
-`/consumers/<group>/ids`.
+Kafka's consumers before 0.9 and consumers with `offsets.storage=zookeeper` store them. Running consumers are registered
+at `/consumers/<group>/ids`.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ ZooKeeperOffsets = dict[TopicPartition, int]
 
 
 async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) -> dict[str, ZooKeeperOffsets]:
-    """The offsets of these groups, or of all that have any; sorted.
+    """Return the offsets of these groups, or of all groups that have any, sorted.
 
-    Raises CommandError for a group that is not there or still has consumers, and naming the path for a znode that
-    holds no offset; NoNodeError without `/consumers`, which every Kafka makes.
+    Raises CommandError if a group does not exist or has running consumers, or if a znode contains no offset (the
+    message names its path); NoNodeError if `/consumers`, which every Kafka creates, does not exist.
     """
     return await read_groups(registry, groups, _read_group)
 
@@ -31,7 +31,7 @@ async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) ->
 async def read_groups(
     registry: "Registry", groups: Sequence[str], read: "Callable[[Registry, str], Awaitable[dict[K, int]]]"
 ) -> dict[str, dict[K, int]]:
-    """What `read` finds of these groups, or of all for which it finds something; errors as above."""
+    """Return the result of `read` for these groups, or all non-empty results; raises the errors described above."""
     known = sorted(await registry.children("/consumers"))
     for group in groups:
         if group not in known:
@@ -54,7 +54,7 @@ async def _read_group(registry: "Registry", group: str) -> ZooKeeperOffsets:
     for topic, part in zip(topics, numbers, strict=True):
         for number in part:
             if re.fullmatch(r"[0-9]{1,10}", number) is None:
-                raise CommandError(f"{top}/{topic}/{number}: {number!r} is no number of a partition")
+                raise CommandError(f"{top}/{topic}/{number}: {number!r} is not a partition number")
             names.append(TopicPartition(topic, int(number)))
     names.sort()
     return dict(zip(names, await asyncio.gather(*(_read(registry, group, name) for name in names)), strict=True))
@@ -66,12 +66,12 @@ async def _read(registry: "Registry", group: str, partition: TopicPartition) -> 
     path = ConsumerOffsetZnode.path(group, *partition)
     offset = ConsumerOffsetZnode.decode((await registry.get(path))[0], path).offset
     if offset < 0:
-        raise CommandError(f"{path}: {offset} is no offset")
+        raise CommandError(f"{path}: {offset} is not an offset")
     return offset
 
 
 async def children(registry: "Registry", path: str) -> list[str]:
-    """The children of a znode; none of one that is not there."""
+    """Return the children of a znode; an empty list if the znode does not exist."""
     from registry.errors import NoNodeError
 
     try:

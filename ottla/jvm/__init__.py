@@ -1,1 +1,1 @@
-"""Java, and what Spark needs around it."""
+"""Java, and the environment that Spark needs."""

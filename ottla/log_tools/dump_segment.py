@@ -1,9 +1,9 @@
-"""What a `.log` file holds: its batches and, if wanted, their records, one dictionary each.
+"""Decode a `.log` file: its batches and, on request, their records, one dictionary for each.
 
-The file is read batch by batch, so a segment of any size takes the memory of its largest batch. What is
-wrong comes as an entry of type "corrupt" with the byte position in the file. A batch whose checksum differs
-is still shown, and reading goes on behind it; where lengths make no sense nothing behind can be found.
-Zeros up to the end of the file are room that was allocated in advance, not corruption.
+The file is read batch by batch, so a segment of any size needs only the memory of its largest batch. An error
+becomes an entry of type "corrupt" with its position in bytes. A batch with a wrong checksum is yielded, and
+reading continues after it; after an invalid length no further batch can be found. Zeros up to the end of the
+file are preallocated space, not corruption.
 """
 
 import os
@@ -24,13 +24,14 @@ _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def corrupt(position: int, reason: str) -> Entry:
-    """The entry that says where a file is broken."""
+    """Return the entry for an error at a position (in bytes) of a file."""
     return {"type": "corrupt", "position": position, "reason": reason}
 
 
 def dump_segment(path: Path, *, records: bool, topic: str | None = None) -> Iterator[Entry]:
-    """The entries of a segment file. `topic`: decode the records as that one's; by default the directory says which it
-    is. Raises OSError.
+    """Yield the entries of a segment file, with the records decoded as records of `topic`.
+
+    The default topic is that of the directory's name. Raises OSError.
     """
     topic = topic or path.resolve().parent.name.rpartition("-")[0]
     with path.open("rb") as file:
@@ -79,7 +80,7 @@ def _only_zeros(file: BinaryIO, position: int, size: int) -> bool:
 
 
 def _reason(error: ProtocolError) -> str:
-    """The rule broken, without the position within the batch's own bytes, which the caller knows better."""
+    """Return the broken rule without the position in the batch; the caller has the position in the file."""
     return str(getattr(error, "reason", error))
 
 
@@ -158,7 +159,7 @@ def _record_entry(batch: RecordBatch | LegacyMessage, index: int, record: Record
     }
     if isinstance(batch, RecordBatch):
         has_sequence = batch.base_sequence >= 0
-        # Counted by offset: compaction takes records out of the middle of a batch.
+        # Computed from the offset, because compaction removes records from the middle of a batch.
         entry["sequence"] = (
             (batch.base_sequence + record.offset - batch.base_offset) & 0x7FFFFFFF if has_sequence else -1
         )
@@ -173,7 +174,7 @@ def _record_entry(batch: RecordBatch | LegacyMessage, index: int, record: Record
 
 
 def _control(record: Record) -> dict[str, Any]:
-    """Type of a control record, and the coordinator's epoch of one that ends a transaction."""
+    """Return the type of a control record, and the coordinator epoch of a transaction marker."""
     try:
         marker = decode_end_marker(record)
         if marker is not None:

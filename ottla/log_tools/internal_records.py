@@ -1,8 +1,8 @@
-"""Keys and values of Kafka's internal topics, decoded for people.
+"""Decode the keys and values of Kafka's internal topics for display.
 
-`__consumer_offsets` holds group records (the version in front of the key tells which),
-`__transaction_state` the state of transactional ids. What a consumer put into a group record is decoded
-too, where the group is one of consumers.
+`__consumer_offsets` has the records of groups (the version at the start of the key is the type of the record),
+`__transaction_state` the state of transactional ids. The subscriptions and assignments in a group's record are
+decoded, too, if it is a consumer group.
 """
 
 import base64
@@ -33,7 +33,7 @@ Schema = tuple[type[Message], type[Message]]
 
 @cache
 def _schemas(topic: str) -> dict[int, Schema]:
-    """Classes of key and value by the key's version."""
+    """Return the classes of key and value by the key's version."""
     from protocol.messages import consumer_group_metadata as new
     from protocol.messages import group_metadata as classic
     from protocol.messages.transaction_log import TransactionLogKey, TransactionLogValue
@@ -55,14 +55,14 @@ def _schemas(topic: str) -> dict[int, Schema]:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether records of this topic can be decoded here."""
+    """Return whether this module decodes records of this topic."""
     return topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[Any, Any] | None:
-    """Key and value as JSON, each {"type": its name, "version": number, "data": fields}.
+    """Return key and value for JSON, each as {"type": name, "version": number, "data": fields}.
 
-    A null value stays null. None where the key is of a kind that is not known, or either is malformed.
+    A null value stays None. Returns None if the key's type is unknown, or if key or value is malformed.
     """
     if key is None:
         return None
@@ -88,9 +88,7 @@ def _decode(message: type[Message], data: bytes) -> dict[str, Any]:
 
 
 def _decode_member(member: dict[str, Any]) -> None:
-    """Replace a member's subscription and assignment by what they say; leave them as base64 where they
-    say nothing.
-    """
+    """Replace a member's subscription and assignment with their decoded fields; keep the base64 if that fails."""
     from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
     kinds: tuple[tuple[str, type[Message]], ...] = (
@@ -102,7 +100,7 @@ def _decode_member(member: dict[str, Any]) -> None:
         if not data:
             continue
         try:
-            # A newer version begins as the newest that is known.
+            # A newer version begins with the fields of the newest known version.
             version = min(peek_version(data), kind.MAX_VERSION)
             member[name] = to_json(kind.decode(data, version, 2)[0], version)
         except ProtocolError:
@@ -110,7 +108,7 @@ def _decode_member(member: dict[str, Any]) -> None:
 
 
 def text_of(value: Buffer | None) -> Any:
-    """Bytes in JSON: text where they are printable, else {"base64": "..."}; null for None."""
+    """Convert bytes for JSON: to text if they are printable, else to {"base64": "..."}; None stays None."""
     if value is None:
         return None
     try:

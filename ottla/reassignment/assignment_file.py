@@ -1,9 +1,9 @@
-"""Partitions and their replicas in a file, as Kafka's tools for reassignment and election write it.
+"""Partitions and their replicas in a file, in the format of Kafka's tools for reassignment and election.
 
     {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
 
-`log_dirs` has a log directory for each replica, an absolute path on its broker, or "any": where the broker puts it, or
-has it. It may be left out. Who only names partitions leaves `replicas` out.
+`log_dirs` has a log directory for each replica: an absolute path on its broker, or "any" for the current directory, or
+one that the broker chooses. `log_dirs` is optional. A file that only names partitions has no `replicas`.
 """
 
 import json
@@ -23,26 +23,26 @@ STDIN = "-"
 
 
 class Assignment(NamedTuple):
-    """Partitions with the brokers of their replicas, and the log directories of those that "any" does not do for."""
+    """Partitions with the brokers of their replicas, and the log directories of replicas that are not "any"."""
 
     replicas: dict[TopicPartition, list[int]]
     log_dirs: dict[Replica, str]
 
 
 def read_assignment(path: Path) -> Assignment:
-    """What a file says ("-": standard input).
+    """Return the assignment in a file ("-": standard input).
 
-    Raises CommandError naming the entry and the rule that it breaks; OSError.
+    Raises CommandError, which names the entry and the broken rule, and OSError.
     """
     found = Assignment({}, {})
     for where, entry, partition in _entries(path, {"topic", "partition", "replicas", "log_dirs"}):
         replicas = entry.get("replicas")
         if not _are_numbers(replicas) or not replicas or len(set(replicas)) < len(replicas):
-            raise CommandError(f"{where}: replicas {json.dumps(replicas)} is no list of different broker ids")
+            raise CommandError(f"{where}: replicas {json.dumps(replicas)} must be a list of different broker ids")
         log_dirs = entry.get("log_dirs", [_ANY] * len(replicas))
         if not _are_paths(log_dirs) or len(log_dirs) != len(replicas):
             raise CommandError(
-                f"{where}: log_dirs {json.dumps(log_dirs)} is not {_ANY!r} or an absolute path for each replica"
+                f"{where}: log_dirs {json.dumps(log_dirs)} must be {_ANY!r} or an absolute path for each replica"
             )
         found.replicas[partition] = replicas
         for broker, log_dir in zip(replicas, log_dirs, strict=True):
@@ -52,14 +52,14 @@ def read_assignment(path: Path) -> Assignment:
 
 
 def read_partitions(path: Path) -> list[TopicPartition]:
-    """The partitions that a file names. Raises as `read_assignment` does."""
+    """Return the partitions that a file names. Raises the errors of `read_assignment`."""
     return [partition for _, _, partition in _entries(path, {"topic", "partition"})]
 
 
 def format_assignment(
     replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[Replica, str] | None = None
 ) -> str:
-    """The file's one line. log_dirs: the log directories of replicas that are placed in a given one."""
+    """Return the single line of the file. `log_dirs` are the log directories that are not "any"."""
     known = log_dirs or {}
     document = {
         "version": _VERSION,
@@ -79,7 +79,7 @@ def format_assignment(
 def _entries(path: Path, keys: set[str]) -> list[tuple[str, dict[str, Any], TopicPartition]]:
     document = _document(path)
     if document.get("version", _VERSION) != _VERSION:
-        raise CommandError(f"{path}: version {json.dumps(document['version'])} is not {_VERSION}")
+        raise CommandError(f"{path}: version {json.dumps(document['version'])} must be {_VERSION}")
     entries = document.get("partitions")
     if not isinstance(entries, list) or not entries:
         raise CommandError(f'{path} has no list of "partitions", or an empty one')
@@ -88,18 +88,18 @@ def _entries(path: Path, keys: set[str]) -> list[tuple[str, dict[str, Any], Topi
     for position, entry in enumerate(entries):
         where = f"{path}, partition {position}"
         if not isinstance(entry, dict):
-            raise CommandError(f"{where}: {json.dumps(entry)} is no object")
+            raise CommandError(f"{where}: {json.dumps(entry)} is not an object")
         unknown = sorted(entry.keys() - keys)
         if unknown:
-            raise CommandError(f"{where}: {unknown[0]!r} is none of {', '.join(sorted(keys))}")
+            raise CommandError(f"{where}: {unknown[0]!r} must be one of {', '.join(sorted(keys))}")
         topic, number = entry.get("topic"), entry.get("partition")
         if not isinstance(topic, str) or not topic:
-            raise CommandError(f"{where}: topic {json.dumps(topic)} is no name")
+            raise CommandError(f"{where}: topic {json.dumps(topic)} is not a name")
         if not isinstance(number, int) or not _is_number(number):
-            raise CommandError(f"{where}: partition {json.dumps(number)} is no number from 0 to {_MAX_INT}")
+            raise CommandError(f"{where}: partition {json.dumps(number)} must be a number from 0 to {_MAX_INT}")
         partition = TopicPartition(topic, number)
         if partition in seen:
-            raise CommandError(f"{where}: {partition} stands before already")
+            raise CommandError(f"{where}: {partition} is named twice")
         seen.add(partition)
         found.append((where, entry, partition))
     return found
@@ -110,9 +110,9 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except ValueError as error:  # a UnicodeDecodeError, too
-        raise CommandError(f"{path} is no JSON: {error}") from None
+        raise CommandError(f"{path} is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise CommandError(f"{path} is no JSON object")
+        raise CommandError(f"{path} is not a JSON object")
     return document
 
 

@@ -15,13 +15,13 @@ POLL_S = 0.1
 
 
 class Place(NamedTuple):
-    """Where a replica is, and where it is being moved to; None where it is nowhere."""
+    """The log directory of a replica, and the directory that it is being moved to; each None if there is none."""
 
     log_dir: str | None = None
     future: str | None = None
 
     def state(self, target: str) -> str:
-        """A description of a replica whose requested directory is `target`."""
+        """Return the state of a replica whose requested directory is `target`."""
         if self.future is not None:
             return "on its way" if self.future == target else "on its way elsewhere"
         if self.log_dir is None:
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 async def find_places(admin: Admin, brokers: Iterable[int] | None = None) -> dict[Replica, Place]:
-    """Where all replicas of these brokers are, or of all. A broker that is not there has none."""
+    """Return the log directories of all replicas of these brokers, or of all brokers, without dead brokers."""
     alive = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
     wanted = alive if brokers is None else [broker for broker in sorted(set(brokers)) if broker in alive]
     places: dict[Replica, Place] = {}
@@ -44,16 +44,16 @@ async def find_places(admin: Admin, brokers: Iterable[int] | None = None) -> dic
 
 
 async def prefer(admin: Admin, targets: Mapping[Replica, str]) -> None:
-    """Have replicas that are not at their brokers yet begun in certain directories. Raises CommandError."""
+    """Request the log directories in which brokers create replicas that they do not have yet. Raises CommandError."""
     for replica, error in (await admin.alter_replica_log_dirs(targets)).items():
         if error is not None and not _may_come(error):
             raise CommandError(f"{targets[replica]}: {error}")
 
 
 async def move(admin: Admin, targets: Mapping[Replica, str], timeout_s: float) -> None:
-    """Begin to move replicas to other directories; those that are not at their brokers yet when they are, if in time.
+    """Start to move replicas to other directories; wait up to `timeout_s` for replicas that do not exist yet.
 
-    Raises CommandError naming what was refused, and what has not come in time.
+    Raises CommandError, which names the refused moves, or the replicas that are missing after the timeout.
     """
     deadline = time.monotonic() + timeout_s
     pending = dict(targets)
@@ -71,7 +71,7 @@ async def move(admin: Admin, targets: Mapping[Replica, str], timeout_s: float) -
             return
         if time.monotonic() > deadline:
             raise CommandError(
-                f"not there after {timeout_s:g} s, so not moved to their log directories: "
+                f"replicas that do not exist after {timeout_s:g} s, so not moved to their log directories: "
                 + ", ".join(map(str, pending))
             )
         await asyncio.sleep(POLL_S)

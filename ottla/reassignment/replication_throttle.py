@@ -1,8 +1,8 @@
-"""The bandwidth of moves: settings of brokers and topics, set and cleared as Kafka's tool does (KIP-73).
+"""Limit the bandwidth of moves: set and remove settings of brokers and topics like Kafka's tool (KIP-73).
 
-A rate at every broker that takes part, and at every topic which replicas it is about: where partitions move from at the
-leader's side, where to at the follower's. Other replication is not slowed down. Moves between the log directories of a
-broker have a rate of their own, at that broker (KIP-113).
+Each broker that takes part gets a rate. Each topic gets its throttled replicas: the sources of moves on the leader's
+side, the targets on the follower's side. Other replication is not throttled. Moves between the log directories of a
+broker have a separate rate at that broker (KIP-113).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ Replicas = Mapping[TopicPartition, Sequence[int]]
 
 
 async def set_throttle(admin: Admin, current: Replicas, targets: Replicas, bytes_per_s: int) -> None:
-    """Let moves from the current replicas to the targets go at this rate; what a topic had throttled is replaced."""
+    """Limit moves from the current replicas to the targets to this rate. Replaces a topic's throttled replicas."""
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     brokers: set[int] = set()
@@ -44,7 +44,7 @@ async def set_throttle(admin: Admin, current: Replicas, targets: Replicas, bytes
 
 
 async def set_log_dir_throttle(admin: Admin, brokers: Iterable[int], bytes_per_s: int) -> None:
-    """Let moves between the log directories of these brokers go at this rate."""
+    """Limit moves between the log directories of these brokers to this rate."""
     for broker in sorted(set(brokers)):
         await admin.incremental_alter_configs(
             ResourceType.BROKER, str(broker), [ConfigChange(LOG_DIR_RATE, str(bytes_per_s))]
@@ -52,7 +52,7 @@ async def set_log_dir_throttle(admin: Admin, brokers: Iterable[int], bytes_per_s
 
 
 async def clear_throttle(admin: Admin, topics: Iterable[str], brokers: Iterable[int]) -> None:
-    """Take the settings away from these topics and brokers."""
+    """Delete the throttle's settings from these topics and brokers."""
     resources: list[tuple[ResourceType, str, tuple[str, ...]]] = []
     resources += [(ResourceType.BROKER, str(broker), (*RATES, LOG_DIR_RATE)) for broker in sorted(brokers)]
     resources += [(ResourceType.TOPIC, topic, REPLICAS) for topic in sorted(topics)]

@@ -1,1 +1,1 @@
-"""Real ZooKeeper servers from pyspark's jars, and znodes for people and scripts."""
+"""ZooKeeper servers from pyspark's jars, and znodes decoded for display."""

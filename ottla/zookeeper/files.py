@@ -1,12 +1,12 @@
-"""What a ZooKeeper server runs on: the jars, its configuration, its logging.
+"""The files of a ZooKeeper server: its jars, its configuration, its logging.
 
-The jars are those that pyspark brings (found without importing it), or lie in the folder that OTTLA_ZOOKEEPER_JARS
-names: an image needs eight files of pyspark's four hundred megabytes.
+The jars are those of pyspark (found without importing it), or those in the folder named by OTTLA_ZOOKEEPER_JARS: a
+container image needs only eight files of pyspark's four hundred megabytes.
 
-    folder/data                what ZooKeeper keeps; data/myid is the server's number
-    folder/zoo.cfg             written anew at each start: ports and hosts may be others
+    folder/data                ZooKeeper's data; data/myid is the server's number
+    folder/zoo.cfg             rewritten at each start, because ports and hosts may change
     folder/log4j2.properties
-    folder/server.log          where it does not write to our own output
+    folder/server.log          the server's output, unless it goes to the output of the parent process
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ logger.connection.level = error
 
 
 class Peer(NamedTuple):
-    """Where one server of an ensemble is reached by the others."""
+    """The address of one server of an ensemble, for the other servers."""
 
     host: str
     quorum_port: int
@@ -60,25 +60,25 @@ class Peer(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Peer:
-        """The peer that "zookeeper-1:2888:3888" names, ZooKeeper's own notation. Raises CommandError."""
+        """Parse ZooKeeper's notation, such as "zookeeper-1:2888:3888". Raises CommandError."""
         match = re.fullmatch(
             r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:;,\[\]]+):(?P<quorum>\d{1,5}):(?P<election>\d{1,5})", text
         )
         if match is None or not all(0 < int(match[name]) < 65536 for name in ("quorum", "election")):
-            raise CommandError(f"{text!r} is no ZooKeeper server such as zookeeper-1:2888:3888")
+            raise CommandError(f"{text!r} is not a ZooKeeper server such as zookeeper-1:2888:3888")
         return cls(match["host"], int(match["quorum"]), int(match["election"]))
 
     def __str__(self) -> str:
-        """As ZooKeeper's configuration has it."""
+        """Return the notation of ZooKeeper's configuration."""
         return f"{self.host}:{self.quorum_port}:{self.election_port}"
 
 
 def write_configuration(
     folder: Path, number: int, peers: Sequence[Peer], *, listen: str, port: int, sync: bool = True
 ) -> None:
-    """Write what server `number` (from 1) of the ensemble reads at its start; one peer makes no ensemble.
+    """Write the configuration of server `number` (from 1) of an ensemble; with one peer, of a standalone server.
 
-    Without `sync` a write does not wait for the disk.
+    Without `sync`, the server does not sync its transaction log to the disk.
     """
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
@@ -95,12 +95,12 @@ def write_configuration(
         f"forceSync={'yes' if sync else 'no'}",
         f"initLimit={10_000 // TICK_MS}",
         f"syncLimit={5_000 // TICK_MS}",
-        "autopurge.snapRetainCount=3",  # else snapshots and logs are kept for ever
+        "autopurge.snapRetainCount=3",  # otherwise ZooKeeper never deletes snapshots and logs
         "autopurge.purgeInterval=24",
     ]
     if len(peers) > 1:
         lines += [f"server.{index}={peer}" for index, peer in enumerate(peers, 1)]
-        # A host's own name is often that of its loopback address, where the others cannot reach it.
+        # A host's own name often resolves to its loopback address, which the other servers cannot reach.
         lines.append(f"quorumListenOnAllIPs={'true' if listen in EVERY_INTERFACE else 'false'}")
     (data / "myid").write_text(f"{number}\n")
     (folder / "zoo.cfg").write_text("\n".join([*lines, ""]))
@@ -108,7 +108,10 @@ def write_configuration(
 
 
 def server_command(folder: Path) -> list[str]:
-    """The command that runs a server on the files of its folder. Raises CommandError naming what to install."""
+    """Return the command that runs a server on the files of its folder.
+
+    Raises CommandError, which says what to install, if Java or a jar is missing.
+    """
     return [
         str(find_java()),
         *JAVA_OPTIONS,
@@ -121,13 +124,13 @@ def server_command(folder: Path) -> list[str]:
 
 
 def find_jars() -> list[Path]:
-    """The jars of a server. Raises CommandError naming what to install, or what a folder lacks."""
+    """Return the jars of a server. Raises CommandError, which says what to install or which jar is missing."""
     folder = _jars_folder()
     found = []
     for name in JARS:
         jars = sorted(folder.glob(f"{name}-[0-9]*.jar"))
         if not jars:
-            raise CommandError(f"{folder} has no {name}: it cannot give us a ZooKeeper server")
+            raise CommandError(f"{folder} has no {name}: a ZooKeeper server needs it")
         found.append(jars[-1])
     return found
 
@@ -137,5 +140,5 @@ def _jars_folder() -> Path:
         return Path(named)
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise CommandError("a ZooKeeper server comes with pyspark, which is not there: pip install 'ottla[zookeeper]'")
+        raise CommandError("a ZooKeeper server needs pyspark, which is not installed: pip install 'ottla[zookeeper]'")
     return Path(spec.origin).parent / "jars"

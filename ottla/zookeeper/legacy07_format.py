@@ -1,4 +1,4 @@
-"""Values of Kafka 0.7's znodes as documents, for people and scripts, and back."""
+"""Convert the values of Kafka 0.7's znodes to JSON documents and back."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from registry.znodes.znode import Content
 
 
 def legacy_document(path: str, data: bytes) -> dict[str, Any] | None:
-    """The fields of a znode that 0.7 packed into a line of text; None where the text says it all.
+    """Return the fields of a znode that 0.7 wrote as one line of text; None if the znode has no such fields.
 
     Raises ZnodeFormatError.
     """
@@ -26,9 +26,9 @@ def legacy_document(path: str, data: bytes) -> dict[str, Any] | None:
 
 
 def legacy_bytes(path: str, data: bytes) -> bytes:
-    """What is written for a value that a person gives: a document becomes 0.7's text, anything else stays as it is.
+    """Return the bytes to write for a user's value: a document is converted to 0.7's text, other values stay unchanged.
 
-    Raises ZnodeFormatError for a document without a field, or with a wrong one.
+    Raises ZnodeFormatError if a field of the document is missing or invalid.
     """
     znode = znode_class(path, LEGACY_07)
     if znode not in (LegacyBrokerZnode, LegacyConsumerZnode) or not data.lstrip().startswith(b"{"):
@@ -49,5 +49,5 @@ def legacy_bytes(path: str, data: bytes) -> bytes:
 
 
 def _is_pattern(data: bytes) -> bool:
-    """Whether it is the document of `legacy_document`, and not topics that happen to be called like its fields."""
+    """Whether `data` is a document of `legacy_document`, not thread counts of topics named like its fields."""
     return isinstance(json.loads(data).get("subscription"), dict)

@@ -1,7 +1,7 @@
-"""One server of a ZooKeeper ensemble whose others run elsewhere: on other machines, in other containers.
+"""One server of a ZooKeeper ensemble; the other servers run on other machines or in other containers.
 
-data_dir holds the lock and the files of the server, see `zookeeper_files`. What the server says goes to our own output.
-It serves once a majority of the ensemble is there, so there is no limit to how long the start may take.
+`data_dir` has the lock and the files of the server (see `ottla.zookeeper.files`). The server writes to the output of
+this process. It serves once a majority of the ensemble runs, so the start has no timeout.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ottla.zookeeper.server import STOP_TIMEOUT_S, ZooKeeperServer, take_directo
 
 
 class ZooKeeperMember:
-    """Server `number` (from 1) of the ensemble of `peers`, from its start until `close`."""
+    """Server `number` (from 1) of the ensemble of `peers`, from `start` to `close`."""
 
     def __init__(self, data_dir: Path, number: int, peers: Sequence[Peer], *, listen: str, port: int) -> None:
-        """`listen` and `port` are for clients. Raises CommandError for a number that is none of the peers'."""
+        """`listen` and `port` are for clients. Raises CommandError if `number` is not 1 to the number of peers."""
         if not 1 <= number <= len(peers):
-            raise CommandError(f"--id {number} is none of the {len(peers)} servers: 1 is the first")
+            raise CommandError(f"--id {number} must be from 1 to {len(peers)}, the number of servers")
         self.data_dir = data_dir.resolve()
         self._number = number
         self._peers = peers
@@ -32,16 +32,16 @@ class ZooKeeperMember:
 
     @property
     def servers(self) -> list[ZooKeeperServer]:
-        """The one that runs here."""
+        """The server that runs on this machine, as a list."""
         return [self._server]
 
     @property
     def connect(self) -> str:
-        """Where clients on this machine reach it."""
+        """The address for clients on this machine, host:port."""
         return self._server.address
 
     async def start(self) -> None:
-        """Start the server and wait until it serves. Raises CommandError when it ends instead."""
+        """Start the server and wait until it serves. Raises CommandError if it ends first."""
         try:
             self._lock = take_directory(self.data_dir)
             self._check_number()
@@ -62,7 +62,7 @@ class ZooKeeperMember:
             self._lock = None
 
     def _check_number(self) -> None:
-        """What another server has voted for must not become this one's."""
+        """Raise CommandError if the data is another server's: a server must not take over another server's votes."""
         number = self.data_dir / "data" / "myid"
         if number.exists() and number.read_text().strip() != str(self._number):
-            raise CommandError(f"{self.data_dir} is that of server {number.read_text().strip()}, not of {self._number}")
+            raise CommandError(f"{self.data_dir} has data of server {number.read_text().strip()}, not {self._number}")

@@ -1,9 +1,9 @@
-"""Real ZooKeepers: a server process, and for development and tests one or an ensemble of three on this machine.
+"""ZooKeeper server processes, and, for development and tests, a server or an ensemble on this machine.
 
-A server is ready when it opens a session: `ruok` is answered even where sessions hang.
+A server is ready when a client can open a session: a server answers `ruok` even if sessions cannot be opened.
 
-    data_dir/.lock         held while the servers run: two ensembles on the same data would destroy it
-    data_dir/node-<n>/     the files of one server, see `zookeeper_files`
+    data_dir/.lock         locked while the servers run: two ensembles on the same data would destroy it
+    data_dir/node-<n>/     the files of one server, see `ottla.zookeeper.files`
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from registry.zookeeper.address import ZooKeeperAddress
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
-_ATTEMPTS = 3  # at finding ports that nobody takes meanwhile
+_ATTEMPTS = 3  # to find ports that no other process takes meanwhile
 
 
 class ZooKeeperServer:
     """One server process on the files of its folder."""
 
     def __init__(self, folder: Path, port: int, *, host: str = HOST) -> None:
-        """`host` and `port` are where clients on this machine reach it."""
+        """`host` and `port` are the address for clients on this machine."""
         self.folder = folder
         self.host = host
         self.port = port
@@ -44,12 +44,12 @@ class ZooKeeperServer:
 
     @property
     def pid(self) -> int | None:
-        """The process, while it runs."""
+        """The process id; None if the process does not run."""
         return self._process.pid if self.is_running and self._process is not None else None
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives (it may be paused)."""
+        """Whether the process has not ended (it may be paused)."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -62,15 +62,16 @@ class ZooKeeperServer:
         return self.folder / "server.log"
 
     def start(self, lock: IO[bytes] | None = None, *, to_file: bool = True) -> None:
-        """Start the process; `wait_until_serving` waits for more. What it says goes to server.log, or to our output.
+        """Start the process; `wait_until_serving` waits until it is ready.
 
-        It holds `lock` too: should we be killed, nobody else takes the directory while it runs.
+        Its output goes to server.log, or without `to_file` to the output of this process. The process inherits `lock`:
+        if this process is killed, the directory stays locked while the server runs.
         """
         command = server_command(self.folder)
         self._to_file = to_file
         with self._log.open("wb") as log:
             output = log if to_file else None
-            # In a session of its own: Ctrl-C at the terminal is for us, and we stop it in order.
+            # In its own session: Ctrl-C at the terminal reaches only this process, which stops the servers in order.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -81,30 +82,30 @@ class ZooKeeperServer:
             )
 
     def kill(self) -> None:
-        """End the process at once, as a crash would."""
+        """Kill the process, to simulate a crash."""
         if self._process is not None:
             self.resume()
             self._process.kill()
             self._process.wait()
 
     def pause(self) -> None:
-        """Have the process stand still: its connections stay open and say nothing."""
+        """Pause the process: its connections stay open, but it does not respond."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Ask the process to end; `kill` afterwards makes sure."""
+        """Send SIGTERM to the process; `wait` or `kill` must follow."""
         if self._process is not None:
             self.resume()
             self._process.terminate()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for the end of the process, and end it when it takes too long."""
+        """Wait until the process ends; kill it when the timeout expires."""
         if self._process is None:
             return
         try:
@@ -113,7 +114,7 @@ class ZooKeeperServer:
             self.kill()
 
     def mode(self) -> str:
-        """Its part in the ensemble, by its own word: standalone, leader, follower; "" where it does not serve."""
+        """Return the role that the server reports: standalone, leader or follower; "" if it does not serve."""
         try:
             with socket.create_connection((self.host, self.port), timeout=5) as connection:
                 connection.sendall(b"srvr")
@@ -123,29 +124,30 @@ class ZooKeeperServer:
         return next((line.removeprefix("Mode: ") for line in answer.splitlines() if line.startswith("Mode: ")), "")
 
     def last_words(self) -> str:
-        """How it was ended, or what it said last, for an error message."""
+        """Return the signal that ended the server, or its last error or line of output, for an error message."""
         if self._process is not None and (code := self._process.poll()) is not None and code < 0:
             return f"by {signal.Signals(-code).name}"
         if not self._to_file:
-            return "what it said stands above"
+            return "its output is above"
         lines = self._log.read_text(errors="replace").splitlines()
         for sign in ("Exception: ", " ERROR "):
             for line in reversed(lines):
                 if sign in line:
                     return line.strip()
-        return lines[-1].strip() if lines else "it said nothing"
+        return lines[-1].strip() if lines else "it printed nothing"
 
 
 class ZooKeeperEnsemble:
-    """One ZooKeeper or three, from their first start until `close`."""
+    """One or several ZooKeeper servers, from `start` to `close`."""
 
     def __init__(self, data_dir: Path | None = None, *, nodes: int = 1, port: int = 0, sync: bool = True) -> None:
-        """Without a directory the data is temporary. `port` is the first server's, 0 for one that is free.
+        """Create an ensemble; without `data_dir` its data is temporary.
 
-        Without `sync` a write does not wait for the disk: for tests, where no power cut is part of the plot.
+        `port` is the port of the first server, 0 for any free ports. Without `sync`, the servers do not sync writes to
+        the disk: for tests without power cuts.
         """
         if nodes < 1:
-            raise CommandError(f"{nodes} ZooKeeper nodes are too few")
+            raise CommandError(f"{nodes} ZooKeeper nodes: must be at least 1")
         self._is_temporary = data_dir is None
         self._count = nodes
         self._first_port = port
@@ -156,7 +158,7 @@ class ZooKeeperEnsemble:
 
     @property
     def connect(self) -> str:
-        """What goes into `zookeeper.connect`."""
+        """The value for `zookeeper.connect`."""
         return ",".join(server.address for server in self.servers)
 
     async def __aenter__(self) -> Self:
@@ -167,7 +169,7 @@ class ZooKeeperEnsemble:
         self.close()
 
     async def start(self) -> None:
-        """Start all servers and wait until each opens a session. Raises CommandError with what a server said last."""
+        """Start all servers and wait until each can open a session. Raises CommandError with a server's last output."""
         try:
             self._lock = take_directory(self.data_dir)
             self._check_count()
@@ -188,7 +190,7 @@ class ZooKeeperEnsemble:
             raise
 
     async def wait(self) -> None:
-        """Wait until every server that runs opens a session. Raises CommandError."""
+        """Wait until every running server can open a session. Raises CommandError."""
         running = [server for server in self.servers if server.is_running]
         await asyncio.gather(*(wait_until_serving(server, START_TIMEOUT_S) for server in running))
 
@@ -210,7 +212,7 @@ class ZooKeeperEnsemble:
     def _check_count(self) -> None:
         there = len(list(self.data_dir.glob("node-*")))
         if there not in (0, self._count):
-            raise CommandError(f"{self.data_dir} is that of {there} ZooKeeper nodes, not of {self._count}")
+            raise CommandError(f"{self.data_dir} has data of {there} ZooKeeper nodes, not {self._count}")
 
     def _configure(self) -> None:
         count = self._count
@@ -229,19 +231,19 @@ class ZooKeeperEnsemble:
 
 
 def take_directory(folder: Path) -> IO[bytes]:
-    """Hold a data directory until the file is closed. Raises CommandError while somebody else does."""
+    """Lock a data directory until the returned file is closed. Raises CommandError if another process has locked it."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = (folder / ".lock").open("wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise CommandError(f"{folder} is in the hands of another ZooKeeper") from None
+        raise CommandError(f"{folder} is in use by another ZooKeeper") from None
     return lock
 
 
 async def wait_until_serving(server: ZooKeeperServer, timeout_s: float = math.inf) -> None:
-    """Wait until a server opens a session. Raises CommandError when it ends, or takes longer."""
+    """Wait until a server can open a session. Raises CommandError if it ends or the timeout expires."""
     from registry.zookeeper.session import ZooKeeperSession
 
     address = ZooKeeperAddress.parse(server.address)
@@ -262,7 +264,7 @@ async def wait_until_serving(server: ZooKeeperServer, timeout_s: float = math.in
 
 
 def require_free(port: int) -> None:
-    """Raise CommandError where somebody listens on the port: it might be a ZooKeeper, and answer in ours' place."""
+    """Raise CommandError if the port is in use: another ZooKeeper may listen there and answer instead of Ottla's."""
     try:
         socket.create_server((HOST, port)).close()
     except (OSError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Znodes for people and scripts: what is in them, decoded by the rules that Kafka has for their path."""
+"""Znodes for display: their content, decoded by Kafka's rules for their paths."""
 
 import json
 from contextlib import suppress
@@ -11,10 +11,10 @@ from registry.znodes.tree import LEGACY_07, TODAY, znode_class
 
 
 class ShownZnode:
-    """One znode as it is shown."""
+    """One znode, prepared for display."""
 
     def __init__(self, path: str, data: bytes | None, stat: Stat, layout: str = TODAY) -> None:
-        """`layout`: which Kafka's tree it stands in (registry.znodes.tree.LAYOUTS)."""
+        """`layout` is the layout of the znode's tree (registry.znodes.tree.LAYOUTS)."""
         self.path = path
         self.data = data
         self.stat = stat
@@ -22,13 +22,13 @@ class ShownZnode:
 
     @property
     def kind(self) -> str | None:
-        """What Kafka keeps at this path ("Topic", "PartitionState"), None for a path that is not Kafka's."""
+        """The kind of znode at this path ("Topic", "PartitionState"); None if Kafka does not use the path."""
         znode = znode_class(self.path, self._layout)
         return None if znode is None else znode.__name__.removesuffix("Znode")
 
     @property
     def fault(self) -> str | None:
-        """The rule that the content breaks, None where it breaks none."""
+        """The rule that the content breaks; None if it is valid."""
         try:
             check_content(self.path, self.data, self._layout)
         except ZnodeFormatError as error:
@@ -68,12 +68,12 @@ class ShownZnode:
 
     @property
     def owner(self) -> str | None:
-        """The session that an ephemeral znode belongs to."""
+        """The session id of an ephemeral znode's owner, in hexadecimal; None for other znodes."""
         owner = self.stat.ephemeral_owner
         return f"0x{owner & (1 << 64) - 1:x}" if owner else None
 
     def document(self) -> dict[str, Any]:
-        """Everything, for `--json`."""
+        """Return all of the znode's properties, for `--json`."""
         return {
             "path": self.path,
             "kind": self.kind,
@@ -84,8 +84,8 @@ class ShownZnode:
 
 
 def check_content(path: str, data: bytes | None, layout: str = TODAY) -> None:
-    """Raise ZnodeFormatError where Kafka has a rule for the path and the content breaks it."""
+    """Raise ZnodeFormatError if the content breaks Kafka's rule for the path."""
     znode = znode_class(path, layout)
-    if znode is None or (data is None and path == ProducerIdBlockZnode.TEMPLATE):  # which is filled on first use
+    if znode is None or (data is None and path == ProducerIdBlockZnode.TEMPLATE):  # empty until its first use
         return
     znode.decode(data, path)

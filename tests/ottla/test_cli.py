@@ -97,7 +97,7 @@ def test_version_is_one(ottla):
         (("nosuch",), "No such command 'nosuch'"),
         (("topics", "list", "--nosuch"), "--nosuch"),
         (("broker", "--nosuch"), "no such option: --nosuch"),
-        (("broker", "a", "b"), "one properties file at most, not also 'b'"),
+        (("broker", "a", "b"), "only one properties file is allowed, not also 'b'"),
         (("broker", "--set"), "--set needs name=value"),
         (("broker", "--set", "x"), "'x' is not name=value"),
         (("broker", "/no/such.properties"), "no properties file /no/such.properties"),

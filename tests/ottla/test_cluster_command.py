@@ -147,7 +147,7 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         assert running.stop() == 1
     stopped = re.findall(r"^(broker-\d) +\| .* stopped cleanly$", running.errors, flags=re.MULTILINE)
     assert stopped == ["broker-2", "broker-1"]
-    assert running.errors.endswith("\nottla: not stopped in order: broker-3\n")
+    assert running.errors.endswith("\nottla: ended unexpectedly or killed: broker-3\n")
     assert not lives(running.pid("broker-1"))
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(connect.rpartition(":")[2])))

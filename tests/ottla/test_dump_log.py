@@ -190,7 +190,7 @@ def test_internal_records_in_another_place(ottla, option, name, tmp_path):
     found = ottla("dump-log", "--json", option, path).lines
     assert [{**entry, "file": ""} for entry in found] == [{**entry, "file": ""} for entry in wanted]
     assert any(isinstance(entry.get("key"), dict) and "type" in entry["key"] for entry in found)
-    assert "records of one of them" in ottla("dump-log", "--offsets", "--transactions", path, code=1).err
+    assert "a file belongs to one topic" in ottla("dump-log", "--offsets", "--transactions", path, code=1).err
 
 
 def test_text_for_people(ottla):
@@ -277,9 +277,9 @@ def test_malformed_records(ottla, tmp_path):
 @pytest.mark.parametrize(
     ("source", "change", "clue"),
     [
-        (".index", lambda data: data[:-3], "no multiple of 8"),
+        (".index", lambda data: data[:-3], "not a multiple of 8"),
         (".index", lambda data: data[:8] + data[8:16][::-1] + data[16:], "at byte 16: entry"),
-        (".timeindex", lambda data: data[:-5], "no multiple of 12"),
+        (".timeindex", lambda data: data[:-5], "not a multiple of 12"),
         (".timeindex", lambda data: data[:12] + bytes(12) + data[24:], "at byte 12: entry"),
     ],
 )
@@ -318,4 +318,4 @@ def test_what_it_does_not_know(ottla, tmp_path):
     assert "no file" in ottla("dump-log", tmp_path / "nosuch.log", code=1).err
     (tmp_path / "notes.txt").write_text("x")
     assert "neither .log" in ottla("dump-log", tmp_path / "notes.txt", code=1).err
-    assert "none of the files" in ottla("dump-log", tmp_path, code=1).err
+    assert "contains no files" in ottla("dump-log", tmp_path, code=1).err

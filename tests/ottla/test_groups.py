@@ -189,7 +189,7 @@ def test_reset(on, broker, topic, group, words, expected):
     assert dry.json == [
         {"group": group, "topic": topic, "partition": 0, "current_offset": 2, "new_offset": expected}
     ]  # fmt: skip
-    assert "nothing is changed: --execute does it" in dry.err
+    assert "nothing was changed: use --execute" in dry.err
     assert offsets(on, group) == {(topic, 0): 2, (topic, 1): 2}
     done = on("groups", "reset-offsets", group, "--topic", f"{topic}:0", *words, "--execute")
     assert "--execute" not in done.err
@@ -206,7 +206,7 @@ def test_reset_within_the_times_of_the_log(on, broker, topic, group):
     dry = on("groups", "reset-offsets", group, *scope)
     assert [row["new_offset"] for row in dry.json] == [4, 4, 4]
     assert f"{topic}-0" not in dry.err
-    assert f"{topic}-1: no record is as late" in dry.err
+    assert f"{topic}-1: no record at or after this time" in dry.err
 
 
 def test_reset_makes_a_group_and_all_topics_are_those_committed(on, topic, group):
@@ -243,18 +243,18 @@ def test_export_and_from_file(on, broker, topic, group, tmp_path):
     [
         ("{topic},0,1\n{topic},1\n", "line 2: '{topic},1' is not topic,partition,offset or group"),
         ("{topic},0,1\n\n{group},{topic},0,1\n", "line 3: "),
-        ("topic,partition,offset\n", "line 1: partition 'partition' is no number"),
-        ("{topic},0,-1\n", "line 1: offset '-1' is no number from 0 to 9223372036854775807"),
+        ("topic,partition,offset\n", "line 1: partition 'partition' must be a number"),
+        ("{topic},0,-1\n", "line 1: offset '-1' must be a number from 0 to 9223372036854775807"),
         ("{topic},0,9223372036854775808\n", "line 1: offset"),
         ("{topic},2147483648,0\n", "line 1: partition"),
         (",0,1\n", "line 1: the topic is empty"),
-        ("{topic},0,1\n{topic},0,2\n", "line 2: {topic}-0 stands in line 1 already"),
+        ("{topic},0,1\n{topic},0,2\n", "line 2: {topic}-0 is already in line 1"),
         ('{topic},0,1\n"{topic},0,2\n', "line 2: "),
         ("{topic},0,1\n{topic}x,0,2\n", "line 2: unknown topic {topic}x (did you mean {topic}"),
         ("{topic},7,1\n", "line 1: topic {topic} has partitions 0 to 2, not 7"),
-        ("{group}x,{topic},0,1\n", "has nothing of group {group} (did you mean {group}x?)"),
-        ("\n", "has no offsets in it"),
-        ("\xff", "is no UTF-8 at byte 0"),
+        ("{group}x,{topic},0,1\n", "has no offsets of group {group} (did you mean {group}x?)"),
+        ("\n", "contains no offsets"),
+        ("\xff", "is not UTF-8 at byte 0"),
     ],
 )
 def test_bad_files(on, topic, group, tmp_path, content, clue):
@@ -306,7 +306,7 @@ def test_delete_offsets(on, broker, topic, group):
     )
     assert offsets(on, group) == {(topic, 1): 2}
     found = on("groups", "delete-offsets", group, "--topic", f"{topic}:0", code=1).err
-    assert f"group {group} has committed nothing for {topic}:0" in found
+    assert f"group {group} has no committed offsets for {topic}:0" in found
     on("groups", "delete-offsets", group, "--topic", topic)
     assert "unknown group" in on("groups", "delete-offsets", group, "--topic", topic, code=1).err
 
@@ -319,8 +319,8 @@ def test_errors(on, broker, topic, group, monkeypatch):
     reset = ("reset-offsets", group)
     scope = ("--topic", topic)
     for words, clue in [
-        (("list", "--state", "dozing"), "--state 'dozing' is none of Stable, Empty"),
-        (("list", "--type", "share"), "--type 'share' is none of classic, consumer"),
+        (("list", "--state", "dozing"), "--state 'dozing' must be one of Stable, Empty"),
+        (("list", "--type", "share"), "--type 'share' must be one of classic, consumer"),
         (("describe", f"{group}1"), f"unknown group {group}1 (did you mean {group}"),
         ((*reset, *scope), "give one of --to-earliest, --to-latest"),
         ((*reset, *scope, "--to-latest", "--shift-by", 1), "give one of --to-earliest, --to-latest"),
@@ -331,8 +331,8 @@ def test_errors(on, broker, topic, group, monkeypatch):
         ((*reset, *scope, "--to-timestamp", "noon"), "--to-timestamp 'noon' is neither"),
         ((*reset, "--topic", f"{topic}x", "--to-latest"), f"unknown topic {topic}x (did you mean {topic}"),
         ((*reset, "--topic", f"{topic}:3", "--to-latest"), f"topic {topic} has partitions 0 to 2, not 3"),
-        ((*reset, "--topic", f"{topic}:", "--to-latest"), f"--topic '{topic}:' is no topic"),
-        ((*reset, "--topic", f"{topic}:1", "--shift-by", 1), f"has committed nothing for {topic}-1"),
+        ((*reset, "--topic", f"{topic}:", "--to-latest"), f"--topic '{topic}:' is neither a topic"),
+        ((*reset, "--topic", f"{topic}:1", "--shift-by", 1), f"has no committed offset for {topic}-1"),
         ((*reset, "--from-file", "no/such.csv"), "no/such.csv: No such file"),
         (("delete", ""), "unknown group"),
         (("delete-offsets", group), "--topic"),
@@ -375,10 +375,10 @@ def test_import_from_zookeeper(on, broker, topic, group, zookeeper):
     assert dry.json == plan
     assert dry.err.splitlines() == [
         f"group {second} did not exist",
-        f"{group}: gone-0 is not in the cluster, left out",
-        f"{group}: {topic}-2 has 4 committed already, left as it is",
-        f"{group}: {topic}-9 is not in the cluster, left out",
-        "nothing is changed: --execute does it",
+        f"{group}: gone-0 is not in the cluster, skipped",
+        f"{group}: {topic}-2 already has the committed offset 4, not changed",
+        f"{group}: {topic}-9 is not in the cluster, skipped",
+        "nothing was changed: use --execute to make the changes",
     ]
     assert offsets(on, group) == {(topic, 2): 4}
     assert "unknown group" in on("groups", "describe", second, code=1).err
@@ -420,13 +420,13 @@ def test_imports_that_are_refused(on, broker, topic, group, zookeeper, ottla):
     def refusal(*words):
         return on("groups", "import-zookeeper", *words, "--execute", code=1).err
 
-    assert "the chroot is not there" in refusal()
+    assert "the chroot does not exist" in refusal()
     zookeeper(group, topic, 0, "1")
     assert f"ZooKeeper has no group {group}x (did you mean {group}?)" in refusal(f"{group}x")
     for number, text, clue in [
         (1, "one", "the offset"),
-        (2, "-5", "-5 is no offset"),
-        ("last", "1", "'last' is no number of a partition"),
+        (2, "-5", "-5 is not an offset"),
+        ("last", "1", "'last' is not a partition number"),
     ]:
         bad = f"{group}.{number}"
         zookeeper(bad, topic, number, text)
@@ -484,9 +484,9 @@ def test_positions_that_are_offsets_by_now(on, topic, group, zookeeper):
     done = old(on, "--positions-are-offsets", "--json", "--execute")
     assert offsets(on, group) == {(topic, 0): 1, (topic, 2): 2}
     assert f"{group}: {topic} 3-0 is {topic}-0, at byte 1 as offset" in done.err
-    assert f"{topic}: 4 partitions of 0.7 are known, it has 3 now" in done.err
-    assert f"{topic}-1 has offsets from 0 to 4, not 99, left out" in done.err
-    assert f"{topic}-3 is not in the cluster, left out" in done.err
+    assert f"{topic}: it has 4 known partitions in 0.7 and 3 in the cluster" in done.err
+    assert f"{topic}-1 has offsets from 0 to 4, not 99, skipped" in done.err
+    assert f"{topic}-3 is not in the cluster, skipped" in done.err
 
 
 def test_positions_by_a_table_and_partitions_by_name(on, topic, group, zookeeper, tmp_path):
@@ -500,13 +500,13 @@ def test_positions_by_a_table_and_partitions_by_name(on, topic, group, zookeeper
     for legacy, partition in (("29-0", 2), ("29-1", 0), ("29-2", 1)):
         words += ["--map", f"{topic}:{legacy}={partition}"]
     done = old(on, *words)
-    assert "nothing is changed" in done.err
+    assert "nothing was changed" in done.err
     assert "unknown group" in on("groups", "describe", group, code=1).err
     done = old(on, *words, "--execute")
     assert offsets(on, group) == {(topic, 0): 1, (topic, 2): 3}
-    assert "at byte 700 (the nearest known is 650: some records come again) offset 3" in done.err
-    assert f"{topic} 29-2 at byte 5 is before all positions that are known, left out" in done.err
-    assert f"{topic} 29-3 is not mapped, left out" in done.err
+    assert "at byte 700 (the nearest known is 650: some records are read again) offset 3" in done.err
+    assert f"{topic} 29-2 at byte 5 is before all known positions, skipped" in done.err
+    assert f"{topic} 29-3 is not mapped, skipped" in done.err
 
 
 def test_imports_from_0_7_that_are_refused(on, topic, group, zookeeper, tmp_path):
@@ -531,7 +531,7 @@ def test_imports_from_0_7_that_are_refused(on, topic, group, zookeeper, tmp_path
     assert "must be one of today, 0.7" in on("groups", "import-zookeeper", "--layout", "0.8", code=1).err
     zookeeper(group, topic, 0, "1")
     assert "is this Kafka 0.7's tree?" in refusal("--positions-are-offsets")
-    assert "is no number of a partition" in on("groups", "import-zookeeper", code=1).err
+    assert "is not a partition number" in on("groups", "import-zookeeper", code=1).err
 
 
 # -- to ZooKeeper, and back --------------------------------------------------------------------------------------------
@@ -563,9 +563,9 @@ def test_export_to_zookeeper(on, broker, topic, group, zookeeper, znodes, ottla)
     dry = on("groups", "export-zookeeper", group, "--json")
     assert dry.json == plan
     assert dry.err.splitlines() == [
-        f"{group}: {topic}-0 has 1 in ZooKeeper already, left as it is",
-        f"{group}: {topic}-2 is not in ZooKeeper, left out",
-        "nothing is changed: --execute does it",
+        f"{group}: {topic}-0 already has 1 in ZooKeeper, not changed",
+        f"{group}: {topic}-2 is not in ZooKeeper, skipped",
+        "nothing was changed: use --execute to make the changes",
     ]
     top = f"/consumers/{group}/offsets/{topic}"
     assert znodes.values(top) == {"0": "1"}
@@ -672,4 +672,4 @@ def test_exports_that_are_refused(on, broker, topic, group, znodes):
     znodes(f"/consumers/{group}/ids/{group}_c1", f'{{"{topic}":1}}')
     assert f"has consumers in ZooKeeper ({group}_c1)" in on("groups", "export-zookeeper", group, code=1).err
     assert "must be one of today, 0.7" in on("groups", "export-zookeeper", group, "--layout", "0.8", code=1).err
-    assert f"{group}.none: it has committed nothing" in on("groups", "export-zookeeper", f"{group}.none").err
+    assert f"{group}.none: it has no committed offsets" in on("groups", "export-zookeeper", f"{group}.none").err

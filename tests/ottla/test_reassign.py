@@ -91,7 +91,7 @@ def config(on, name, *where):
 def test_partitions_are_moved_and_moved_back(on, brokers, topic, tmp_path):
     fill(brokers, topic, 20)
     plan, before = write(tmp_path / "plan.json", topic, [3, 2], [2, 3]), tmp_path / "before.json"
-    assert on("reassign", "start", plan, "--save-current", before).err == "2 partitions are on their way\n"
+    assert on("reassign", "start", plan, "--save-current", before).err == "moving 2 partitions\n"
     done = on("reassign", "status", plan, "--wait")
     assert done.out.splitlines()[1].split() == [f"{topic}-0", "done", "3,2", "3,2"]
     until_blocking(lambda: replicas(brokers, topic) == {0: (3, [3, 2], [2, 3]), 1: (2, [2, 3], [2, 3])}, "moved")
@@ -115,10 +115,10 @@ def test_a_move_with_a_throttle_is_listed_cancelled_and_cleaned_up(on, brokers, 
         assert config(on, "leader.replication.throttled.rate", "--broker", broker) == "1024"
     other = write(tmp_path / "other.json", topic, [1, 2], [1, 2])
     refused = on("reassign", "start", other, code=1)
-    assert f"{topic}-0: being moved already" in refused.err
+    assert f"{topic}-0 are being moved" in refused.err
     assert on("reassign", "status", plan, code=1).out.splitlines()[1].split()[:3] == [f"{topic}-0", "on", "its"]
     assert config(on, "leader.replication.throttled.rate", "--broker", 1) == "1024"  # it still moves
-    assert on("reassign", "cancel", "--all").err == "1 moves ended\n"
+    assert on("reassign", "cancel", "--all").err == "1 moves cancelled\n"
     until_blocking(lambda: replicas(brokers, topic)[0][1] == [2, 1], "it stays where it was, in the target's order")
     assert on("reassign", "list", "--json").json == []
     for broker in BROKERS:
@@ -152,44 +152,44 @@ def test_plans(on, topic):
         [2],
     ]
     assert (
-        "3 replicas need as many brokers, and there are 2"
+        "3 replicas need 3 brokers, and only 2 are available"
         in on("reassign", "plan", topic, "--brokers", "1,2", "-r", 3, code=1).err
     )
-    assert "no such broker" in on("reassign", "plan", topic, "--brokers", "1,9", code=1).err
-    assert "is not broker ids" in on("reassign", "plan", topic, "--brokers", "1,x", code=1).err
+    assert "no such live broker" in on("reassign", "plan", topic, "--brokers", "1,9", code=1).err
+    assert "must be broker ids" in on("reassign", "plan", topic, "--brokers", "1,x", code=1).err
     assert f"did you mean {topic}" in on("reassign", "plan", topic[:-1], code=1).err
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no JSON"),
-        ("[]", "is no JSON object"),
-        ('{"version":2,"partitions":[]}', "version 2 is not 1"),
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"version":2,"partitions":[]}', "version 2 must be 1"),
         ('{"partitions":[]}', 'no list of "partitions"'),
-        ('{"partitions":[1]}', "1 is no object"),
-        ('{"partitions":[{"topic":"t","partition":0,"replica":[1]}]}', "'replica' is none of"),
-        ('{"partitions":[{"partition":0,"replicas":[1]}]}', "topic null is no name"),
-        ('{"partitions":[{"topic":"t","partition":-1,"replicas":[1]}]}', "partition -1 is no number"),
-        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "replicas [1, 1] is no list of different"),
-        ('{"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "replicas [] is no list"),
-        ('{"partitions":[{"topic":"t","partition":0}]}', "replicas null is no list"),
+        ('{"partitions":[1]}', "1 is not an object"),
+        ('{"partitions":[{"topic":"t","partition":0,"replica":[1]}]}', "'replica' must be one of"),
+        ('{"partitions":[{"partition":0,"replicas":[1]}]}', "topic null is not a name"),
+        ('{"partitions":[{"topic":"t","partition":-1,"replicas":[1]}]}', "partition -1 must be a number"),
+        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "[1, 1] must be a list of different"),
+        ('{"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "replicas [] must be a list"),
+        ('{"partitions":[{"topic":"t","partition":0}]}', "replicas null must be a list"),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["/data"]}]}',
             "unknown topic t",
         ),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["data"]}]}',
-            "log_dirs [\"data\"] is not 'any' or an absolute path for each replica",
+            "log_dirs [\"data\"] must be 'any' or an absolute path for each replica",
         ),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any","any"]}]}',
-            'log_dirs ["any", "any"] is not \'any\' or',
+            'log_dirs ["any", "any"] must be \'any\' or',
         ),
-        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":"any"}]}', 'log_dirs "any" is not'),
+        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":"any"}]}', 'log_dirs "any" must be'),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1]},{"topic":"t","partition":0,"replicas":[1]}]}',
-            "partition 1: t-0 stands before already",
+            "partition 1: t-0 is named twice",
         ),
         ('{"partitions":[{"topic":"nowhere","partition":0,"replicas":[1]}]}', "unknown topic nowhere"),
     ],
@@ -204,10 +204,10 @@ def test_files_that_are_refused(on, tmp_path, content, message):
 
 def test_what_cannot_be_moved(on, topic, tmp_path):
     path = write(tmp_path / "plan.json", topic, [1, 7])
-    assert f"{topic}-0: the cluster has no broker 7 now" in on("reassign", "start", path, code=1).err
+    assert f"{topic}-0: the cluster has no live broker 7" in on("reassign", "start", path, code=1).err
     assert on("reassign", "start", tmp_path / "none.json", code=1).err.endswith("No such file or directory\n")
     assert "either a file or --all" in on("reassign", "cancel", code=1).err
-    assert on("reassign", "cancel", "-", stdin=path.read_bytes()).err == "0 moves ended\n"
+    assert on("reassign", "cancel", "-", stdin=path.read_bytes()).err == "0 moves cancelled\n"
 
 
 # -- elections ---------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_an_unclean_election(on, brokers, tmp_path):
     brokers[2].start()
     until_blocking(lambda: replicas(brokers, topic)[0][0] == -1, "nobody leads")
     refused = on("elect-leaders", "--topic", f"{topic}:0", code=1)
-    assert "without an election" in refused.err
+    assert "the election failed" in refused.err
     assert on("elect-leaders", "--topic", f"{topic}:0", "--unclean", "--json").json == [
         {"partition": f"{topic}-0", "outcome": "elected"}
     ]

@@ -39,7 +39,7 @@ def test_explicit_assignment(on):
     result = on("topics", "create", "bad", "--replica-assignment", "a", code=1)
     assert "--replica-assignment 'a'" in result.err
     result = on("topics", "create", "bad", "-p", 1, "--replica-assignment", "0", code=1)
-    assert "counts" in result.err
+    assert "cannot be used with --partitions" in result.err
 
 
 def test_alter(on):

@@ -126,7 +126,7 @@ def test_a_hanging_transaction_is_found_and_aborted(on, topic, producer, hanging
         hanging, str(HANGING_ID), str(HANGING_EPOCH), "0",
     ]  # fmt: skip
     missed = on("transactions", "abort", hanging, "--start-offset", 1, code=1).err
-    assert f"{hanging} has no open transaction that began at 1: open are those at 0" in missed
+    assert f"{hanging} has no open transaction that starts at 1; its open transactions start at 0" in missed
     done = on("transactions", "abort", hanging, "--start-offset", 0)
     assert done.out == f"transaction of producer {HANGING_ID} aborted in {hanging}\n"
     assert on("transactions", "find-hanging", "--json").json == []
@@ -154,9 +154,9 @@ async def test_unknown_ids_each_have_their_error(broker):
 def test_errors(on, topic, producer, monkeypatch):
     partition = f"{topic}-0"
     for words, clue in [
-        (("list", "--state", "Sleeping"), "--state 'Sleeping' is none of Empty, Ongoing"),
+        (("list", "--state", "Sleeping"), "--state 'Sleeping' must be one of Empty, Ongoing"),
         (("describe", f"id  of {topic}"), f"unknown transactional id id of {topic} (did you mean id of {topic}"),
-        (("describe-producers", topic), "is no partition such as orders-0"),
+        (("describe-producers", topic), "is not a partition such as orders-0"),
         (("describe-producers", f"{topic}-2"), f"topic {topic} has partitions 0 to 1, not 2"),
         (("describe-producers", f"{topic}x-0"), f"unknown topic {topic}x (did you mean {topic}"),
         (("describe-producers", partition, "--broker-id", 7), "broker_id=7: the cluster has no such broker"),
@@ -164,9 +164,9 @@ def test_errors(on, topic, producer, monkeypatch):
         (("abort", partition), "give --start-offset, or --producer-id and --producer-epoch"),
         (("abort", partition, "--producer-id", 1), "give --start-offset, or"),
         (("abort", partition, "--start-offset", 1, "--producer-id", 1), "give --start-offset, or"),
-        (("abort", partition, "--start-offset", 1, "--coordinator-epoch", 1), "--coordinator-epoch goes with"),
-        (("abort", partition, "--producer-id", 99, "--producer-epoch", 0), f"{partition} knows no producer 99"),
-        (("abort", f"{topic}-1", "--start-offset", 0), "that began at 0, and no other"),
+        (("abort", partition, "--start-offset", 1, "--coordinator-epoch", 1), "--coordinator-epoch needs"),
+        (("abort", partition, "--producer-id", 99, "--producer-epoch", 0), f"{partition} has no producer 99"),
+        (("abort", f"{topic}-1", "--start-offset", 0), "that starts at 0, and no other"),
     ]:
         assert clue in on("transactions", *words, code=1).err
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", "127.0.0.1:1")

@@ -85,8 +85,8 @@ def test_a_partition_is_repaired_by_its_relative_name(ottla, data, monkeypatch):
         (("{data}/grp-0/" + LOG,), "no directory"),
         (("{data}/..",), "is neither a log directory"),
         (("--repair", "{data}/.."), "is neither a log directory"),
-        (("--repair", "--while-running", "{data}"), "--repair needs the directory for itself"),
-        (("--accept-data-loss", "{data}"), "--accept-data-loss is for --repair"),
+        (("--repair", "--while-running", "{data}"), "--repair cannot be used with --while-running"),
+        (("--accept-data-loss", "{data}"), "--accept-data-loss needs --repair"),
     ],
 )
 def test_what_cannot_be_verified(ottla, data, words, clue):

@@ -82,7 +82,7 @@ def test_versions_sequences_and_deletion(zk):
     assert "children" in zk("delete", "--write", "/other", code=1).err
     assert zk("delete", "--write", "--recursive", "/other").out == "/other deleted, and 1 below it\n"
     assert zk("delete", "--write", "/config/topics").out == "/config/topics deleted\n"
-    assert "not deleted at once" in zk("delete", "--write", "-r", "/", code=1).err
+    assert "cannot delete /" in zk("delete", "--write", "-r", "/", code=1).err
 
 
 def test_what_is_not_there(zk, ottla):
@@ -90,8 +90,8 @@ def test_what_is_not_there(zk, ottla):
     assert "no znode /confg (did you mean config?)" in zk("ls", "/confg/topics", code=1).err
     assert "a path must start with a slash" in zk("get", "config", code=1).err
     chroot = f"{shared_zookeeper().connect}{new_chroot()}"
-    assert "the chroot is not there" in ottla("zk", "ls", "-z", chroot, code=1).err  # and looking does not make it
-    assert "the chroot is not there" in ottla("zk", "tree", "-z", chroot, code=1).err
+    assert "the chroot does not exist" in ottla("zk", "ls", "-z", chroot, code=1).err  # and looking does not make it
+    assert "the chroot does not exist" in ottla("zk", "tree", "-z", chroot, code=1).err
 
 
 def test_no_zookeeper(ottla, nowhere):
@@ -109,7 +109,7 @@ def test_watching(zk, ottla):
         watching.send_signal(signal.SIGINT)
         assert watching.wait(DEADLINE_S) == 130
     assert lines == [
-        "/watched is not there\n",
+        "/watched does not exist\n",
         "/watched version 0  1\n",
         "/watched version 1  2\n",
         "/watched version 1  2  children: child\n",
@@ -189,7 +189,7 @@ def test_the_tree_of_0_7(zk):
 )
 def test_what_0_7_could_not_read(zk, path, value, said):
     refused = zk("--layout", "0.7", "create", "--write", "--parents", path, value, code=1).err
-    assert refused.startswith("ottla: Kafka 0.7 could not read that: ")
+    assert refused.startswith("ottla: Kafka 0.7 cannot read this content: ")
     assert said in refused
     zk("--layout", "0.7", "create", "--write", "--parents", "--raw", path, value)
 

@@ -127,18 +127,18 @@ SERVERS = "a:2888:3888,b:2888:3888,[::1]:2888:3888"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--servers", SERVERS, "--id", 4], "--id 4 is none of the 3 servers: 1 is the first"),
-        (["--servers", SERVERS, "--id", 0], "--id 0 is none of the 3 servers: 1 is the first"),
+        (["--servers", SERVERS, "--id", 4], "--id 4 must be from 1 to 3"),
+        (["--servers", SERVERS, "--id", 0], "--id 0 must be from 1 to 3"),
         (["--servers", SERVERS], "one server of an ensemble needs --servers, --id and --data-dir"),
         (["--id", 1], "one server of an ensemble needs --servers, --id and --data-dir"),
-        (["--servers", SERVERS, "--id", 1, "--nodes", 3], "leave out --nodes"),
-        (["--listen", "0.0.0.0"], "--listen goes with --servers"),
+        (["--servers", SERVERS, "--id", 1, "--nodes", 3], "--servers and --nodes"),
+        (["--listen", "0.0.0.0"], "--listen needs --servers"),
         (
             ["--servers", "a:2888:3888,b:2888", "--id", 1],
-            "'b:2888' is no ZooKeeper server such as zookeeper-1:2888:3888",
+            "'b:2888' is not a ZooKeeper server such as zookeeper-1:2888:3888",
         ),
-        (["--servers", "a:2888:70000", "--id", 1], "'a:2888:70000' is no ZooKeeper server"),
-        (["--servers", "a:2888:3888;x=1", "--id", 1], "is no ZooKeeper server"),
+        (["--servers", "a:2888:70000", "--id", 1], "'a:2888:70000' is not a ZooKeeper server"),
+        (["--servers", "a:2888:3888;x=1", "--id", 1], "is not a ZooKeeper server"),
     ],
 )
 def test_a_server_that_is_none_of_the_ensemble(ottla, tmp_path, words, message):
@@ -150,7 +150,7 @@ def test_a_directory_is_that_of_one_server(ottla, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "myid").write_text("2\n")
     refused = ottla("zookeeper", "--servers", SERVERS, "--id", 1, "--data-dir", tmp_path, code=1)
-    assert f"{tmp_path} is that of server 2, not of 1" in refused.err
+    assert f"{tmp_path} has data of server 2, not 1" in refused.err
 
 
 # -- what it needs -----------------------------------------------------------------------------------------------------
@@ -194,11 +194,11 @@ def test_no_java(tmp_path, monkeypatch):
 
 async def test_jars_from_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("OTTLA_ZOOKEEPER_JARS", str(tmp_path))
-    with pytest.raises(CommandError, match=rf"{tmp_path} has no zookeeper: it cannot give us"):
+    with pytest.raises(CommandError, match=rf"{tmp_path} has no zookeeper: a ZooKeeper server needs it"):
         await zookeeper_server.ZooKeeperEnsemble().start()
 
 
 async def test_no_pyspark(monkeypatch):
     monkeypatch.setattr(zookeeper_files, "find_spec", lambda name: None)
-    with pytest.raises(CommandError, match=r"comes with pyspark.*pip install 'ottla\[zookeeper\]'"):
+    with pytest.raises(CommandError, match=r"needs pyspark.*pip install 'ottla\[zookeeper\]'"):
         await zookeeper_server.ZooKeeperEnsemble().start()

@@ -150,7 +150,7 @@ async def test_a_session_ends_with_its_server_cut_off(ensemble, connect, calls):
 
 
 async def test_a_directory_is_that_of_one_ensemble(ensemble):
-    for nodes, message in ((3, "in the hands of another ZooKeeper"), (1, "in the hands of another")):
+    for nodes, message in ((3, "in use by another ZooKeeper"), (1, "in use by another")):
         with pytest.raises(CommandError, match=message):
             await ZooKeeperEnsemble(ensemble.data_dir, nodes=nodes).start()
 
@@ -170,7 +170,7 @@ async def test_a_directory_keeps_what_was_written(tmp_path):
         registry = await opened(again)
         assert (await registry.get("/a"))[0] == b"1"
         await registry.close()
-    with pytest.raises(CommandError, match="is that of 1 ZooKeeper nodes, not of 3"):
+    with pytest.raises(CommandError, match="has data of 1 ZooKeeper nodes, not 3"):
         await ZooKeeperEnsemble(tmp_path / "data", nodes=3).start()
 
 
