@@ -1,1 +1,1 @@
-"""One file an API: its handler and what it needs."""
+"""One file for each API: its handler and the functions that only it uses."""

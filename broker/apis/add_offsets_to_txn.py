@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn: a transaction is going to commit offsets of a group (KIP-98).
+"""AddOffsetsToTxn: announce that a transaction will commit offsets of a group (KIP-98).
 
-What is added is the group's partition of `__consumer_offsets`, like any other partition of the transaction.
+The coordinator adds the group's partition of `__consumer_offsets` to the transaction, like any other partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResp
         self._services = services
 
     async def handle(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
-        """See the module's text."""
+        """See the module docstring."""
         groups = self._services.coordination.group_log
         await groups.learn_partitions()
         partition = (OFFSETS_TOPIC, groups.partition_for(request.group_id))
@@ -40,5 +40,5 @@ class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResp
         return AddOffsetsToTxnResponse()
 
     def failed(self, request: AddOffsetsToTxnRequest, code: ErrorCode) -> AddOffsetsToTxnResponse:
-        """Not added."""
+        """The partition is not added."""
         return AddOffsetsToTxnResponse(error_code=code)

@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn: partitions of a transaction, before they are written to (KIP-98); or whether they are (KIP-890).
+"""AddPartitionsToTxn: add partitions to a transaction before it writes to them (KIP-98), or verify them (KIP-890).
 
-Up to version 3 a producer sends it, for one transaction. From 4 on brokers do, for several at once, and mostly to
-verify what a producer writes. All or nothing: where one partition does not exist, the others are not attempted.
+Producers send versions up to 3, for one transaction. Brokers send version 4 and later, for several transactions, and
+mostly to verify that a producer's partitions belong to its transaction. The request is atomic: if one partition does
+not exist, the others get OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class AddPartitionsToTxnHandler(Handler[AddPartitionsToTxnRequest, AddPartitions
         self._services = services
 
     async def handle(self, request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
-        """See the module's text."""
+        """See the module docstring."""
         version = context.api_version
         results = [
             AddPartitionsToTxnResult(

@@ -1,6 +1,7 @@
-"""AllocateProducerIds: a broker gets a block of producer ids from the controller (KIP-730).
+"""AllocateProducerIds: the controller gives a broker a block of producer ids (KIP-730).
 
-Our brokers take their blocks from the registry themselves; Kafka's ask the controller, from the same znode.
+Ottla's brokers take their blocks from the registry directly; Kafka's brokers ask the controller, which uses the same
+znode.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, 
 
 
 class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocateProducerIdsResponse]):
-    """Takes blocks for others while this broker is the controller."""
+    """Takes blocks for other brokers while this broker is the controller."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
@@ -23,7 +24,7 @@ class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocatePro
         self._services = services
 
     async def handle(self, request: AllocateProducerIdsRequest, context: RequestContext) -> AllocateProducerIdsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         services = self._services
         if not services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
@@ -36,5 +37,5 @@ class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocatePro
         return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_SIZE)
 
     def failed(self, request: AllocateProducerIdsRequest, code: ErrorCode) -> AllocateProducerIdsResponse:
-        """No ids."""
+        """No ids are allocated."""
         return AllocateProducerIdsResponse(error_code=code)

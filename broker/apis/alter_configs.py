@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of a resource by those of the request (KIP-133)."""
+"""AlterConfigs: replace all settings of a resource with those of the request (KIP-133)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
         self._changes = ConfigChanges(services)
 
     async def handle(self, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         outcomes = await self._changes.alter_each(request.resources, _change, validate_only=request.validate_only)
         return AlterConfigsResponse(responses=[_response(*outcome) for outcome in outcomes])
 

@@ -1,7 +1,7 @@
-"""AlterPartition: the leader of partitions proposes other in-sync replicas (KIP-497, KIP-841, KIP-903).
+"""AlterPartition: the leader of partitions proposes a new ISR for each (KIP-497, KIP-841, KIP-903).
 
-The controller answers for each partition with its state as it is now, or with what is wrong with the proposal. A name
-for a topic is in versions 0 and 1, its id in the later ones; broker epochs of the in-sync replicas come with version 3.
+The controller answers for each partition with its current state, or with the error of the proposal. Versions 0 and 1
+have topic names, later versions topic ids; version 3 adds the broker epochs of the in-sync replicas.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST_VERSION_WITH_BROKER_EPOCHS = 3
 
 
 class AlterPartitionHandler(Handler[AlterPartitionRequest, AlterPartitionResponse]):
-    """Has the controller decide."""
+    """Passes the proposals to the controller, which decides."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
@@ -90,7 +90,7 @@ def _answers(
 def _answer(partition: int, outcome: Outcome, version: int) -> ResponsePartitionData:
     if isinstance(outcome, ErrorCode):
         if outcome is ErrorCode.INELIGIBLE_REPLICA and version < FIRST_VERSION_WITH_TOPIC_IDS:
-            outcome = ErrorCode.OPERATION_NOT_ATTEMPTED  # the other code came with version 2
+            outcome = ErrorCode.OPERATION_NOT_ATTEMPTED  # INELIGIBLE_REPLICA exists since version 2
         return ResponsePartitionData(partition_index=partition, error_code=outcome)
     return ResponsePartitionData(
         partition_index=partition,

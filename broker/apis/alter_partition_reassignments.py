@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments: move partitions to other replicas, or with null go back (KIP-455).
+"""AlterPartitionReassignments: move partitions to other replicas, or cancel a move with null replicas (KIP-455).
 
-It is answered when the moves have begun; ListPartitionReassignments tells which are not done.
+The answer is sent when the moves have started; ListPartitionReassignments lists those that are not completed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.messages.alter_partition_reassignments import (
 class AlterPartitionReassignmentsHandler(
     Handler[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]
 ):
-    """Has the controller begin, one partition after the other."""
+    """Makes the controller start the moves, one partition at a time."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.ALTER)

@@ -1,7 +1,7 @@
-"""AlterReplicaLogDirs: have replicas of this broker in other log directories of it (KIP-113).
+"""AlterReplicaLogDirs: move replicas of this broker to other log directories of the broker (KIP-113).
 
-It is answered when the moves have begun; DescribeLogDirs tells which are not done. A replica that is not here yet is
-answered REPLICA_NOT_AVAILABLE, and will be begun in the named directory.
+The answer is sent when the moves have started; DescribeLogDirs lists those that are not completed. A replica that does
+not exist yet is answered with REPLICA_NOT_AVAILABLE, and will be created in the named directory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class AlterReplicaLogDirsHandler(Handler[AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse]):
-    """Hands the replicas to those who move them."""
+    """Starts the moves through the replica manager."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.ALTER)
@@ -33,7 +33,7 @@ class AlterReplicaLogDirsHandler(Handler[AlterReplicaLogDirsRequest, AlterReplic
         self._services = services
 
     async def handle(self, request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
-        """See the module's text. Of a replica that is named twice the last directory counts."""
+        """See the module docstring. If a replica is named twice, the last directory is used."""
         return _answer({key: await self._alter(*key, path) for key, path in _paths(request).items()})
 
     async def _alter(self, topic: str, partition: int, path: str) -> ErrorCode:
@@ -42,7 +42,7 @@ class AlterReplicaLogDirsHandler(Handler[AlterReplicaLogDirsRequest, AlterReplic
         try:
             await moves.alter(topic, partition, path)
         except Exception as error:
-            logger.warning("%s-%d is not moved to %s: %s", topic, partition, path, error)
+            logger.warning("%s-%d: cannot move the replica to %s: %s", topic, partition, path, error)
             return unexpected_code(error, "AlterReplicaLogDirs")
         return ErrorCode.NONE
 

@@ -1,7 +1,7 @@
-"""ApiVersions: which APIs and versions this broker serves, and its features (KIP-511, KIP-584).
+"""ApiVersions: the APIs and versions that this broker supports, and its features (KIP-511, KIP-584).
 
-An unknown version of this API is answered in version 0 with UNSUPPORTED_VERSION and the range of this API alone, so
-that the client can ask again. A client software name or version that breaks KIP-511's rule gets INVALID_REQUEST.
+A request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and only the range of this API, so
+that the client can retry. A client software name or version that breaks KIP-511's rule gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
         self._services = services
 
     def handle(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         if context.api_version >= FIRST_VERSION_WITH_SOFTWARE:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
@@ -42,7 +42,7 @@ class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
         ]
 
     def failed(self, request: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:
-        """The answer for an unsupported version holds this API's own range."""
+        """The whole request failed; for an unsupported version the answer has the range of this API."""
         rows = self._rows() if code == ErrorCode.UNSUPPORTED_VERSION else []
         return ApiVersionsResponse(
             error_code=code, api_keys=[row for row in rows if row.api_key == ApiKey.API_VERSIONS]

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: consumer groups (KIP-848), their members, and the current and target assignment of each."""
+"""ConsumerGroupDescribe: consumer groups (KIP-848) and their members with current and target assignments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ConsumerGroupDescribeHandler(Handler[ConsumerGroupDescribeRequest, Consume
         self._services = services
 
     def handle(self, request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
-        """See the module's text."""
+        """See the module docstring."""
         groups = [self._services.coordination.groups.describe_consumer_group(one) for one in request.group_ids]
         if request.include_authorized_operations:
             for group in groups:

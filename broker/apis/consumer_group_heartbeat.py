@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat: join, stay in and leave a consumer group (KIP-848).
 
-The answer waits until what has changed is committed.
+The answer waits until the changes are committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, Consu
     def handle(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
-        """See the module's text."""
+        """See the module docstring."""
         answered: asyncio.Future[ConsumerGroupHeartbeatResponse] = asyncio.get_running_loop().create_future()
 
         def answer(response: ConsumerGroupHeartbeatResponse) -> None:
@@ -39,5 +39,5 @@ class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, Consu
         return answered.result() if answered.done() else answered
 
     def failed(self, request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-        """Nothing has happened."""
+        """The group does not change."""
         return refusal(code)

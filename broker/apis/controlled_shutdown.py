@@ -1,6 +1,6 @@
-"""ControlledShutdown: a broker is about to stop, and asks the controller to have others lead what it leads.
+"""ControlledShutdown: before a broker stops, it asks the controller to move its leaderships to other brokers.
 
-The answer names the partitions that nobody else can lead yet; the broker may ask again.
+The answer names the partitions that no other broker can lead yet; the broker may retry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocol.messages.controlled_shutdown import (
 
 
 class ControlledShutdownHandler(Handler[ControlledShutdownRequest, ControlledShutdownResponse]):
-    """Has the controller relieve the broker."""
+    """Makes the controller move the leaderships of the broker."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
@@ -27,7 +27,10 @@ class ControlledShutdownHandler(Handler[ControlledShutdownRequest, ControlledShu
         self._services = services
 
     async def handle(self, request: ControlledShutdownRequest, context: RequestContext) -> ControlledShutdownResponse:
-        """Raises RequestError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH where we are none."""
+        """See the module docstring.
+
+        Raises RequestError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH if not the controller.
+        """
         try:
             controller = self._services.acting_controller()
             remaining = await controller.relieve(request.broker_id, request.broker_epoch)
@@ -40,5 +43,5 @@ class ControlledShutdownHandler(Handler[ControlledShutdownRequest, ControlledShu
         )
 
     def failed(self, request: ControlledShutdownRequest, code: ErrorCode) -> ControlledShutdownResponse:
-        """Nothing was moved."""
+        """No leadership is moved."""
         return ControlledShutdownResponse(error_code=code)

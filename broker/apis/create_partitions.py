@@ -1,4 +1,4 @@
-"""CreatePartitions: grow topics (KIP-195). Answers when the new partitions have leaders, or when time is up."""
+"""CreatePartitions: add partitions to topics (KIP-195). Answers when they have leaders, or after the timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocol.messages.create_partitions import (
 
 
 class CreatePartitionsHandler(Handler[CreatePartitionsRequest, CreatePartitionsResponse]):
-    """Grows through `Topics`."""
+    """Adds partitions through `Topics`."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.TOPIC, Operation.ALTER)
@@ -28,7 +28,7 @@ class CreatePartitionsHandler(Handler[CreatePartitionsRequest, CreatePartitionsR
         self._services = services
 
     async def handle(self, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         if not self._services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
         times = Counter(topic.name for topic in request.topics)

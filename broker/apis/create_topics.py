@@ -1,4 +1,4 @@
-"""CreateTopics: answers when every new partition has a leader that this broker knows of, or when time is up."""
+"""CreateTopics: answers when this broker knows a leader of every new partition, or after the timeout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
         self._services = services
 
     async def handle(self, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         if not self._services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
         times = Counter(topic.name for topic in request.topics)
@@ -74,7 +74,7 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
         )
 
     async def _wait(self, request: CreateTopicsRequest, results: list[CreatableTopicResult]) -> None:
-        """Wait for leaders. With a timeout of 0 or less nobody waits, and Kafka says REQUEST_TIMED_OUT."""
+        """Wait for leaders. With a timeout of 0 or less, Kafka does not wait and answers REQUEST_TIMED_OUT."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + request.timeout_ms / 1000
         for result in results:

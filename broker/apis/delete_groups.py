@@ -1,4 +1,4 @@
-"""DeleteGroups: forget groups without members, with their offsets. The answer waits until that is committed."""
+"""DeleteGroups: delete groups without members, and their offsets. The answer waits until the deletion is committed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DeleteGroupsHandler(Handler[DeleteGroupsRequest, DeleteGroupsResponse]):
         self._services = services
 
     async def handle(self, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         results = []
         for group_id in dict.fromkeys(request.groups_names):
             try:

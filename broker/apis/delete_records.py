@@ -1,4 +1,4 @@
-"""DeleteRecords: move the log start offset of partitions up (KIP-107)."""
+"""DeleteRecords: advance the log start offset of partitions (KIP-107)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ INVALID_LOW_WATERMARK = -1
 
 
 class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse]):
-    """Deletes on the leader, and answers when every live replica has; segments go with the next retention run.
+    """Deletes on the leader, and answers when every live replica has deleted the records.
 
-    Readers see the new log start offset at once.
+    Readers see the new log start offset at once; the next retention run deletes the segments.
     """
 
     __slots__ = ("_services",)
@@ -36,7 +36,7 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
         self._services = services
 
     async def handle(self, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         outcomes = {
             (topic.name, one.partition_index): self._delete(topic.name, one)
             for topic in request.topics
@@ -63,7 +63,7 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
         )
 
     def _delete(self, topic: str, one: DeleteRecordsPartition) -> int | ErrorCode:
-        """Where the leader's log begins now, or why that has not changed."""
+        """Return the new log start offset of the leader, or the error."""
         if topic in INTERNAL_TOPICS and topic in self._services.metadata.snapshot.topics:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         try:

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name or, from version 6 on, by id. Answers when nothing is left of them, or when time is up."""
+"""DeleteTopics: by name or, since version 6, by id. Answers when the topics are deleted, or after the timeout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
         self._services = services
 
     async def handle(self, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         if not self._services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
         topics = _topics(request)

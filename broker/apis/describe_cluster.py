@@ -27,7 +27,7 @@ class DescribeClusterHandler(Handler[DescribeClusterRequest, DescribeClusterResp
         self._services = services
 
     def handle(self, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-        """See the module's text."""
+        """See the module docstring."""
         if request.endpoint_type != ENDPOINT_BROKER:
             known = request.endpoint_type == ENDPOINT_CONTROLLER
             response = self.failed(

@@ -29,7 +29,7 @@ class DescribeConfigsHandler(Handler[DescribeConfigsRequest, DescribeConfigsResp
         self._changes = ConfigChanges(services)
 
     async def handle(self, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         return DescribeConfigsResponse(
             results=[await self._describe(resource, request, context) for resource in request.resources]
         )

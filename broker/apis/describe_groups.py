@@ -1,4 +1,4 @@
-"""DescribeGroups: classic groups with their members and what these are assigned."""
+"""DescribeGroups: classic groups with their members and assignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DescribeGroupsHandler(Handler[DescribeGroupsRequest, DescribeGroupsRespons
         self._services = services
 
     def handle(self, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-        """See the module's text. A group that is not there is described as dead."""
+        """See the module docstring. An unknown group is described as Dead."""
         groups = [self._services.coordination.groups.describe(group_id) for group_id in request.groups]
         if request.include_authorized_operations:
             for group in groups:

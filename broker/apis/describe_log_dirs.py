@@ -1,7 +1,7 @@
-"""DescribeLogDirs: what each log directory holds, and how much room its volume has (KIP-113, KIP-827).
+"""DescribeLogDirs: the replicas of each log directory, and the size and free space of its volume (KIP-113, KIP-827).
 
-A directory that is offline is answered KAFKA_STORAGE_ERROR and nothing else. A replica that is being moved stands in
-two directories: where it is, and as a future one where it is copied to.
+An offline directory is answered with KAFKA_STORAGE_ERROR and nothing else. A replica that is being moved is in two
+directories: the current one, and, as a future replica, the one that it is copied to.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
         self._services = services
 
     def handle(self, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
-        """See the module's text. A null topic list asks for all."""
+        """See the module docstring. A null topic list means all topics."""
         asked = (
             None
             if request.topics is None
@@ -74,7 +74,10 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
         )
 
     def _lag(self, log: Log) -> int:
-        """Of a copy behind its log's end, of a log behind what is committed; -1 where the replica is not served."""
+        """Return how far a future replica is behind the log end offset, or a log behind the high watermark.
+
+        -1 if the replica is not served.
+        """
         partition = self._services.replicas.partitions.get((log.topic, log.partition))
         served = None if partition is None else partition.log
         if served is None:

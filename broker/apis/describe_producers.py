@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that partitions know, for whoever looks for transactions that hang (KIP-664)."""
+"""DescribeProducers: the active producers of partitions, to find hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DescribeProducersHandler(Handler[DescribeProducersRequest, DescribeProduce
         self._services = services
 
     def handle(self, request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
-        """See the module's text."""
+        """See the module docstring."""
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(
@@ -67,7 +67,7 @@ class DescribeProducersHandler(Handler[DescribeProducersRequest, DescribeProduce
         )
 
     def failed(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
-        """Nothing is known of any partition."""
+        """Every partition of the request failed."""
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(

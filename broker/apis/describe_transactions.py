@@ -25,7 +25,7 @@ class DescribeTransactionsHandler(Handler[DescribeTransactionsRequest, DescribeT
         self._services = services
 
     def handle(self, request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         return DescribeTransactionsResponse(
             transaction_states=[self._describe(transactional_id) for transactional_id in request.transactional_ids]
         )
@@ -49,7 +49,7 @@ class DescribeTransactionsHandler(Handler[DescribeTransactionsRequest, DescribeT
         )
 
     def failed(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
-        """Nothing is known of any of them."""
+        """Every transactional id of the request failed."""
         return DescribeTransactionsResponse(
             transaction_states=[
                 TransactionState(transactional_id=transactional_id, error_code=code)

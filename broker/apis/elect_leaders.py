@@ -1,7 +1,7 @@
-"""ElectLeaders: preferred leaders get their partitions back, or whoever is there leads (KIP-183, KIP-460).
+"""ElectLeaders: elect the preferred leaders, or, unclean, any live replica (KIP-183, KIP-460).
 
-It is answered when this broker's metadata know the new leaders, or when time is up. Where all partitions are asked for,
-those that need no election are left out of the answer.
+The answer is sent when this broker's metadata has the new leaders, or after the timeout. If the request is for all
+partitions, the answer leaves out those that need no election.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST_VERSION_WITH_ERROR_CODE = 1
 
 
 class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
-    """Has the controller elect."""
+    """Makes the controller elect leaders."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.ALTER)
@@ -37,7 +37,7 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
         self._services = services
 
     async def handle(self, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
-        """See the module's text."""
+        """See the module docstring."""
         keys = _keys(request)
         try:
             controller = self._services.acting_controller()
@@ -65,7 +65,7 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
     async def _wait(
         self, elected: dict[TopicPartition, int], outcomes: dict[TopicPartition, Outcome], timeout_ms: int
     ) -> None:
-        """Wait until metadata tell of the leaders; who they do not tell of in time has REQUEST_TIMED_OUT."""
+        """Wait until the metadata has the new leaders; partitions without it at the timeout get REQUEST_TIMED_OUT."""
         metadata = self._services.metadata
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1000
@@ -80,7 +80,7 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
                 outcomes[key] = (ErrorCode.REQUEST_TIMED_OUT, None)
 
     def failed(self, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
-        """The whole request failed. Where partitions are named it stands at each, for which every version has room."""
+        """The whole request failed. If partitions are named, each gets the code: every version has a field for that."""
         return _refused(request, code, 0 if request.topic_partitions else FIRST_VERSION_WITH_ERROR_CODE)
 
 

@@ -1,6 +1,6 @@
 """EndTxn: a producer commits or aborts its transaction (KIP-98).
 
-Answered when the decision is committed to `__transaction_state`; the markers follow.
+The answer is sent when the decision is committed to `__transaction_state`; the markers follow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
         self._services = services
 
     async def handle(self, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
-        """See the module's text."""
+        """See the module docstring."""
         try:
             await self._services.coordination.transactions.end(
                 request.transactional_id, request.producer_id, request.producer_epoch, request.committed
@@ -36,5 +36,5 @@ class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
         return EndTxnResponse()
 
     def failed(self, request: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:
-        """Not decided, or not as asked for."""
+        """The transaction is not ended as requested."""
         return EndTxnResponse(error_code=code)

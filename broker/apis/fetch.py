@@ -1,7 +1,7 @@
 """Fetch: read record batches, with incremental sessions (KIP-227), topic ids (KIP-516) and long polls.
 
-Records are not read here: the answer carries ranges of segment files, which the connection reads when the socket can
-take them. Only old clients (before v4) get their records converted in memory.
+The handler does not read records: the answer contains ranges of segment files, which the connection sends when the
+socket is writable. Only for old clients (before v4) are records converted in memory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FIRST_VERSION_WITH_ZSTD = 10
 LAST_VERSION_WITH_HARD_LIMIT = 2
 
 MAX_CONVERTED_BYTES = 4 << 20
-"""Of one answer, shared by its partitions: conversion keeps the event loop from everybody else."""
+"""The limit for one answer, shared by its partitions, because conversion blocks the event loop."""
 
 CUT_OFF_MESSAGE = struct.Struct(">qi")  # offset, size
 MIN_MESSAGE_BYTES = 26
@@ -79,15 +79,15 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         self._is_rack_aware = services.config.replica_selector_class == RACK_AWARE
 
     def handle(self, request: FetchRequest, context: RequestContext) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """See the module's text."""
+        """See the module docstring."""
         version = context.api_version
         replica_id = (
             request.replica_state.replica_id if version >= FIRST_VERSION_WITH_REPLICA_STATE else request.replica_id
         )
         if replica_id < 0:
-            replica_id = CONSUMER  # -2 was for debugging tools: consumers, too
+            replica_id = CONSUMER  # -2 was for debugging tools, which count as consumers
         if replica_id != CONSUMER and context.listener_name != self._services.config.inter_broker_listener_name:
-            # Kafka's authorizer refuses a broker that is none by partition, too.
+            # A client that claims to be a broker: Kafka's authorizer also refuses each partition.
             return FetchResponse(responses=_all_partitions(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         try:
             session, is_incremental = self._session(request, version, is_follower=replica_id >= 0)
@@ -121,7 +121,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         return then(fetched, answer.build)
 
     def _session(self, request: FetchRequest, version: int, *, is_follower: bool) -> tuple[FetchSession | None, bool]:
-        """The request's session, if it has one, and whether only changes are wanted. Raises FetchSessionError."""
+        """Return the request's session, if any, and whether the fetch is incremental. Raises FetchSessionError."""
         sessions = self._services.fetch_sessions
         if version < FIRST_VERSION_WITH_SESSIONS:
             return None, False
@@ -164,7 +164,10 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         return lambda partition, offset: preferred_replica(partition, offset, request.rack_id, rack_of)
 
     def _throttle(self, replica_id: int) -> Callable[[Partition], bool] | None:
-        """Finds what this follower is not sent now: it is out of sync, throttled, and enough has been sent already."""
+        """Return a function that tells whether a partition is throttled for this follower; None without throttling.
+
+        It is throttled if the leader's quota applies to it and the follower is not in its ISR.
+        """
         quota = self._services.replicas.leader_quota
         if quota is None or not quota.is_exceeded:
             return None
@@ -197,14 +200,14 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         return wanted
 
     def failed(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """The whole request failed; outside of a session its partitions say so: before version 7 nothing else can."""
+        """The whole request failed; outside of a session each partition gets the code, as versions before 7 need it."""
         if request.session_epoch != FINAL_EPOCH:
             return FetchResponse(error_code=code)
         return FetchResponse(error_code=code, responses=_all_partitions(request, code))
 
 
 def _all_partitions(request: FetchRequest, code: ErrorCode) -> list[FetchableTopicResponse]:
-    """Every partition of a request, with the same error."""
+    """Return every partition of a request with the same error."""
     return [
         FetchableTopicResponse(
             topic=topic.topic,
@@ -219,7 +222,7 @@ def _all_partitions(request: FetchRequest, code: ErrorCode) -> list[FetchableTop
 
 
 class _Answer:
-    """Builds the response to one request from what was read."""
+    """Builds the response to one request from the fetched partitions."""
 
     __slots__ = (
         "_context",
@@ -250,11 +253,11 @@ class _Answer:
         self._count = len(wanted)
         for request in wanted:
             if not request.topic and request.topic_id != ZERO_UUID:
-                # A session may outlive our ignorance of a topic's id.
+                # The topic's id may have become known after the session began.
                 request.topic = services.metadata.snapshot.topic_names.get(request.topic_id, "")
 
     def build(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
-        """The response; in a session only with what the client does not know yet."""
+        """Return the response; for an incremental fetch only with partitions that have changed."""
         version = self._context.api_version
         session = self._session
         topics: list[FetchableTopicResponse] = []
@@ -274,11 +277,11 @@ class _Answer:
         return response
 
     def _is_news(self, session: FetchSession, one: FetchedPartition) -> bool:
-        """Whether this is news to the client. If nothing else changed, the session stops polling the partition."""
+        """Whether this result is news to the client. If nothing changed, the session stops polling the partition."""
         key = session.key_of(one.request)
         cached = session.awake.get(key)
         if cached is None or cached.request is not one.request:
-            return True  # another request of this session was faster: this one's answer is beside it
+            return True  # another request of this session has replaced the partition meanwhile
         is_news = cached.must_tell(one)
         if one.size_bytes:
             if self._is_incremental:
@@ -332,7 +335,7 @@ class _Answer:
         return data
 
     def _sent(self, request: FetchPartition, size: int) -> None:
-        """Followers' traffic is counted by itself, and against the leader's throttle."""
+        """Count bytes sent; bytes to followers are counted separately, and for the leader's throttle."""
         replicas = self._services.replicas
         partition = replicas.partitions.get((request.topic, request.partition))
         if partition is None:  # deleted meanwhile
@@ -351,7 +354,7 @@ class _Answer:
             error = UnknownTopicIdError("no topic has this id")
         code = code_of(error)
         if isinstance(error, OffsetNotAvailableError) and self._context.api_version < FIRST_VERSION_WITH_RACK:
-            code = ErrorCode.REPLICA_NOT_AVAILABLE  # what clients knew before KIP-207: to be tried again, too
+            code = ErrorCode.REPLICA_NOT_AVAILABLE  # the retriable code that clients before KIP-207 know
         data = PartitionData(
             partition_index=request.partition,
             error_code=code,
@@ -372,7 +375,7 @@ class _Answer:
         return data
 
     def _for_old_client(self, request: FetchPartition, records: Buffer | LazyRecords) -> Buffer | LazyRecords:
-        """What a client before v10 may get: no zstd, and before v4 no record batches of magic 2."""
+        """Return the records for a client before v10: no zstd, and before v4 no record batches of magic 2."""
         version = self._context.api_version
         topic_config = self._services.configs.topic_config(request.topic)
         if topic_config.compression_type == "zstd":
@@ -387,13 +390,13 @@ class _Answer:
         data = records if isinstance(records, bytes | bytearray | memoryview) else self._read_to_convert(records)
         converted = down_convert(data, magic, first_offset=request.offset)
         if not converted and len(data):
-            # The first batch was larger than the limit, or holds nothing for this client: the head of a message that
-            # is cut off tells it so, as in Kafka.
+            # The first batch is larger than the limit, or has no records for this client: a truncated message tells
+            # the client so, as in Kafka.
             return CUT_OFF_MESSAGE.pack(-1, max(len(data), MIN_MESSAGE_BYTES))
         return converted
 
     def _read_to_convert(self, records: LazyRecords) -> Buffer:
-        """As much of the records as is converted for one answer: the first batch at least, if it is all there."""
+        """Read the records to convert for one answer: at least the first batch, if it is complete."""
         size = min(len(records), max(MAX_CONVERTED_BYTES // max(self._count, 1), LOG_OVERHEAD))
         data = records.read(0, size)
         first = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD

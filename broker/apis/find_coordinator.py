@@ -1,8 +1,8 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id (KIP-98; batched since KIP-699).
+"""FindCoordinator: the broker that coordinates a group or a transactional id (KIP-98; batched since KIP-699).
 
-The leader of the partition of the internal topic that the key hashes to. The topic is made when the first key is asked
-for, and the answer waits a moment for its leaders: a client that hears "not available" comes back later.
-librdkafka also takes this API's presence for the proof that a broker knows lz4.
+The coordinator is the leader of the internal topic's partition that the key hashes to. The first request creates the
+topic and waits briefly for its leaders, because a client that gets COORDINATOR_NOT_AVAILABLE retries only later.
+librdkafka also concludes from the presence of this API that a broker supports lz4.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
         self._services = services
 
     async def handle(self, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-        """See the module's text."""
+        """See the module docstring."""
         coordination = self._services.coordination
         logs = {GROUP: coordination.group_log, TRANSACTION: coordination.transaction_log}
         log = logs.get(request.key_type)
@@ -49,7 +49,7 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
             await log.ensure_exists()
         except Exception as error:
             code = unexpected_code(error, f"the creation of {log.topic}")
-            if code is not ErrorCode.UNKNOWN_SERVER_ERROR:  # too few brokers, no controller: that will change
+            if code is not ErrorCode.UNKNOWN_SERVER_ERROR:  # too few brokers, no controller: temporary errors
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return self.failed(request, code)
         if context.api_version >= FIRST_VERSION_BY_KEY:
@@ -62,7 +62,7 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
         return FindCoordinatorResponse(error_message="NONE", node_id=node.id, host=node.host, port=node.port)
 
     def failed(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-        """No coordinator for any key. Where keys are listed (from version 4 on), the answer is by key."""
+        """No coordinator for any key. If the request lists keys (since version 4), each key gets the code."""
         if request.coordinator_keys:
             return FindCoordinatorResponse(
                 coordinators=[_coordinator(key, None, code) for key in request.coordinator_keys]
@@ -77,7 +77,7 @@ def _found(log: CoordinatorLog, key: str, listener_name: str) -> Coordinator:
 
 
 def _coordinator(key: str, node: Node | None, code: ErrorCode) -> Coordinator:
-    """The coordinator of one key; where there is none, why."""
+    """Return the coordinator of one key; if there is none, with `code`."""
     if node is None:
         return Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)

@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group lives, and hears whether the group rebalances."""
+"""Heartbeat: keep a member of a classic group alive, and tell it whether the group rebalances."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class HeartbeatHandler(Handler[HeartbeatRequest, HeartbeatResponse]):
         self._services = services
 
     def handle(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-        """See the module's text."""
+        """See the module docstring."""
         return HeartbeatResponse(error_code=self._services.coordination.groups.heartbeat(request))
 
     def failed(self, request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
-        """Not heard."""
+        """The heartbeat is refused."""
         return HeartbeatResponse(error_code=code)

@@ -28,7 +28,7 @@ class IncrementalAlterConfigsHandler(Handler[IncrementalAlterConfigsRequest, Inc
     async def handle(
         self, request: IncrementalAlterConfigsRequest, context: RequestContext
     ) -> IncrementalAlterConfigsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         outcomes = await self._changes.alter_each(request.resources, _change, validate_only=request.validate_only)
         return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in outcomes])
 

@@ -1,7 +1,7 @@
-"""InitProducerId: a producer id and epoch for an idempotent or a transactional producer (KIP-98, KIP-360).
+"""InitProducerId: assign a producer id and epoch to an idempotent or a transactional producer (KIP-98, KIP-360).
 
-Ids come from blocks that brokers take from the registry, so no two producers of a cluster share one. For a
-transactional id its coordinator decides; without one, every request gets a new id.
+Brokers take blocks of ids from the registry, so that ids are unique in the cluster. For a transactional id, its
+coordinator assigns producer id and epoch; without one, every request gets a new producer id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NONE = -1
 
 
 class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdResponse]):
-    """Begins producers."""
+    """Assigns ids through the transaction coordinator or from this broker's block."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.TRANSACTIONAL_ID, Operation.WRITE)
@@ -28,7 +28,7 @@ class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdRespons
         self._services = services
 
     async def handle(self, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-        """See the module's text."""
+        """See the module docstring."""
         if (request.producer_id == NONE) != (request.producer_epoch == NONE):
             return self.failed(request, ErrorCode.INVALID_REQUEST)
         if request.transactional_id is None:
@@ -45,5 +45,5 @@ class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdRespons
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
     def failed(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
-        """No id."""
+        """No id is assigned."""
         return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)

@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of a classic group, or stay one through a rebalance. The answer waits for the others."""
+"""JoinGroup: join a classic group, or rejoin it in a rebalance. The answer waits for the other members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITHOUT_PROTOCOL_NAME = 7
-"""Before it the name is never null."""
+"""Earlier versions cannot have a null protocol name."""
 
 
 class JoinGroupHandler(Handler[JoinGroupRequest, JoinGroupResponse]):
@@ -26,7 +26,7 @@ class JoinGroupHandler(Handler[JoinGroupRequest, JoinGroupResponse]):
     def handle(
         self, request: JoinGroupRequest, context: RequestContext
     ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
-        """See the module's text. A member that hangs up meanwhile stays one until its session ends."""
+        """See the module docstring. A member that disconnects meanwhile stays a member until its session times out."""
         answered: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         version = context.api_version
 
@@ -40,7 +40,7 @@ class JoinGroupHandler(Handler[JoinGroupRequest, JoinGroupResponse]):
         return answered.result() if answered.done() else answered
 
     def failed(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-        """Not joined."""
+        """The member does not join."""
         return JoinGroupResponse(error_code=code, protocol_name="")
 
 

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller says which partitions this broker leads or follows."""
+"""LeaderAndIsr: the controller tells this broker which partitions it leads or follows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 5
 
 
 class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
-    """Hands the states to those who carry them out."""
+    """Passes the partition states to the replica manager."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
@@ -35,7 +35,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         self._services = services
 
     async def handle(self, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
-        """See the module's text."""
+        """See the module docstring."""
         roles = self._services.replicas.roles
         try:
             self._services.check_broker_epoch(request.broker_epoch)
@@ -77,7 +77,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
 
 
 def _refused(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
-    """The answer for a request of the past: refused whole, and each partition in it."""
+    """Return the answer to a request with a stale epoch: the code for the request and for each partition."""
     if version < FIRST_VERSION_WITH_TOPIC_IDS:
         return LeaderAndIsrResponse(
             error_code=code,

@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave, or are removed by an administrator (several at once since KIP-345)."""
+"""LeaveGroup: remove members from a group, by themselves or by an administrator (several at once since KIP-345)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LeaveGroupHandler(Handler[LeaveGroupRequest, LeaveGroupResponse]):
         self._services = services
 
     def handle(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-        """See the module's text. Before version 3 one member leaves, and its error is the answer's."""
+        """See the module docstring. Before version 3 there is one member, and its error is that of the answer."""
         groups = self._services.coordination.groups
         if context.api_version >= FIRST_VERSION_WITH_MEMBERS:
             return groups.leave(request.group_id, request.members)
@@ -30,5 +30,5 @@ class LeaveGroupHandler(Handler[LeaveGroupRequest, LeaveGroupResponse]):
         return LeaveGroupResponse(error_code=response.error_code or member_code)
 
     def failed(self, request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
-        """Nobody has left."""
+        """No member leaves."""
         return LeaveGroupResponse(error_code=code)

@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker coordinates, by state (KIP-518) and type (KIP-848) where asked for."""
+"""ListGroups: the groups that this broker coordinates, optionally filtered by state (KIP-518) and type (KIP-848)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ListGroupsHandler(Handler[ListGroupsRequest, ListGroupsResponse]):
         self._services = services
 
     def handle(self, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-        """See the module's text. While a partition is being loaded the list is not complete, and says so."""
+        """See the module docstring. While a partition is being loaded, the list is incomplete and has an error code."""
         code, groups = self._services.coordination.groups.list(request.states_filter, request.types_filter)
         return ListGroupsResponse(error_code=code, groups=groups)
 
     def failed(self, request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
-        """No list."""
+        """No groups are listed."""
         return ListGroupsResponse(error_code=code)

@@ -1,7 +1,7 @@
-"""ListOffsets: earliest, latest, by timestamp, maximum timestamp (KIP-79, KIP-734).
+"""ListOffsets: look up offsets: earliest, latest, by timestamp, by maximum timestamp (KIP-79, KIP-734).
 
-Timestamps below zero are questions: -1 latest, -2 earliest, -3 the record with the highest timestamp, -4 the earliest
-local offset (here the log start offset: nothing is tiered), -5 the last tiered offset (none).
+Negative timestamps are special: -1 latest, -2 earliest, -3 the record with the maximum timestamp, -4 the earliest
+local offset (the log start offset, because Ottla has no tiered storage), -5 the latest tiered offset (none).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
         self._services = services
 
     def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         isolation = Isolation(request.isolation_level == 1)
         if request.replica_id != CONSUMER:
             isolation = Isolation.LOG_END
@@ -114,10 +114,10 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
 
 
 def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); UNKNOWN where there is none.
+    """Return (timestamp, offset, leader epoch), each UNKNOWN if there is none.
 
-    A new leader that does not know yet how far its log is committed says so (OffsetNotAvailableError, KIP-207) rather
-    than that there is nothing.
+    Raises OffsetNotAvailableError (KIP-207) if a new leader needs its high watermark for the answer and does not know
+    it yet.
     """
     end = isolation.visible_end(log)
     is_behind = isolation is not Isolation.LOG_END and partition.is_high_watermark_behind
@@ -142,13 +142,13 @@ def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) 
 
 def _not_available(partition: Partition) -> OffsetNotAvailableError:
     return OffsetNotAvailableError(
-        f"what is committed of {partition.topic}-{partition.partition} is not known before all in-sync replicas have "
-        f"fetched from offset {partition.leader_epoch_start_offset} on"
+        f"the high watermark of {partition.topic}-{partition.partition} is not known until all in-sync replicas have "
+        f"fetched from offset {partition.leader_epoch_start_offset}"
     )
 
 
 def _offsets_before(partition: Partition, log: Log, timestamp: int, limit: int) -> list[int]:
-    """Version 0: base offsets of segments last modified before `timestamp`, newest first, at most `limit` of them."""
+    """Return for version 0 the base offsets of segments last modified by `timestamp`, newest first, at most `limit`."""
     end = Isolation.READ_UNCOMMITTED.visible_end(log)
     if timestamp == LATEST and partition.is_high_watermark_behind:
         raise _not_available(partition)

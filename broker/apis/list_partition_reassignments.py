@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the partitions that are on their way to other replicas (KIP-455)."""
+"""ListPartitionReassignments: the partitions that are being moved to other replicas (KIP-455)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ListPartitionReassignmentsHandler(Handler[ListPartitionReassignmentsReques
         controller = self._services.acting_controller()
 
         async def in_our_turn() -> ListPartitionReassignmentsResponse:
-            return _list(request, controller)  # a controller that is new knows nothing before
+            return _list(request, controller)  # in the controller's queue: a new controller must first load its state
 
         return await controller.decide("ListPartitionReassignments", in_our_turn)
 
     def failed(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
-        """Nothing to tell."""
+        """The whole request failed."""
         return ListPartitionReassignmentsResponse(error_code=code, error_message=None)
 
 

@@ -1,6 +1,6 @@
 """ListTransactions: the transactional ids that this broker coordinates (KIP-664, KIP-994).
 
-Filters: states by name (unknown names are told), producer ids, and how long the transaction has been open.
+Filters: names of states (the answer reports unknown names), producer ids, and the duration of the transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ListTransactionsHandler(Handler[ListTransactionsRequest, ListTransactionsR
         self._services = services
 
     def handle(self, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
-        """See the module's text."""
+        """See the module docstring."""
         try:
             transactions = self._services.coordination.transactions.transactions()
         except RequestError as error:
@@ -56,5 +56,5 @@ class ListTransactionsHandler(Handler[ListTransactionsRequest, ListTransactionsR
         )
 
     def failed(self, request: ListTransactionsRequest, code: ErrorCode) -> ListTransactionsResponse:
-        """Nothing is known."""
+        """The whole request failed."""
         return ListTransactionsResponse(error_code=code)

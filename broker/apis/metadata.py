@@ -1,7 +1,7 @@
-"""Metadata: brokers, topics, partitions and leaders; creates topics on first use where that is enabled.
+"""Metadata: brokers, topics, partitions and leaders; creates topics on first use if that is enabled.
 
-A null topic list asks for all topics, an empty one for none (in v0, which has no null, an empty list asks for all).
-A topic that is being created is answered LEADER_NOT_AVAILABLE: clients ask again.
+A null topic list means all topics, an empty list none (in v0, which has no null, an empty list means all).
+A topic that is being created is answered with LEADER_NOT_AVAILABLE, and clients retry.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
     def handle(
         self, request: MetadataRequest, context: RequestContext
     ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
-        """See the module's text."""
+        """See the module docstring."""
         snapshot = self._services.metadata.snapshot
         if not snapshot.brokers:
             return self._when_brokers_are_known(request, context)
@@ -70,9 +70,9 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         return self._response(self._asked_topics(asked, request, context, {}), request, context)
 
     async def _when_brokers_are_known(self, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-        """A broker that has just started waits for the controller's word.
+        """Answer when the controller's first metadata has arrived, which a broker lacks just after its start.
 
-        An answer without brokers would be true, but there are clients that do not ask again for minutes.
+        An empty answer would be correct, but some clients do not retry for minutes after it.
         """
         if not await self._services.metadata.wait_until(lambda now: bool(now.brokers), BROKERS_WAIT_S):
             return self._response([], request, context)
@@ -88,14 +88,14 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
                 errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
                 continue
             errors[name] = await self._create(name)
-        # A leader is usually there in a few milliseconds: waiting that long spares the client a round of retries.
+        # A new topic usually has a leader after a few milliseconds: this wait saves the client a retry.
         created = {name for name, code in errors.items() if code is ErrorCode.LEADER_NOT_AVAILABLE}
         await self._services.metadata.wait_until(lambda now: created <= now.topics.keys(), LEADER_WAIT_S)
         assert request.topics is not None
         return self._response(self._asked_topics(request.topics, request, context, errors), request, context)
 
     async def _create(self, name: str) -> ErrorCode:
-        """Create a topic with the defaults. The code for a client that asked for it."""
+        """Create a topic with the defaults, and return the error code for the client."""
         try:
             await self._services.topics.create_default(name)
         except Exception as error:
@@ -199,7 +199,7 @@ def _partition(
     state: UpdateMetadataPartitionState, snapshot: Snapshot, reachable: set[int], version: int
 ) -> MetadataResponsePartition:
     if version == 0:
-        # The first clients learn of dead brokers by their absence.
+        # v0 has no offline replicas: clients recognize dead brokers by their absence.
         replicas = [replica for replica in state.replicas if replica in reachable]
         isr = [replica for replica in state.isr if replica in reachable]
         complete = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)

@@ -1,6 +1,6 @@
-"""OffsetCommit: a group has handled a partition up to an offset. The answer waits until that is committed.
+"""OffsetCommit: store the offsets up to which a group has processed partitions. The answer waits for the commit.
 
-Version 0 is older than groups: its offsets go into the registry, where the oldest consumers look for them.
+Version 0 is older than groups: its offsets are stored in the registry, where the oldest consumers read them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protocol.messages.offset_commit import (
 )
 
 DEFAULT = -1
-"""Of a commit's timestamp: now. Of its retention time: the broker's."""
+"""As a commit's timestamp: the current time. As its retention time: the broker's setting."""
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 
@@ -41,7 +41,7 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
     def handle(
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse] | Coroutine[Any, Any, OffsetCommitResponse]:
-        """See the module's text."""
+        """See the module docstring."""
         known = self._known(request)
         if context.api_version == 0:
             return self._commit_to_registry(request, known)
@@ -102,7 +102,7 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
 
 
 def _response(request: OffsetCommitRequest, codes: Codes) -> OffsetCommitResponse:
-    """The answer in the order of the request; partitions without a code do not exist."""
+    """Return the answer in the order of the request; partitions without a code do not exist."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

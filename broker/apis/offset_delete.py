@@ -1,4 +1,4 @@
-"""OffsetDelete: forget a group's offsets of topics that it does not consume any longer (KIP-496)."""
+"""OffsetDelete: delete a group's offsets of topics that it is no longer subscribed to (KIP-496)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OffsetDeleteHandler(Handler[OffsetDeleteRequest, OffsetDeleteResponse]):
         self._services = services
 
     async def handle(self, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-        """See the module's text. The answer waits until the deletion is committed."""
+        """See the module docstring. The answer waits until the deletion is committed."""
         snapshot = self._services.metadata.snapshot
         known = [
             (topic.name, one.partition_index)
@@ -54,5 +54,5 @@ class OffsetDeleteHandler(Handler[OffsetDeleteRequest, OffsetDeleteResponse]):
         )
 
     def failed(self, request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
-        """Nothing is deleted: the whole group is the reason."""
+        """Nothing is deleted, because of an error of the whole group."""
         return OffsetDeleteResponse(error_code=code)

@@ -1,7 +1,7 @@
-"""OffsetFetch: the offsets that groups have committed (several groups at once since KIP-709).
+"""OffsetFetch: the committed offsets of groups (several groups at once since KIP-709).
 
-"require stable" (KIP-447) asks not to be told of an offset while another commit of the partition waits for the end of a
-transaction. Version 0 is older than groups: it asks for what version 0 of OffsetCommit has left in the registry.
+With `require_stable` (KIP-447), a partition has no offset while a commit of an open transaction is pending for it.
+Version 0 is older than groups: it reads the offsets that version 0 of OffsetCommit stored in the registry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Found = CommittedOffset | ErrorCode | None
 
 
 class _Fields(NamedTuple):
-    """What is said of a partition, whatever the version."""
+    """The fields of a partition in the answer, for all versions."""
 
     partition_index: int
     committed_offset: int
@@ -56,7 +56,7 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
     def handle(
         self, request: OffsetFetchRequest, context: RequestContext
     ) -> OffsetFetchResponse | Coroutine[Any, Any, OffsetFetchResponse]:
-        """See the module's text. Null topics ask for all that are committed."""
+        """See the module docstring. Null topics mean all partitions with committed offsets."""
         if context.api_version == 0:
             return self._from_registry(request)
         offsets = self._services.coordination.groups.offsets
@@ -89,18 +89,18 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
             except Exception as error:
                 found[(topic, index)] = unexpected_code(error, "a look for an offset in the registry")
             else:
-                no_offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # that is how version 0 says it
+                no_offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # the code of version 0 for "no offset"
                 found[(topic, index)] = no_offset if offset is None else CommittedOffset(offset, NO_EPOCH, "", 0)
         return OffsetFetchResponse(topics=_old_topics(found))
 
     def _refused(self, request: OffsetFetchRequest, code: ErrorCode, version: int) -> OffsetFetchResponse:
-        """The whole group is the reason; before there was a place for that, every partition says so."""
+        """Answer with an error of the whole group; before version 2, which has no field for it, for every partition."""
         if version >= FIRST_VERSION_WITH_ERROR:
             return OffsetFetchResponse(error_code=code)
         return self.failed(request, code)
 
     def failed(self, request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
-        """The whole request failed: by group from version 8 on, by partition before there was another place."""
+        """The whole request failed: each group gets the code since version 8, before that each partition."""
         if request.groups:
             return OffsetFetchResponse(
                 groups=[OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups]

@@ -1,8 +1,8 @@
 """Produce: append record batches to partitions that this broker leads.
 
-acks=1 answers when the leader has the records, acks=all when the high watermark has passed them, acks=0 not at all:
-there an error closes the connection, since the client could not hear of it otherwise. Where flush.messages is reached,
-the records are forced to disk before anything is answered.
+With acks=1 the answer is sent when the leader has the records, with acks=all when the high watermark has passed them.
+With acks=0 there is no answer: an error closes the connection, because the client cannot learn of it otherwise. If
+flush.messages is reached, the records are flushed to disk before the answer.
 
 The first batch of a transaction in a partition is appended only after its coordinator has confirmed that the partition
 belongs to it (KIP-890, replication/transaction_verification.py).
@@ -55,7 +55,7 @@ WITHOUT_LOG_START_OFFSET = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""After all other errors Kafka says where the log begins."""
+"""With all other errors, Kafka's answer has the log start offset."""
 COULD_NOT_VERIFY = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -65,7 +65,7 @@ COULD_NOT_VERIFY = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Producers are told NOT_ENOUGH_REPLICAS: that has every one of them try again, without a look for leaders."""
+"""Replaced with NOT_ENOUGH_REPLICAS: all producers retry after it, without a metadata refresh."""
 
 
 Answer = ProduceResponse | asyncio.Future[ProduceResponse] | None
@@ -83,7 +83,7 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
     def handle(
         self, request: ProduceRequest, context: RequestContext
     ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
-        """See the module's text. Raises CloseConnectionError for an error under acks=0."""
+        """See the module docstring. Raises CloseConnectionError for an error under acks=0."""
         appends = _Appends(self._services, request, context)
         if request.transactional_id is not None and self._services.coordination.verifier.is_enabled:
             try:
@@ -110,7 +110,7 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
 
 
 class _Appends:
-    """The appends of one request, and what has to happen before its answer."""
+    """The appends of one request, and the waits before its answer."""
 
     __slots__ = (
         "_context",
@@ -133,19 +133,19 @@ class _Appends:
         self._context = context
         self._transactional = request.transactional_id is not None
         self._guards: dict[TopicPartition, VerificationGuard] = {}
-        """Of the batches of transactions, where those are verified."""
+        """The guards of transactional batches, if transactions are verified."""
         self._producer = (-1, -1)
         self._unverifiable: dict[TopicPartition, ErrorCode] = {}
         self.required: dict[TopicPartition, int] = {}
-        """What the high watermarks must reach (acks=all)."""
+        """The offsets that the high watermarks must reach (acks=all)."""
         self.unflushed: dict[TopicPartition, int] = {}
-        """Up to where logs must be forced to disk first (flush.messages)."""
+        """The offsets up to which logs must be flushed to disk before the answer (flush.messages)."""
         self.has_failures = False
         self.went_astray = False
-        """A partition is led by another broker."""
+        """Whether another broker leads one of the partitions."""
 
     def start_verification(self) -> list[TopicPartition]:
-        """The partitions about which the coordinator has to be asked. Raises RequestError for several producers."""
+        """Return the partitions that the coordinator must verify. Raises RequestError for several producers."""
         unverified = []
         producers = set()
         services = self._services
@@ -162,7 +162,7 @@ class _Appends:
                 self._guards[key] = UNVERIFIED
                 partition = services.replicas.partitions.get(key)
                 if partition is None or not partition.is_leader:
-                    continue  # the append says why it is refused
+                    continue  # the append is refused with the right error
                 guard = partition.start_verification(
                     batch.producer_id, batch.producer_epoch, batch.base_sequence, services.now_ms()
                 )
@@ -176,7 +176,7 @@ class _Appends:
         return unverified
 
     async def verify_and_answer(self, unverified: list[TopicPartition]) -> ProduceResponse | None:
-        """Ask the coordinator, then append what belongs to the transaction."""
+        """Ask the coordinator, then append to the partitions that belong to the transaction."""
         assert self._request.transactional_id is not None
         self._unverifiable = await self._services.coordination.verifier.verify(
             self._request.transactional_id,
@@ -188,7 +188,7 @@ class _Appends:
         return answer if isinstance(answer, ProduceResponse) or answer is None else await answer
 
     def answer(self) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
-        """Append, and answer as acks and flush.messages have it."""
+        """Append, and answer as acks and flush.messages require."""
         response = self.run()
         if not (self.required or self.unflushed or self.has_failures):
             return None if self._request.acks == 0 else response
@@ -242,7 +242,7 @@ class _Appends:
         )
 
     def _refused(self, topic: str, index: int, error: Exception) -> PartitionProduceResponse:
-        """The answer for a partition that took nothing."""
+        """Return the answer for a partition whose append failed."""
         self.has_failures = True
         code = code_of(error)
         self.went_astray = self.went_astray or code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -260,7 +260,7 @@ class _Appends:
         return response
 
     def add_leaders(self) -> None:
-        """Tell producers that came to the wrong broker who leads (KIP-951)."""
+        """Add the current leaders of partitions that this broker does not lead (KIP-951)."""
         snapshot = self._services.metadata.snapshot
         endpoints: dict[int, NodeEndpoint] = {}
         for topic in self.response.responses:
@@ -277,10 +277,10 @@ class _Appends:
         self.response.node_endpoints = list(endpoints.values())
 
     async def flush_and_finish(self) -> ProduceResponse | None:
-        """Force the logs to disk, and answer. A log that fails fails its partition.
+        """Flush the logs to disk, and answer. If the flush of a log fails, its partition gets the error.
 
-        The wait for the commit begins first, so that it sees a change of the leader while the disk works: a log that
-        was truncated and goes on in a later epoch has other records at the same offsets.
+        The wait for the commit starts before the flush, so that it detects a change of the leader during the flush: a
+        log that was truncated and continued in a later epoch has other records at the same offsets.
         """
         logs = self._services.logs
         answer = self.finish() if self.required else None
@@ -296,7 +296,7 @@ class _Appends:
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     def finish(self) -> Answer:
-        """Answer now, or when the high watermarks have passed what is required."""
+        """Answer now, or when the high watermarks have reached the required offsets."""
         if self._request.acks == 0:
             self._check_unanswered()
             return None
@@ -312,14 +312,14 @@ class _Appends:
         return self.response
 
     def _fail(self, key: TopicPartition, code: ErrorCode) -> None:
-        """Appended, but not to be relied on: the answer tells the offset all the same, as Kafka's does."""
+        """Set the error of a partition whose records are appended but not safe; as in Kafka, its offset stays."""
         for topic in self.response.responses:
             for partition in topic.partition_responses:
                 if (topic.name, partition.index) == key:
                     partition.error_code = code
 
     def _check_unanswered(self) -> None:
-        """acks=0: all the producer can hear of an error is that the connection ends."""
+        """Raise CloseConnectionError for an error under acks=0, where the producer gets no answer."""
         for topic in self.response.responses:
             for partition in topic.partition_responses:
                 if partition.error_code != ErrorCode.NONE:
@@ -334,7 +334,7 @@ def _failed_partition(index: int, code: ErrorCode) -> PartitionProduceResponse:
 
 
 def _unverified_partition(index: int, code: ErrorCode) -> PartitionProduceResponse:
-    """The answer for a partition about which the coordinator did not say yes."""
+    """Return the answer for a partition that the coordinator did not confirm."""
     message = None
     if code in COULD_NOT_VERIFY:
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"

@@ -1,4 +1,4 @@
-"""StopReplica: the controller takes replicas away from this broker, and has their logs deleted if it says so."""
+"""StopReplica: the controller stops replicas of this broker, and on request deletes their logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_EPOCH = -1
 
 
 class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
-    """Hands the partitions to the replica manager."""
+    """Passes the partitions to the replica manager."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.CLUSTER, Operation.CLUSTER_ACTION)
@@ -55,7 +55,7 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
 
 
 def _partitions(request: StopReplicaRequest) -> list[tuple[str, int, int, bool]]:
-    """(topic, partition, leader epoch, delete) of every partition, in whichever form the version has them."""
+    """Return (topic, partition, leader epoch, delete) of every partition, for all versions of the request."""
     delete = request.delete_partitions
     flat = [(one.topic_name, one.partition_index, NO_EPOCH, delete) for one in request.ungrouped_partitions]
     by_topic = [(topic.name, index, NO_EPOCH, delete) for topic in request.topics for index in topic.partition_indexes]

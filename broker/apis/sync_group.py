@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, every member takes its part. The answer waits for the leader."""
+"""SyncGroup: the leader sends all assignments, and each member gets its own. The answer waits for the leader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_PROTOCOL = 5
-"""From it on members say which protocol they have joined with, and have to."""
+"""Since this version, a request must have the protocol type and name of the group."""
 
 
 class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
@@ -26,7 +26,7 @@ class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
     def handle(
         self, request: SyncGroupRequest, context: RequestContext
     ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
-        """See the module's text."""
+        """See the module docstring."""
         if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (
             request.protocol_type,
             request.protocol_name,
@@ -42,5 +42,5 @@ class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
         return answered.result() if answered.done() else answered
 
     def failed(self, request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
-        """No assignment."""
+        """The member gets no assignment."""
         return SyncGroupResponse(error_code=code)

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets of a group that count if a transaction commits (KIP-98; members since KIP-447)."""
+"""TxnOffsetCommit: commit offsets of a group as part of a transaction (KIP-98; with members since KIP-447)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_ABORTABLE = 4
 
 
 class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResponse]):
-    """Asks the transaction coordinator whether the transaction is there (KIP-890), then the group coordinator."""
+    """Verifies the transaction with its coordinator (KIP-890), then commits through the group coordinator."""
 
     __slots__ = ("_services",)
     needs = Needs(Resource.GROUP, Operation.READ)
@@ -39,7 +39,7 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
         self._services = services
 
     async def handle(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-        """See the module's text."""
+        """See the module docstring."""
         snapshot = self._services.metadata.snapshot
         now_ms = self._services.now_ms()
         offsets = {
@@ -62,7 +62,7 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
         return _response(request, codes)
 
     async def _refusal(self, request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
-        """Why the producer must not commit here; NONE where it may."""
+        """Return why the producer must not commit here; NONE if it may."""
         coordination = self._services.coordination
         found = coordination.groups.find(request.group_id)
         if isinstance(found, ErrorCode):
@@ -84,7 +84,7 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
                     knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
                 )
                 if key in refused:
-                    # As for every commit of offsets, a coordinator that cannot be asked is one that is busy: try again.
+                    # Offset commits have no NETWORK_EXCEPTION: the producer retries after COORDINATOR_LOAD_IN_PROGRESS.
                     code = refused[key]
                     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code is ErrorCode.NETWORK_EXCEPTION else code
             partition.check_verified(request.producer_id, guard)  # the append follows at once
@@ -109,7 +109,7 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
 
 
 def _response(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitResponse:
-    """The answer in the order of the request; partitions without a code do not exist."""
+    """Return the answer in the order of the request; partitions without a code do not exist."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -1,8 +1,8 @@
-"""UpdateFeatures: a ZooKeeper cluster has no features of its own to finalize (KIP-584).
+"""UpdateFeatures: refuse each update, because a cluster with ZooKeeper supports no features (KIP-584).
 
-`/feature` is there, and empty; Kafka 3.9's brokers in this mode support none either. So every update names a feature
-that is not supported. In this mode Kafka answers NONE for each feature all the same (its own code calls that wrong);
-we say what is the matter.
+`/feature` exists and is empty; Kafka 3.9's brokers in ZooKeeper mode support no features either, so every update names
+an unsupported feature. Kafka in this mode answers NONE for each feature, which its own code calls wrong; Ottla answers
+with an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller says who is alive and who leads."""
+"""UpdateMetadata: the controller tells this broker the live brokers and the leaders of all partitions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
 
 
 def _drop_invalid(request: UpdateMetadataRequest) -> None:
-    """Leave out partitions that no topic can have: the answer has one code for the whole request."""
+    """Remove partitions with invalid names or numbers: the answer has only one code for the whole request."""
 
     def is_valid(topic: str, partition: int) -> bool:
         problem = replica_name_problem(topic, partition)
@@ -73,7 +73,7 @@ def _drop_invalid(request: UpdateMetadataRequest) -> None:
 
 
 def _name_listeners(request: UpdateMetadataRequest) -> None:
-    """Old versions name no listeners: there, a listener is called by its security protocol; v0 knows only PLAINTEXT."""
+    """Name the listeners of old versions after their security protocols; v0 has only PLAINTEXT."""
     for broker in request.live_brokers:
         if not broker.endpoints and broker.v0_host:
             broker.endpoints = [UpdateMetadataEndpoint(host=broker.v0_host, port=broker.v0_port, security_protocol=0)]

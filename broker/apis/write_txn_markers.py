@@ -1,8 +1,8 @@
 """WriteTxnMarkers: a transaction coordinator ends transactions in partitions that this broker leads (KIP-98).
 
-Each marker is a control batch, and answered when it is committed (and on disk, where flush.messages asks for that). In
-a partition of `__consumer_offsets` it also decides about the offsets that the transaction committed: the group
-coordinator is told before the answer.
+Each marker is a control batch. The answer is sent when the markers are committed (and flushed to disk if flush.messages
+requires it). A marker in a partition of `__consumer_offsets` also completes or drops the offsets that the transaction
+committed: the group coordinator is notified before the answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
         self._services = services
 
     async def handle(self, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
-        """See the module's text."""
+        """See the module docstring."""
         required: dict[TopicPartition, int] = {}
         unflushed: dict[TopicPartition, int] = {}
         outcomes = [self._append(marker, required, unflushed) for marker in request.markers]
@@ -63,7 +63,7 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
     async def _wait(
         self, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]
     ) -> dict[TopicPartition, Exception | None]:
-        """Wait until offsets are committed, and others on disk; what failed."""
+        """Wait until `required` offsets are committed and `unflushed` offsets are on disk; return the failures."""
         services = self._services
         timeout_s = services.config.request_timeout_ms / 1000
         waiting = services.replicas.wait_for_commit(required, timeout_s) if required else None
@@ -80,7 +80,7 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
     def _append(
         self, marker: WritableTxnMarker, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]
     ) -> Codes:
-        """Append one transaction's marker to its partitions; add what has to be committed, and to be on disk."""
+        """Append one transaction's marker to its partitions; add the offsets to wait for to `required`, `unflushed`."""
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             return _codes_of_all(marker, ErrorCode.INVALID_REQUEST)
         kind = ControlRecordType.COMMIT if marker.transaction_result else ControlRecordType.ABORT
@@ -124,7 +124,7 @@ def _codes_of_all(marker: WritableTxnMarker, code: ErrorCode) -> Codes:
 
 
 def _answer(request: WriteTxnMarkersRequest, outcomes: list[Codes]) -> WriteTxnMarkersResponse:
-    """One result a producer id, as Kafka answers."""
+    """Return the answer, with one result for each producer id, like Kafka."""
     by_producer: dict[int, Codes] = {}
     for marker, codes in zip(request.markers, outcomes, strict=True):
         by_producer.setdefault(marker.producer_id, {}).update(codes)
