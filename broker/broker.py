@@ -289,7 +289,6 @@ class Broker:
                 config,
                 network=self._network,
                 replicas=replicas,
-                logs=logs,
                 metadata=self.metadata,
                 topics=topics,
                 producer_ids=producer_ids,

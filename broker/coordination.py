@@ -19,7 +19,6 @@ from broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions
 from replication.replica_manager import ReplicaManager
-from storage.log_manager import LogManager
 
 
 class Coordination:
@@ -31,14 +30,13 @@ class Coordination:
         *,
         network: Network,
         replicas: ReplicaManager,
-        logs: LogManager,
         metadata: MetadataCache,
         topics: Topics,
         producer_ids: ProducerIds,
         now_ms: Callable[[], int],
         rng: random.Random,
     ) -> None:
-        new_log = partial(CoordinatorLog, replicas=replicas, logs=logs, metadata=metadata, topics=topics, rng=rng)
+        new_log = partial(CoordinatorLog, replicas=replicas, metadata=metadata, topics=topics, rng=rng)
         self.group_log = new_log(
             OFFSETS_TOPIC,
             default_partitions=config.offsets_topic_num_partitions,

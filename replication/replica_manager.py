@@ -29,12 +29,15 @@ from replication.replication_quota import ReplicationQuota
 from replication.resting_partitions import Reader, RestingPartitions
 from replication.roles import Roles
 from replication.transaction_verification import VerificationGuard
+from storage.errors import StorageError
 from storage.log.append import AppendOrigin, LogAppendInfo
 from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 
 TopicPartition = tuple[str, int]
 LowWatermarks = dict[TopicPartition, int | ReplicationError]
+Outcomes = dict[TopicPartition, Exception | None]
+"""Of appends: None for a partition where nothing failed."""
 
 
 class ReplicaManager(PartitionEvents):
@@ -65,7 +68,7 @@ class ReplicaManager(PartitionEvents):
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
         self.resting = RestingPartitions()
-        self.produces: Purgatory[dict[TopicPartition, Exception | None]] = Purgatory()
+        self.produces: Purgatory[Outcomes] = Purgatory()
         self.deletions: Purgatory[LowWatermarks] = Purgatory()
         self._observers: dict[str, Callable[[int, bool], None]] = {}
         logs.dirs.on_room = self.roles.begin_logs
@@ -142,9 +145,37 @@ class ReplicaManager(PartitionEvents):
         found = self.partitions.get((topic, partition))
         return found is not None and found.log is not None and found.log.high_watermark > offset
 
+    def wait_for_appends(
+        self, uncommitted: Mapping[TopicPartition, int], unflushed: Mapping[TopicPartition, int], timeout_s: float
+    ) -> asyncio.Future[Outcomes] | None:
+        """Wait until appends are committed (acks=all) and on disk (flush.messages), up to the given end offsets.
+
+        Return None if there is nothing to wait for. A flush that fails takes precedence over the outcome of the commit.
+
+        The wait for the commit begins before the flush, so that it sees a change of the leader while the disk works: a
+        log that was truncated and continued in a later epoch has other records at the same offsets.
+        """
+        commit = self.wait_for_commit(uncommitted, timeout_s) if uncommitted else None
+        if not unflushed:
+            return commit
+        return asyncio.get_running_loop().create_task(self._flush_and_wait(unflushed, commit))
+
+    async def _flush_and_wait(
+        self, unflushed: Mapping[TopicPartition, int], commit: asyncio.Future[Outcomes] | None
+    ) -> Outcomes:
+        failures: Outcomes = {}
+        for key, end_offset in unflushed.items():
+            log = self.logs.get(*key)
+            try:
+                if log is not None:
+                    await self.logs.flush_up_to(log, end_offset)
+            except StorageError as error:
+                failures[key] = error
+        return failures if commit is None else await commit | failures
+
     def wait_for_commit(
         self, required: Mapping[TopicPartition, int], timeout_s: float
-    ) -> asyncio.Future[dict[TopicPartition, Exception | None]] | None:
+    ) -> asyncio.Future[Outcomes] | None:
         """Wait until the high watermarks reach the given offsets. Return None if they have already.
 
         If it is already known that records will not be committed, for example because the leader has changed since the
@@ -156,7 +187,7 @@ class ReplicaManager(PartitionEvents):
         outcomes = operation.complete()
         if not any(outcomes.values()):
             return None
-        told: asyncio.Future[dict[TopicPartition, Exception | None]] = asyncio.get_running_loop().create_future()
+        told: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
         told.set_result(outcomes)
         return told
 

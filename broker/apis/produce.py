@@ -36,7 +36,7 @@ from protocol.messages.produce import (
 from protocol.record_batch import BATCH_HEADER_SIZE, MAGIC_V2, RecordBatch
 from replication.errors import ReplicationError
 from replication.partition import ACKS_ALL
-from replication.replica_manager import TopicPartition
+from replication.replica_manager import Outcomes, TopicPartition
 from replication.transaction_verification import UNVERIFIED, VerificationGuard
 from storage.errors import InvalidTimestampError, RecordValidationError, StorageError
 
@@ -68,7 +68,7 @@ COULD_NOT_VERIFY = frozenset(
 """Replaced with NOT_ENOUGH_REPLICAS: all producers retry after it, without a metadata refresh."""
 
 
-Answer = ProduceResponse | asyncio.Future[ProduceResponse] | None
+Answer = ProduceResponse | asyncio.Future[ProduceResponse | None] | None
 
 
 class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
@@ -194,7 +194,11 @@ class _Appends:
             return None if self._request.acks == 0 else response
         if self.went_astray and self._context.api_version >= FIRST_VERSION_WITH_LEADER:
             self.add_leaders()
-        return self.flush_and_finish() if self.unflushed else self.finish()
+        timeout_s = self._request.timeout_ms / 1000
+        waiting = self._services.replicas.wait_for_appends(self.required, self.unflushed, timeout_s)
+        if waiting is None:
+            return self.finish({})
+        return self._finish_after_flush(waiting) if self.unflushed else then(waiting, self.finish)
 
     def run(self) -> ProduceResponse:
         """Append to every partition."""
@@ -276,40 +280,18 @@ class _Appends:
                     endpoints[node.id] = NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
         self.response.node_endpoints = list(endpoints.values())
 
-    async def flush_and_finish(self) -> ProduceResponse | None:
-        """Flush the logs to disk, and answer. If the flush of a log fails, its partition gets the error.
-
-        The wait for the commit starts before the flush, so that it detects a change of the leader during the flush: a
-        log that was truncated and continued in a later epoch has other records at the same offsets.
-        """
-        logs = self._services.logs
-        answer = self.finish() if self.required else None
-        for key, end_offset in self.unflushed.items():
-            log = logs.get(*key)
-            try:
-                if log is not None:
-                    await logs.flush_up_to(log, end_offset)
-            except StorageError as error:
-                self._fail(key, code_of(error))
-        if answer is None:
-            answer = self.finish()
-        return await answer if isinstance(answer, asyncio.Future) else answer
-
-    def finish(self) -> Answer:
-        """Answer now, or when the high watermarks have reached the required offsets."""
-        if self._request.acks == 0:
-            self._check_unanswered()
-            return None
-        if not self.required:
-            return self.response
-        waiting = self._services.replicas.wait_for_commit(self.required, self._request.timeout_ms / 1000)
-        return self.response if waiting is None else then(waiting, self._committed)
-
-    def _committed(self, outcomes: dict[TopicPartition, Exception | None]) -> ProduceResponse:
+    def finish(self, outcomes: Outcomes) -> ProduceResponse | None:
+        """Return the answer, given the outcomes of the appends that were waited for."""
         for key, error in outcomes.items():
             if error is not None:
                 self._fail(key, code_of(error))
+        if self._request.acks == 0:
+            self._check_unanswered()
+            return None
         return self.response
+
+    async def _finish_after_flush(self, waiting: asyncio.Future[Outcomes]) -> ProduceResponse | None:
+        return self.finish(await waiting)
 
     def _fail(self, key: TopicPartition, code: ErrorCode) -> None:
         """Set the error of a partition whose records are appended but not safe; as in Kafka, its offset stays."""

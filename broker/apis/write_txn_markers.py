@@ -50,7 +50,9 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
         required: dict[TopicPartition, int] = {}
         unflushed: dict[TopicPartition, int] = {}
         outcomes = [self._append(marker, required, unflushed) for marker in request.markers]
-        failures = await self._wait(required, unflushed)
+        timeout_s = self._services.config.request_timeout_ms / 1000
+        waiting = self._services.replicas.wait_for_appends(required, unflushed, timeout_s)
+        failures = {} if waiting is None else await waiting
         for codes in outcomes:
             for key, code in codes.items():
                 failure = failures.get(key)
@@ -59,23 +61,6 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
         for marker, codes in zip(request.markers, outcomes, strict=True):
             self._tell_groups(marker, codes)
         return _answer(request, outcomes)
-
-    async def _wait(
-        self, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, Exception | None]:
-        """Wait until `required` offsets are committed and `unflushed` offsets are on disk; return the failures."""
-        services = self._services
-        timeout_s = services.config.request_timeout_ms / 1000
-        waiting = services.replicas.wait_for_commit(required, timeout_s) if required else None
-        failures: dict[TopicPartition, Exception | None] = {}
-        for key, end_offset in unflushed.items():
-            log = services.logs.get(*key)
-            try:
-                if log is not None:
-                    await services.logs.flush_up_to(log, end_offset)
-            except StorageError as error:
-                failures[key] = error
-        return failures if waiting is None else await waiting | failures
 
     def _append(
         self, marker: WritableTxnMarker, required: dict[TopicPartition, int], unflushed: dict[TopicPartition, int]

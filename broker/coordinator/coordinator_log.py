@@ -47,10 +47,9 @@ from registry.znodes.java_order import java_hash
 from replication.errors import ReplicationError
 from replication.isolation import Isolation
 from replication.partition import ACKS_ALL
-from replication.replica_manager import ReplicaManager
+from replication.replica_manager import Outcomes, ReplicaManager
 from storage.errors import StorageError
-from storage.log.append import AppendOrigin, LogAppendInfo
-from storage.log_manager import LogManager
+from storage.log.append import AppendOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +91,6 @@ Batches = AsyncIterator[RecordBatch | LegacyMessage]
 
 Elected = Callable[[int, int], None]
 Resigned = Callable[[int], None]
-Committed = asyncio.Future[dict[tuple[str, int], Exception | None]]
 
 
 class CoordinatorLog:
@@ -105,7 +103,6 @@ class CoordinatorLog:
         default_partitions: int,
         load_buffer_bytes: int,
         replicas: ReplicaManager,
-        logs: LogManager,
         metadata: MetadataCache,
         topics: Topics,
         rng: random.Random,
@@ -116,7 +113,6 @@ class CoordinatorLog:
         self._partitions: int | None = None  # in the registry
         self._load_buffer_bytes = load_buffer_bytes
         self._replicas = replicas
-        self._logs = logs
         self._metadata = metadata
         self._topics = topics
         self._backoff = Backoff(REPLAY_BACKOFF_MS, REPLAY_BACKOFF_MAX_MS, rng)
@@ -266,50 +262,26 @@ class CoordinatorLog:
             )
         except LOG_ERRORS as error:
             return _done(_code(error), NO_OFFSET)
-        key = (self.topic, partition)
-        committed = None
-        if required_acks == ACKS_ALL:
-            committed = self._replicas.wait_for_commit({key: info.last_offset + 1}, timeout_ms / 1000)
-        if committed is None:
-            done = _done(ErrorCode.NONE, info.first_offset)
-        else:
-            done = self._when_committed(committed, partition, term, info)
-        if info.flush_required:
-            return asyncio.get_running_loop().create_task(self._when_flushed(partition, info, done))
-        return done
-
-    def _when_committed(
-        self, committed: Committed, partition: int, term: int, info: LogAppendInfo
-    ) -> asyncio.Future[Appended]:
+        end_offset = {(self.topic, partition): info.last_offset + 1}
+        waiting = self._replicas.wait_for_appends(
+            end_offset if required_acks == ACKS_ALL else {},
+            end_offset if info.flush_required else {},
+            timeout_ms / 1000,
+        )
+        if waiting is None:
+            return _done(ErrorCode.NONE, info.first_offset)
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 
-        def finish(waited: Committed) -> None:
+        def finish(waited: asyncio.Future[Outcomes]) -> None:
             if done.done():
                 return
-            error: BaseException | None = None
-            if waited.cancelled() or (error := waited.exception()) is not None:
-                done.set_result(Appended(_code(error), info.first_offset))
-                return
-            failure = waited.result()[(self.topic, partition)]
-            if failure is not None:
-                done.set_result(Appended(_code(failure), info.first_offset))
-            elif self._terms.get(partition) != term:
-                done.set_result(Appended(ErrorCode.NOT_COORDINATOR, info.first_offset))
-            else:
-                done.set_result(Appended(ErrorCode.NONE, info.first_offset))
+            error = None if waited.cancelled() else waited.exception() or waited.result().get((self.topic, partition))
+            is_over = waited.cancelled() or self._terms.get(partition) != term
+            code = _code(error) if error is not None else ErrorCode.NOT_COORDINATOR if is_over else ErrorCode.NONE
+            done.set_result(Appended(code, info.first_offset))
 
-        committed.add_done_callback(finish)
+        waiting.add_done_callback(finish)
         return done
-
-    async def _when_flushed(self, partition: int, info: LogAppendInfo, done: asyncio.Future[Appended]) -> Appended:
-        """What `done` says, once the records are on disk: flush.messages asks for that."""
-        log = self._logs.get(self.topic, partition)
-        try:
-            if log is not None:
-                await self._logs.flush_up_to(log, info.last_offset + 1)
-        except StorageError as error:
-            return Appended(_code(error), info.first_offset)
-        return await done
 
 
 def _done(error: ErrorCode, base_offset: int) -> asyncio.Future[Appended]:
@@ -318,9 +290,7 @@ def _done(error: ErrorCode, base_offset: int) -> asyncio.Future[Appended]:
     return done
 
 
-def _code(error: BaseException | None) -> ErrorCode:
-    if error is None:
-        return ErrorCode.NOT_COORDINATOR
+def _code(error: BaseException) -> ErrorCode:
     with suppress(KeyError):
         return COMMON_CODES[code_of(error)]
     return code_of(error)

@@ -28,7 +28,7 @@ from replication.isolation import Isolation
 from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
 from replication.roles import EPOCH_OF_DELETION
-from storage.errors import OffsetOutOfRangeError
+from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
 from storage.log.config import LogConfig
 from storage.log_manager import LogManager
@@ -244,6 +244,35 @@ async def test_waiting_for_commit(at):
     at.partition.maybe_advance_high_watermark()
     at.manager.produces.check(("t", 0))
     assert (await waiting)["t", 0] is None
+
+
+async def test_waiting_for_appends(at):
+    """The commit, the disk, or both; with nothing to wait for there is no future."""
+    await at.become(replicas=[0, 1], isr=[0, 1])
+    end_offset = {("t", 0): at.append(ACKS_ALL).last_offset + 1}
+    assert at.manager.wait_for_appends({}, {}, 60) is None
+    assert await at.manager.wait_for_appends({}, end_offset, 60) == {}
+    assert at.partition.log.recovery_point == 1
+    outcomes = await at.manager.wait_for_appends(end_offset, {}, 0.01)
+    assert isinstance(outcomes["t", 0], CommitTimedOutError)
+    end_offset = {("t", 0): at.append(ACKS_ALL).last_offset + 1}
+    waiting = at.manager.wait_for_appends(end_offset, end_offset, 60)
+    await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])  # while the disk works
+    assert isinstance((await waiting)["t", 0], NotLeaderOrFollowerError)
+
+
+async def test_an_append_that_cannot_be_flushed_fails(tmp_path):
+    fs = FaultyFileSystem()
+    at = Fixture(tmp_path / "data", fs)
+    at.logs.dirs.lock()
+    await at.logs.load()
+    await at.become()
+    end_offset = {("t", 0): at.append(ACKS_ALL).last_offset + 1}
+    fs.broken[tmp_path / "data" / "t-0"] = errno.EIO
+    outcomes = await at.manager.wait_for_appends(end_offset, end_offset, 60)
+    assert isinstance(outcomes["t", 0], LogDirIOError)
+    at.manager.close()
+    at.logs.dirs.unlock()
 
 
 @pytest.mark.parametrize("way", ["follower", "stopped", "deleted", "closed"])
