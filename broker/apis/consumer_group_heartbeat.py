@@ -5,8 +5,6 @@ The answer waits until the changes are committed.
 
 from __future__ import annotations
 
-import asyncio
-
 from broker.coordinator.consumer.membership import Client, refusal
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
@@ -24,19 +22,12 @@ class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, Consu
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(
+    async def handle(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+    ) -> ConsumerGroupHeartbeatResponse:
         """See the module docstring."""
-        answered: asyncio.Future[ConsumerGroupHeartbeatResponse] = asyncio.get_running_loop().create_future()
-
-        def answer(response: ConsumerGroupHeartbeatResponse) -> None:
-            if not answered.done():
-                answered.set_result(response)
-
         client = Client(context.client_id or "", f"/{context.client_address}")
-        self._services.coordination.groups.consumer_heartbeat(request, context.api_version, client, answer)
-        return answered.result() if answered.done() else answered
+        return await self._services.coordination.groups.consumer_heartbeat(request, context.api_version, client)
 
     def failed(self, request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
         """The group does not change."""

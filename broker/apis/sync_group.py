@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
@@ -23,23 +21,14 @@ class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(
-        self, request: SyncGroupRequest, context: RequestContext
-    ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+    async def handle(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
         """See the module docstring."""
         if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (
             request.protocol_type,
             request.protocol_name,
         ):
             return self.failed(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        answered: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
-
-        def answer(response: SyncGroupResponse) -> None:
-            if not answered.done():
-                answered.set_result(response)
-
-        self._services.coordination.groups.sync(request, answer)
-        return answered.result() if answered.done() else answered
+        return await self._services.coordination.groups.sync(request)
 
     def failed(self, request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
         """The member gets no assignment."""

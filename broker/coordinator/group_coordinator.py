@@ -13,16 +13,17 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from broker.cluster.metadata_cache import MetadataCache
+from broker.coordinator.classic.decision import answer
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState, join_error
-from broker.coordinator.classic.member import OnJoined, OnSynced
-from broker.coordinator.classic.membership import Joining, Membership
-from broker.coordinator.classic.rebalance import Rebalance, Stored
+from broker.coordinator.classic.groups import ClassicGroups
+from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup, ConsumerGroupState
-from broker.coordinator.consumer.groups import ConsumerGroups, OnHeartbeat
+from broker.coordinator.consumer.groups import ConsumerGroups
 from broker.coordinator.consumer.membership import Client, refusal
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
@@ -31,10 +32,10 @@ from broker.coordinator.offset_manager import OffsetManager
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.messages.list_groups import ListedGroup
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -61,8 +62,9 @@ class GroupCoordinator:
         self._config = config
         self._random = rng
         self._store = GroupStore(log, config, now_ms)
-        self._rebalance = Rebalance(self)
-        self._membership = Membership(self, self._rebalance)
+        self._classic = ClassicGroups(
+            config, now_ms=now_ms, new_uuid=self._new_uuid, call_later=call_later, store=self._store.store_group
+        )
         self._partitions = GroupPartitions(
             log,
             now_ms=now_ms,
@@ -77,10 +79,9 @@ class GroupCoordinator:
             config=config,
             now_ms=now_ms,
             rng=rng,
-            rebalance=self._rebalance,
-            classic=self._membership,
+            classic=self._classic,
         )
-        self.offsets = OffsetManager(self, self._partitions, self._store, self._membership, config, now_ms)
+        self.offsets = OffsetManager(self, self._partitions, self._store, self._classic, config, now_ms)
         self._tasks: asyncio.TaskGroup | None = None
         self._is_stopping = False
 
@@ -99,42 +100,23 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             self._consumers.membership.loaded(group)
         else:
-            self._membership.loaded(group)
+            with self._classic.step(group) as step:
+                step.loaded()
 
     def unload(self, group: AnyGroup) -> None:
         """A group is forgotten here: all who wait are told."""
         if isinstance(group, ConsumerGroup):
             self._consumers.membership.unload(group)
         else:
-            self._membership.unload(group)
+            with self._classic.step(group) as step:
+                step.unload()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None
         self._tasks.create_task(work)
 
-    # -- the Host of the groups --------------------------------------------------------------------------------------
-
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """See `Host`."""
-        return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)
-
-    def new_uuid(self) -> str:
-        """See `Host`."""
+    def _new_uuid(self) -> str:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-
-    def store(self, group: Group, assignments: Mapping[str, bytes], done: Stored) -> None:
-        """See `Host`."""
-        self._store.store_group(group, assignments, done)
-
-    @property
-    def initial_delay_ms(self) -> int:
-        """See `Host`."""
-        return self._config.group_initial_rebalance_delay_ms
-
-    @property
-    def max_size(self) -> int:
-        """See `Host`."""
-        return self._config.group_max_size
 
     # -- which group -------------------------------------------------------------------------------------------------
 
@@ -155,24 +137,22 @@ class GroupCoordinator:
 
     # -- members -----------------------------------------------------------------------------------------------------
 
-    def join(self, request: JoinGroupRequest, version: int, client_id: str, client_host: str, answer: OnJoined) -> None:
-        """JoinGroup. `answer` is called once, now or when the rebalance has waited for everybody."""
+    async def join(self, request: JoinGroupRequest, version: int, client: Client) -> JoinGroupResponse:
+        """JoinGroup: the answer, when the rebalance has waited for everybody."""
         member_id = request.member_id
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
-            answer(join_error(partition, member_id))
-            return
+            return join_error(partition, member_id)
         config = self._config
         timeout_ms = request.session_timeout_ms
         if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
-            answer(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
-            return
+            return join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
         protocols = {protocol.name: bytes(protocol.metadata) for protocol in reversed(request.protocols)}
         joining = Joining(
             member_id=member_id,
             group_instance_id=request.group_instance_id,
-            client_id=client_id,
-            client_host=client_host,
+            client_id=client.client_id,
+            client_host=client.host,
             rebalance_timeout_ms=timeout_ms if version == 0 else request.rebalance_timeout_ms,
             session_timeout_ms=timeout_ms,
             protocol_type=request.protocol_type,
@@ -181,43 +161,37 @@ class GroupCoordinator:
             can_skip_assignment=version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
             reason=request.reason,
         )
+        waiter: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         group = partition.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
-            group = self._consumers.join(partition, group, joining, answer)
+            group = self._consumers.join(partition, group, joining, partial(answer, waiter))
             if group is None:  # it has been answered, or will be
-                return
+                return await waiter
         if group is None:
             if member_id:
-                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
-                return
+                return join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
             group = partition.groups[request.group_id] = Group(request.group_id, self.now_ms())
-        self._membership.join(group, joining, answer)
+        with self._classic.step(group) as step:
+            step.join(joining, waiter)
+        return await waiter
 
-    def sync(self, request: SyncGroupRequest, answer: OnSynced) -> None:
-        """SyncGroup. `answer` is called once, now or when the assignment is there."""
+    async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        """SyncGroup: the answer, when the assignment is there."""
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
             # The rebalance is lost with the coordinator: members begin it anew without looking for the coordinator.
             is_loading = partition is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else partition))
-            return
+            return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else partition)
         group = partition.groups.get(request.group_id)
         if group is None:
-            answer(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-            return
+            return SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        waiter: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         if isinstance(group, ConsumerGroup):
-            self._consumers.sync(group, request, answer)
-            return
-        self._rebalance.sync(
-            group,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-            assignments={one.member_id: one.assignment for one in request.assignments},
-            answer=answer,
-        )
+            self._consumers.sync(group, request, partial(answer, waiter))
+            return await waiter
+        with self._classic.step(group) as step:
+            step.sync(request, waiter)
+        return await waiter
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat. While a group is loaded its members are told that all is well."""
@@ -229,12 +203,8 @@ class GroupCoordinator:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if isinstance(group, ConsumerGroup):
             return self._consumers.classic_heartbeat(group, request)
-        return self._membership.heartbeat(
-            group,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-        )
+        with self._classic.step(group) as step:
+            return step.heartbeat(request)
 
     def leave(self, group_id: str, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
         """LeaveGroup of some members."""
@@ -251,28 +221,32 @@ class GroupCoordinator:
                 MemberResponse(
                     member_id=identity.member_id,
                     group_instance_id=identity.group_instance_id,
-                    error_code=(
-                        ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._membership.leave(group, identity)
-                    ),
+                    error_code=self._leave(group, identity),
                 )
                 for identity in identities
             ]
         )
 
-    def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, answer: OnHeartbeat
-    ) -> None:
-        """ConsumerGroupHeartbeat. `answer` is called once, now or when what has changed is committed."""
+    def _leave(self, group: Group | None, identity: MemberIdentity) -> ErrorCode:
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        with self._classic.step(group) as step:
+            return step.leave(identity)
+
+    async def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
+    ) -> ConsumerGroupHeartbeatResponse:
+        """ConsumerGroupHeartbeat: the answer, when what has changed is committed."""
         if not self.offers_consumer_protocol:
-            answer(refusal(ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here"))
-            return
+            return refusal(ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here")
         partition = self.find(request.group_id)
         if partition is ErrorCode.INVALID_GROUP_ID:
-            answer(refusal(ErrorCode.INVALID_REQUEST, "GroupId can't be empty."))
-        elif isinstance(partition, ErrorCode):
-            answer(refusal(partition))
-        else:
-            self._consumers.heartbeat(partition, request, version, client, answer)
+            return refusal(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        if isinstance(partition, ErrorCode):
+            return refusal(partition)
+        waiter: asyncio.Future[ConsumerGroupHeartbeatResponse] = asyncio.get_running_loop().create_future()
+        self._consumers.heartbeat(partition, request, version, client, partial(answer, waiter))
+        return await waiter
 
     @property
     def offers_consumer_protocol(self) -> bool:
@@ -358,3 +332,8 @@ class GroupCoordinator:
     def all_groups(self) -> Iterator[AnyGroup]:
         """The groups of the partitions that are loaded."""
         return (group for _, group in self._partitions.all_groups())
+
+
+def call_later(delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    """Call back after a time."""
+    return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)

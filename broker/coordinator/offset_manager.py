@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState
-from broker.coordinator.classic.membership import Membership
+from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
 from broker.coordinator.coordinator_log import Appended
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
@@ -58,14 +58,14 @@ class OffsetManager:
         coordinator: GroupCoordinator,
         partitions: GroupPartitions,
         store: GroupStore,
-        membership: Membership,
+        classic: ClassicGroups,
         config: BrokerConfig,
         now_ms: Callable[[], int],
     ) -> None:
         self._coordinator = coordinator
         self._partitions = partitions
         self._store = store
-        self._membership = membership
+        self._classic = classic
         self._config = config
         self._now_ms = now_ms
 
@@ -87,7 +87,8 @@ class OffsetManager:
         if error is not None:
             return dict.fromkeys(offsets, error)
         if isinstance(group, Group) and not group.is_empty:
-            self._membership.heard_of(group, committer.member_id)
+            with self._classic.step(group) as step:
+                step.heard_of(committer.member_id)
         accepted = self._accepted(offsets)
         if not accepted:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)

@@ -19,8 +19,9 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
-from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.update_metadata import UpdateMetadataPartitionState
 from support.virtual_host import VirtualHost
 
@@ -181,10 +182,11 @@ class ConsumerTable(VirtualHost):
 
     def sync_classic(self, member_id: str, generation: int, **changes: object) -> SyncGroupResponse:
         """SyncGroup of a member of the classic protocol."""
-        claims = {"group_instance_id": None, "protocol_type": "consumer", "protocol_name": "range"} | changes
+        claims = {"protocol_type": "consumer", "protocol_name": "range"} | changes
+        request = SyncGroupRequest(member_id=member_id, generation_id=generation, **claims)
         answers: list[SyncGroupResponse] = []
         try:
-            self.classic.sync(self.group, member_id=member_id, generation=generation, answer=answers.append, **claims)
+            self.classic.sync(self.group, request, answers.append)
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
         (answer,) = answers
@@ -193,9 +195,7 @@ class ConsumerTable(VirtualHost):
     def beat_classic(self, member_id: str, generation: int) -> ErrorCode:
         """Heartbeat of a member of the classic protocol."""
         try:
-            return self.classic.heartbeat(
-                self.group, member_id=member_id, group_instance_id=None, generation=generation
-            )
+            return self.classic.heartbeat(self.group, HeartbeatRequest(member_id=member_id, generation_id=generation))
         except GroupError as error:
             return error.code
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 from broker.coordinator.classic.group import Group
+from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.classic.membership import Joining, Membership
-from broker.coordinator.classic.rebalance import Rebalance
 from broker.coordinator.group_records import group_value
 from protocol.error_codes import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity
-from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 START_MS = 1_700_000_000_000
 RANGE = (("range", b"r"),)
@@ -31,7 +33,7 @@ class VirtualTimer:
 
 
 class VirtualHost:
-    """A `Host` of groups. What is stored is done at once or, with `holds`, when `release` is called."""
+    """Clock, ids and storage of groups. What is stored is done at once or, with `holds`, when `release` is called."""
 
     def __init__(self, *, initial_delay_ms: int = 0, max_size: int = 1 << 31) -> None:
         self.clock_ms = START_MS
@@ -43,6 +45,14 @@ class VirtualHost:
         self._held: list[Callable[[ErrorCode], None]] = []
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._numbers = itertools.count(1)
+
+    @property
+    def group_initial_rebalance_delay_ms(self) -> int:
+        return self.initial_delay_ms
+
+    @property
+    def group_max_size(self) -> int:
+        return self.max_size
 
     def now_ms(self) -> int:
         return self.clock_ms
@@ -92,14 +102,34 @@ class VirtualHost:
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
 
+class Answers(list):
+    """A request that waits: its answer appears in the list."""
+
+    def done(self) -> bool:
+        return False
+
+    set_result = list.append
+
+
+def _heartbeat(joined: JoinGroupResponse, instance_id: str | None) -> HeartbeatRequest:
+    return HeartbeatRequest(
+        member_id=joined.member_id, group_instance_id=instance_id, generation_id=joined.generation_id
+    )
+
+
 class Table:
     """A group, and the requests of its members."""
 
     def __init__(self, host: VirtualHost) -> None:
         self.host = host
         self.group = Group("g", host.now_ms())
-        self.rebalance = Rebalance(host)
-        self.membership = Membership(host, self.rebalance)
+        self.classic = ClassicGroups(
+            host, now_ms=host.now_ms, new_uuid=host.new_uuid, call_later=host.call_later, store=host.store
+        )
+
+    def step(self) -> AbstractContextManager[Membership]:
+        """A step of the group."""
+        return self.classic.step(self.group)
 
     def join(self, member_id: str = "", **changes: object) -> list[JoinGroupResponse]:
         """JoinGroup; the answer appears in the list."""
@@ -116,36 +146,33 @@ class Table:
             can_skip_assignment=True,
             reason=None,
         )._replace(**changes)
-        answers: list[JoinGroupResponse] = []
-        self.membership.join(self.group, joining, answers.append)
+        answers = Answers()
+        with self.step() as step:
+            step.join(joining, answers)
         return answers
 
     def sync(
         self, joined: JoinGroupResponse, assignments: Mapping[str, bytes] | None = None, **changes: object
     ) -> list[SyncGroupResponse]:
         """SyncGroup of a member that has joined."""
-        answers: list[SyncGroupResponse] = []
-        claims = {
-            "member_id": joined.member_id,
-            "group_instance_id": None,
-            "generation": joined.generation_id,
-            "protocol_type": None,
-            "protocol_name": None,
-        } | changes
-        self.rebalance.sync(self.group, assignments=assignments or {}, answer=answers.append, **claims)
+        answers = Answers()
+        given = [
+            SyncGroupRequestAssignment(member_id=one, assignment=data) for one, data in (assignments or {}).items()
+        ]
+        claims = {"member_id": joined.member_id, "generation_id": joined.generation_id} | changes
+        with self.step() as step:
+            step.sync(SyncGroupRequest(assignments=given, **claims), answers)
         return answers
 
     def heartbeat(self, joined: JoinGroupResponse, instance_id: str | None = None) -> ErrorCode:
         """Heartbeat of a member that has joined."""
-        return self.membership.heartbeat(
-            self.group, member_id=joined.member_id, group_instance_id=instance_id, generation=joined.generation_id
-        )
+        with self.step() as step:
+            return step.heartbeat(_heartbeat(joined, instance_id))
 
     def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
         """LeaveGroup."""
-        return self.membership.leave(
-            self.group, MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=None)
-        )
+        with self.step() as step:
+            return step.leave(MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=None))
 
     def gather(self, count: int, **changes: object) -> list[JoinGroupResponse]:
         """A stable group of so many members, the leader first."""

@@ -1,23 +1,25 @@
-"""A classic group: its members, its generation, and the state that it is in. A plain state without timers or I/O.
+"""A classic group: its members, its generation, and the state that it is in. A plain state without I/O.
 
     Empty → PreparingRebalance → CompletingRebalance → Stable → PreparingRebalance …; Dead from everywhere
 
-`Membership` (membership.py) moves it on; its offsets are in `offsets`. Source: GroupMetadata of 3.9.
+`Membership` (membership.py) moves it on, `ClassicGroups` (groups.py) sets its timers; its offsets are in
+`offsets`. Source: GroupMetadata of 3.9.
 """
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections import Counter
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from broker.coordinator.classic.member import Member, OnJoined, OnSynced, Timer
+from broker.coordinator.classic.decision import TimerKey, Waiter
+from broker.coordinator.classic.member import Member
 from broker.coordinator.offsets import GroupOffsets
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from protocol.messages.sync_group import SyncGroupResponse
 from protocol.versioned import peek_version
 
 CONSUMER = "consumer"
@@ -45,6 +47,15 @@ _BEFORE = {
 }
 
 
+class InitialDelay(NamedTuple):
+    """The wait of a group's first rebalance for more members."""
+
+    delay_ms: int
+    """How long it waits this time."""
+    left_ms: int
+    """How much longer it may be put off."""
+
+
 class Group:
     """One group."""
 
@@ -54,8 +65,7 @@ class Group:
     __slots__ = (
         "generation",
         "group_id",
-        "initial_delay_left_ms",
-        "join_timer",
+        "initial_delay",
         "leader_id",
         "member_added",
         "members",
@@ -69,7 +79,7 @@ class Group:
         "state_timestamp",
         "static_members",
         "subscribed_topics",
-        "sync_timer",
+        "timers",
         "waiting_count",
     )
 
@@ -86,8 +96,8 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
-        self.pending_members: dict[str, Timer] = {}
-        """Ids that were given out and not yet joined with (KIP-394), and when they expire."""
+        self.pending_members: set[str] = set()
+        """Ids that were given out and not yet joined with (KIP-394)."""
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup."""
         self.protocol_counts: Counter[str] = Counter()
@@ -96,11 +106,10 @@ class Group:
         self.offsets = GroupOffsets()
         self.member_added = False
         """A member came while the first rebalance waited for more."""
-        self.join_timer: Timer | None = None
-        """Set while a rebalance waits for members."""
-        self.initial_delay_left_ms: int | None = None
-        """Set while the first rebalance waits: how much longer it may be put off."""
-        self.sync_timer: Timer | None = None
+        self.initial_delay: InitialDelay | None = None
+        """Set while the first rebalance waits for more members."""
+        self.timers: dict[TimerKey, TimerHandle] = {}
+        """The timers that run. Only `ClassicGroups` changes them."""
         self.waiting_count = 0
         """Members whose JoinGroup waits for its answer."""
 
@@ -152,33 +161,25 @@ class Group:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count(member, 1)
-        timer = self.pending_members.pop(member.member_id, None)
-        if timer is not None:
-            timer.cancel()
+        self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Forget a member, also one that has only got its id. Another one leads then."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member, -1)
-            self.waiting_count -= member.on_joined is not None
-            if member.heartbeat is not None:
-                member.heartbeat.cancel()
+            self.waiting_count -= member.joining is not None
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        timer = self.pending_members.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
+        self.pending_members.discard(member_id)
         self.pending_sync.discard(member_id)
 
     def replace_static(self, member: Member, new_id: str) -> None:
-        """A static member has come back under another member id: who still waits under the old one is fenced."""
+        """A static member has come back under another member id."""
         old_id = member.member_id
         assert member.group_instance_id is not None
-        self.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
-        self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
         self.members = {new_id if key == old_id else key: one for key, one in self.members.items()}
         member.member_id = new_id
         if old_id in self.pending_sync:
@@ -194,43 +195,25 @@ class Group:
         protocols: tuple[tuple[str, bytes], ...],
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
-        on_joined: OnJoined | None,
     ) -> None:
-        """A member joins again, perhaps with other protocols. A JoinGroup of it that still waits is given up."""
+        """A member joins again, perhaps with other protocols."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
-        self.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-        self.wait_for_join(member, on_joined)
 
-    def wait_for_join(self, member: Member, on_joined: OnJoined | None) -> None:
-        """The member's JoinGroup waits for its answer from now on (None: there is nobody to answer)."""
-        assert member.on_joined is None
-        member.on_joined = on_joined
-        self.waiting_count += on_joined is not None
+    def wait_for_join(self, member: Member, waiter: Waiter[JoinGroupResponse]) -> None:
+        """The member's JoinGroup waits for its answer from now on."""
+        assert member.joining is None
+        member.joining = waiter
+        self.waiting_count += 1
 
-    def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
-        """Answer the member's JoinGroup, if one waits."""
-        on_joined, member.on_joined = member.on_joined, None
-        if on_joined is not None:
-            self.waiting_count -= 1
-            on_joined(response)
-
-    def wait_for_sync(self, member: Member, on_synced: OnSynced) -> None:
-        """The member's SyncGroup waits for its answer. One that it has sent before is given up."""
-        self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        member.on_synced = on_synced
-
-    @staticmethod
-    def answer_sync(member: Member, response: SyncGroupResponse) -> bool:
-        """Answer the member's SyncGroup; False where none waits."""
-        on_synced, member.on_synced = member.on_synced, None
-        if on_synced is None:
-            return False
-        on_synced(response)
-        return True
+    def end_join(self, member: Member) -> Waiter[JoinGroupResponse] | None:
+        """The member's JoinGroup waits no longer; None where none has."""
+        waiter, member.joining = member.joining, None
+        self.waiting_count -= waiter is not None
+        return waiter
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
         """What is wrong with a claim to be this member, if anything."""
@@ -255,9 +238,9 @@ class Group:
         """Make sure that a member which has joined leads. False where none has."""
         if self.leader_id is None:
             return False
-        if self.members[self.leader_id].on_joined is not None:
+        if self.members[self.leader_id].joining is not None:
             return True
-        joined = next((member for member in self.members.values() if member.on_joined is not None), None)
+        joined = next((member for member in self.members.values() if member.joining is not None), None)
         if joined is None:
             return False
         self.leader_id = joined.member_id

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from collections.abc import Collection, Iterable
 
+from broker.coordinator.classic.decision import Waiter
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
-
-OnJoined = Callable[[JoinGroupResponse], None]
-OnSynced = Callable[[SyncGroupResponse], None]
-
-
-class Timer(Protocol):
-    """Something that will happen unless it is cancelled, as `asyncio.TimerHandle` is."""
-
-    def cancel(self) -> None:
-        """Cancel it. Does nothing if it has already run."""
-        ...
 
 
 class Member:
@@ -28,14 +17,13 @@ class Member:
         "client_host",
         "client_id",
         "group_instance_id",
-        "heartbeat",
         "is_new",
+        "joining",
         "member_id",
-        "on_joined",
-        "on_synced",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
+        "syncing",
     )
 
     def __init__(
@@ -59,13 +47,12 @@ class Member:
         self.protocols: tuple[tuple[str, bytes], ...] = tuple(protocols)
         """(name, metadata) by preference."""
         self.assignment = assignment
-        self.on_joined: OnJoined | None = None
-        """Set while a JoinGroup waits for its answer."""
-        self.on_synced: OnSynced | None = None
-        """Set while a SyncGroup waits for its answer."""
+        self.joining: Waiter[JoinGroupResponse] | None = None
+        """The JoinGroup that waits for its answer."""
+        self.syncing: Waiter[SyncGroupResponse] | None = None
+        """The SyncGroup that waits for its answer."""
         self.is_new = False
         """From its first JoinGroup to that one's answer: it cannot send heartbeats yet."""
-        self.heartbeat: Timer | None = None
 
     @property
     def is_static(self) -> bool:
@@ -75,7 +62,7 @@ class Member:
     @property
     def needs_heartbeat(self) -> bool:
         """True where the member is gone if nothing is heard of it; what waits for an answer sends no heartbeats."""
-        return self.is_new or (self.on_joined is None and self.on_synced is None)
+        return self.is_new or (self.joining is None and self.syncing is None)
 
     def metadata(self, protocol: str) -> bytes:
         """What the member said to a protocol. Raises KeyError where it does not know that."""

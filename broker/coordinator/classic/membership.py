@@ -1,7 +1,7 @@
 """What members of classic groups ask for: to join, to leave, and to be known to live.
 
-Whatever changes the members begins a rebalance (rebalance.py). No I/O: answers are callbacks, timers and storage are
-the `Host`'s. Source: GroupCoordinator of 3.9; KIP-345 (static members), KIP-394 (member id required), KIP-814.
+Whatever changes the members begins a rebalance (rebalance.py). No I/O: a step changes its group and collects a
+`Decision`. Source: GroupCoordinator of 3.9; KIP-345 (static members), KIP-394 (member id required), KIP-814.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from broker.coordinator.classic.group import Group, GroupState, join_error
-from broker.coordinator.classic.member import Member, OnJoined
-from broker.coordinator.classic.rebalance import Host, Rebalance
+from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, Waiter
+from broker.coordinator.classic.group import GroupState, join_error
+from broker.coordinator.classic.member import Member
+from broker.coordinator.classic.rebalance import Rebalance
 from protocol.error_codes import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.sync_group import SyncGroupResponse
 
@@ -40,62 +43,60 @@ class Joining(NamedTuple):
     reason: str | None
 
 
-class Membership:
-    """The operations of members on groups."""
-
-    def __init__(self, host: Host, rebalance: Rebalance) -> None:
-        self._host = host
-        self._rebalance = rebalance
+class Membership(Rebalance):
+    """One step of a group: what a member asks for, a timer that has run out, loading or unloading."""
 
     # -- join --------------------------------------------------------------------------------------------------------
 
-    def join(self, group: Group, joining: Joining, answer: OnJoined) -> None:
-        """JoinGroup; `answer` is called when the rebalance has waited for everybody, or at once with an error."""
-        if not self._has_room(group, joining.member_id):
-            group.remove(joining.member_id)
-            answer(join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    def join(self, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
+        """JoinGroup; it is answered when the rebalance has waited for everybody, or at once with an error."""
+        group = self.group
+        if not self._has_room(joining.member_id):
+            self._forget(joining.member_id)
+            self._answer(waiter, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
         elif group.state is GroupState.DEAD:  # it moves to another coordinator, or is being removed: look again
-            answer(join_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, joining.member_id))
+            self._answer(waiter, join_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, joining.member_id))
         elif not group.supports(joining.protocol_type, joining.protocols):
-            answer(join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, joining.member_id))
+            self._answer(waiter, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, joining.member_id))
         elif not joining.member_id:
-            self._join_as_new(group, joining, answer)
+            self._join_as_new(joining, waiter)
         elif joining.member_id in group.pending_members:
             if joining.group_instance_id is not None:  # ids are given out to dynamic members only
-                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, joining.member_id))
+                self._answer(waiter, join_error(ErrorCode.UNKNOWN_MEMBER_ID, joining.member_id))
             else:
-                self._add(group, joining, joining.member_id, answer)
+                self._add(joining, joining.member_id, waiter)
         else:
-            self._join_again(group, joining, answer)
-        self._rebalance.try_complete(group)
+            self._join_again(joining, waiter)
+        self.try_complete()
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
+    def _has_room(self, member_id: str) -> bool:
         """Whether a member may join. During a rebalance those who came last are turned away."""
+        group = self.group
         if group.is_in(GroupState.EMPTY, GroupState.DEAD):
             return True
-        member = group.members.get(member_id)
+        member, max_size = group.members.get(member_id), self._config.group_max_size
         if group.state is GroupState.PREPARING_REBALANCE:
-            return (member is not None and member.on_joined is not None) or group.waiting_count < self._host.max_size
-        return member is not None or len(group.members) < self._host.max_size
+            return (member is not None and member.joining is not None) or group.waiting_count < max_size
+        return member is not None or len(group.members) < max_size
 
-    def _join_as_new(self, group: Group, joining: Joining, answer: OnJoined) -> None:
-        instance_id = joining.group_instance_id
-        member_id = f"{joining.client_id if instance_id is None else instance_id}-{self._host.new_uuid()}"
+    def _join_as_new(self, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
+        group, instance_id = self.group, joining.group_instance_id
+        member_id = f"{joining.client_id if instance_id is None else instance_id}-{self._new_uuid()}"
         if instance_id is not None:
             old_id = group.static_members.get(instance_id)
             if old_id is None:
-                self._add(group, joining, member_id, answer)
+                self._add(joining, member_id, waiter)
             else:
-                self._replace_static(group, joining, group.members[old_id], member_id, answer)
+                self._replace_static(joining, group.members[old_id], member_id, waiter)
         elif joining.requires_member_id:
-            group.pending_members[member_id] = self._host.call_later(
-                joining.session_timeout_ms, lambda: self._pending_expired(group, member_id)
-            )
-            answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            group.pending_members.add(member_id)
+            self._set_timer(joining.session_timeout_ms, PENDING, member_id)
+            self._answer(waiter, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
-            self._add(group, joining, member_id, answer)
+            self._add(joining, member_id, waiter)
 
-    def _add(self, group: Group, joining: Joining, member_id: str, answer: OnJoined) -> None:
+    def _add(self, joining: Joining, member_id: str, waiter: Waiter[JoinGroupResponse]) -> None:
+        group = self.group
         member = Member(
             member_id,
             group_instance_id=joining.group_instance_id,
@@ -109,45 +110,48 @@ class Membership:
         if group.state is GroupState.PREPARING_REBALANCE and group.generation == 0:
             group.member_added = True
         group.add(member, joining.protocol_type)
-        group.wait_for_join(member, answer)
-        self._rebalance.expect_heartbeat(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance.begin(group, f"new member {member_id}", joining.reason)
+        self._cancel_timer(PENDING, member_id)
+        group.wait_for_join(member, waiter)
+        self._expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.begin(f"new member {member_id}", joining.reason)
 
-    def _join_again(self, group: Group, joining: Joining, answer: OnJoined) -> None:
+    def _join_again(self, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
+        group = self.group
         error = group.check_member(joining.member_id, joining.group_instance_id)
         if error is None and group.state is GroupState.EMPTY:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not None:
-            answer(join_error(error, joining.member_id))
+            self._answer(waiter, join_error(error, joining.member_id))
             return
         member = group.members[joining.member_id]
         changed = member.protocols != joining.protocols
         leads = group.leader_id == member.member_id
         if group.state is GroupState.COMPLETING_REBALANCE and not changed:
-            answer(self._rebalance.joined(group, member))  # it has not got the first answer
+            self._answer(waiter, self._joined(member))  # it has not got the first answer
         elif group.state is GroupState.STABLE and not changed and not leads:
-            answer(self._rebalance.joined(group, member))
+            self._answer(waiter, self._joined(member))
         else:  # a leader may rebalance at will: what it assigns may have changed
-            group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms, answer)
-            self._rebalance.begin(group, f"member {member.member_id} joins again", joining.reason)
+            self._update(member, joining, waiter)
+            self.begin(f"member {member.member_id} joins again", joining.reason)
 
-    def _replace_static(self, group: Group, joining: Joining, member: Member, new_id: str, answer: OnJoined) -> None:
+    def _replace_static(self, joining: Joining, member: Member, new_id: str, waiter: Waiter[JoinGroupResponse]) -> None:
         """A static member has come back without its member id: it takes its place again, at best unnoticed."""
+        group = self.group
         old_id, old_leader = member.member_id, group.leader_id
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         logger.info(
             "group %s: %s is back as %s, in place of %s", group.group_id, joining.group_instance_id, new_id, old_id
         )
-        group.replace_static(member, new_id)
-        group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms, answer)
-        self._rebalance.expect_heartbeat(group, member)
+        self._rename(member, new_id)
+        self._update(member, joining, waiter)
+        self._expect_heartbeat(member)
         if group.state is GroupState.COMPLETING_REBALANCE:  # the leader may have been told the old id already
-            self._rebalance.prepare(group, f"static member {new_id} is back")
+            self.prepare(f"static member {new_id} is back")
             return
         if group.state is not GroupState.STABLE:
             return
         if group.select_protocol() != group.protocol_name:
-            self._rebalance.begin(group, f"static member {new_id} is back with other protocols", joining.reason)
+            self.begin(f"static member {new_id} is back with other protocols", joining.reason)
             return
         generation = group.generation
 
@@ -156,82 +160,103 @@ class Membership:
                 return  # who has begun a rebalance meanwhile, or taken the place, has answered or will
             if error:
                 logger.warning("group %s: %s could not be stored: %s", group.group_id, new_id, error.name)
-                group.answer_join(member, join_error(error))
-                group.replace_static(member, old_id)
-                group.update(member, *before, None)
-                self._rebalance.expect_heartbeat(group, member)
+                self._answer_join(member, join_error(error))
+                self._rename(member, old_id)
+                group.update(member, *before)
+                self._expect_heartbeat(member)
                 return
-            response = self._rebalance.joined(group, member)
+            response = self._joined(member)
             if joining.can_skip_assignment:
                 response.skip_assignment = group.leader_id == member.member_id
             else:  # older clients must not take themselves for the leader: what they assign is not asked for
                 response.members, response.leader = [], old_leader or ""
-            group.answer_join(member, response)
-            self._rebalance.expect_heartbeat(group, member)  # its timer may have run out while it waited
+            self._answer_join(member, response)
+            self._expect_heartbeat(member)  # its timer may have run out while it waited
 
-        self._host.store(group, {one.member_id: one.assignment for one in group.members.values()}, stored)
+        self._store({one.member_id: one.assignment for one in group.members.values()}, stored)
+
+    def _rename(self, member: Member, new_id: str) -> None:
+        """A static member has another member id from now on: who still waits under the old one is fenced."""
+        old_id = member.member_id
+        self._answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+        self._cancel_timer(SESSION, old_id)
+        self.group.replace_static(member, new_id)
+
+    def _update(self, member: Member, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
+        """A member joins again. A JoinGroup of it that still waits is given up."""
+        self._answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        self.group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
+        self.group.wait_for_join(member, waiter)
 
     # -- heartbeat ---------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, group: Group, *, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat: the member lives, and hears of a rebalance."""
-        error = group.check_generation(member_id, group_instance_id, generation)
+        error = self.group.check_generation(request.member_id, request.group_instance_id, request.generation_id)
         if error is not None:
             return error
-        self.heard_of(group, member_id)
-        rebalances = group.state is GroupState.PREPARING_REBALANCE
+        self.heard_of(request.member_id)
+        rebalances = self.group.state is GroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
 
-    def heard_of(self, group: Group, member_id: str) -> None:
+    def heard_of(self, member_id: str) -> None:
         """A member has asked for something: it lives."""
-        self._rebalance.expect_heartbeat(group, group.members[member_id])
+        self._expect_heartbeat(self.group.members[member_id])
 
-    def _pending_expired(self, group: Group, member_id: str) -> None:
-        if group.pending_members.pop(member_id, None) is not None:
-            self._rebalance.try_complete(group)
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def expired(self, kind: str, member_id: str) -> None:
+        """A timer has run out."""
+        if kind == SESSION:
+            self._session_expired(member_id)
+        elif kind == PENDING:
+            self.group.pending_members.discard(member_id)
+            self.try_complete()
+        elif kind == JOIN:
+            self._join_expired()
+        else:
+            self._sync_expired()
 
     # -- leave -------------------------------------------------------------------------------------------------------
 
-    def leave(self, group: Group, identity: MemberIdentity) -> ErrorCode:
+    def leave(self, identity: MemberIdentity) -> ErrorCode:
         """LeaveGroup of one member; an administrator may name a static member by its instance id alone."""
-        member_id = identity.member_id
+        group, member_id = self.group, identity.member_id
         if not member_id:
             current_id = group.static_members.get(identity.group_instance_id or "")
             if current_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             member_id = current_id
         elif member_id in group.pending_members:
-            group.remove(member_id)
-            self._rebalance.try_complete(group)
+            self._forget(member_id)
+            self.try_complete()
             return ErrorCode.NONE
         else:
             error = group.check_member(member_id, identity.group_instance_id)
             if error is not None:
                 return error
-        self._rebalance.remove(group, group.members[member_id], f"leaves ({identity.reason or 'no reason given'})")
+        self._remove(group.members[member_id], f"leaves ({identity.reason or 'no reason given'})")
         return ErrorCode.NONE
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
-    def loaded(self, group: Group) -> None:
+    def loaded(self) -> None:
         """A group has been read from the log: its members have their session timeouts to show up."""
-        if len(group.members) > self._host.max_size:
-            self._rebalance.prepare(group, f"{len(group.members)} members are more than group.max.size allows")
+        group = self.group
+        if len(group.members) > self._config.group_max_size:
+            self.prepare(f"{len(group.members)} members are more than group.max.size allows")
         for member in group.members.values():
-            self._rebalance.expect_heartbeat(group, member)
+            self._expect_heartbeat(member)
 
-    def unload(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+    def unload(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """The group is another coordinator's from now on, or nobody's, or of another type: all who wait are told."""
-        group.move_to(GroupState.DEAD, self._host.now_ms())
-        self._rebalance.forget_sync(group)
-        if group.join_timer is not None:
-            group.join_timer.cancel()
-            group.join_timer = None
-        for member in group.members.values():
-            if member.heartbeat is not None:
-                member.heartbeat.cancel()
-            group.answer_join(member, join_error(code, member.member_id))
-            group.answer_sync(member, SyncGroupResponse(error_code=code))
-        for timer in group.pending_members.values():
-            timer.cancel()
+        group = self.group
+        group.move_to(GroupState.DEAD, self._now_ms())
+        group.pending_sync.clear()
         group.pending_members.clear()
+        for key in group.timers:
+            self._cancel_timer(*key)
+        for member in group.members.values():
+            self._answer_join(member, join_error(code, member.member_id))
+            self._answer_sync(member, SyncGroupResponse(error_code=code))

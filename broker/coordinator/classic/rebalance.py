@@ -4,253 +4,249 @@ It waits until every member has joined again, at most for the longest rebalance 
 for more members: group.initial.rebalance.delay.ms). Who has not joined by then is no member any longer, but for static
 members (KIP-345), who have until their session ends. The leader then gets all members and sends the assignment, which
 is stored before anybody hears of it. Each member has a timer: what is not heard of for its session timeout is gone.
-No I/O: answers are callbacks, timers and storage are the `Host`'s. Source: GroupCoordinator of 3.9; KIP-134, KIP-345.
+No I/O: a step changes its group and collects a `Decision`. Source: GroupCoordinator of 3.9; KIP-134, KIP-345.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TypeVar
 
-from broker.coordinator.classic.group import Group, GroupState, join_error
-from broker.coordinator.classic.member import Member, OnSynced, Timer
+from broker.coordinator.classic.decision import JOIN, PENDING, SESSION, SYNC, Decision, Waiter, Write
+from broker.coordinator.classic.group import Group, GroupState, InitialDelay, join_error
+from broker.coordinator.classic.member import Member
+from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
-from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger(__name__)
 
-Stored = Callable[[ErrorCode], None]
-
-
-class Host(Protocol):
-    """What surrounds the groups: time, ids, storage, settings."""
-
-    def now_ms(self) -> int:
-        """The wall clock."""
-        ...
-
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call back after a time."""
-        ...
-
-    def new_uuid(self) -> str:
-        """A random UUID as text."""
-        ...
-
-    def store(self, group: Group, assignments: Mapping[str, bytes], done: Stored) -> None:
-        """Write the group with these assignments, by member id. `done` is called with the outcome, never at once."""
-        ...
-
-    @property
-    def initial_delay_ms(self) -> int:
-        """group.initial.rebalance.delay.ms."""
-        ...
-
-    @property
-    def max_size(self) -> int:
-        """group.max.size."""
-        ...
+R = TypeVar("R")
 
 
 class Rebalance:
-    """Moves groups from one generation to the next."""
+    """One step of a group: moves it from one generation to the next. See `ClassicGroups` for how a step is run."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(
+        self, group: Group, config: BrokerConfig, now_ms: Callable[[], int], new_uuid: Callable[[], str]
+    ) -> None:
+        self.group = group
+        self._config = config
+        self._now_ms = now_ms
+        self._new_uuid = new_uuid
+        self._decision = Decision()
+
+    def take_decision(self) -> Decision:
+        """What the step has decided since the last time."""
+        decision, self._decision = self._decision, Decision()
+        return decision
+
+    # -- parts of a decision -----------------------------------------------------------------------------------------
+
+    def _set_timer(self, delay_ms: int, kind: str, member_id: str = "") -> None:
+        self._decision.timers[(kind, member_id)] = delay_ms
+
+    def _cancel_timer(self, kind: str, member_id: str = "") -> None:
+        self._decision.timers[(kind, member_id)] = None
+
+    def _store(self, assignments: Mapping[str, bytes], then: Callable[[ErrorCode], None]) -> None:
+        assert self._decision.write is None
+        self._decision.write = Write(assignments, then)
+
+    def _answer(self, waiter: Waiter[R], response: R) -> None:
+        self._decision.answers.append((waiter, response))
+
+    def _answer_join(self, member: Member, response: JoinGroupResponse) -> None:
+        """Answer the member's JoinGroup, if one waits."""
+        waiter = self.group.end_join(member)
+        if waiter is not None:
+            self._answer(waiter, response)
+
+    def _answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Answer the member's SyncGroup; False where none waits."""
+        waiter, member.syncing = member.syncing, None
+        if waiter is None:
+            return False
+        self._answer(waiter, response)
+        return True
+
+    def _forget(self, member_id: str) -> None:
+        """Remove a member, also one that has only got its id, with its timers."""
+        self.group.remove(member_id)
+        self._cancel_timer(SESSION, member_id)
+        self._cancel_timer(PENDING, member_id)
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
-    def begin(self, group: Group, what: str, reason: str | None = None) -> None:
-        if group.can_rebalance:
-            self.prepare(group, what if not reason else f"{what}: {reason}")
+    def begin(self, what: str, reason: str | None = None) -> None:
+        """Begin a rebalance where that is possible."""
+        if self.group.can_rebalance:
+            self.prepare(what if not reason else f"{what}: {reason}")
 
-    def prepare(self, group: Group, reason: str) -> None:
+    def prepare(self, reason: str) -> None:
         """Begin a rebalance: everybody has to join again."""
-        host = self._host
+        group = self.group
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self._hand_out(group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
-        self.forget_sync(group)
+            self._hand_out({}, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._forget_sync()
         logger.info("group %s rebalances after generation %d: %s", group.group_id, group.generation, reason)
         if group.state is GroupState.EMPTY:
-            delay_ms = host.initial_delay_ms
-            group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            group.join_timer = host.call_later(delay_ms, lambda: self._initial_delay_over(group, delay_ms))
-            group.move_to(GroupState.PREPARING_REBALANCE, host.now_ms())
+            delay_ms = self._config.group_initial_rebalance_delay_ms
+            self._delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+            group.move_to(GroupState.PREPARING_REBALANCE, self._now_ms())
         else:
-            group.move_to(GroupState.PREPARING_REBALANCE, host.now_ms())
-            self._wait_for_members(group)
+            group.move_to(GroupState.PREPARING_REBALANCE, self._now_ms())
+            self._set_timer(group.rebalance_timeout_ms, JOIN)
+            self.try_complete()
 
-    def _wait_for_members(self, group: Group) -> None:
-        group.join_timer = self._host.call_later(group.rebalance_timeout_ms, lambda: self._complete_join(group))
-        self.try_complete(group)
+    def _delay(self, delay_ms: int, left_ms: int) -> None:
+        self.group.initial_delay = InitialDelay(delay_ms, left_ms)
+        self._set_timer(delay_ms, JOIN)
 
-    def _initial_delay_over(self, group: Group, delayed_ms: int) -> None:
-        left_ms = group.initial_delay_left_ms
-        assert left_ms is not None
-        if group.member_added and left_ms:
+    def _join_expired(self) -> None:
+        group = self.group
+        waited = group.initial_delay
+        if waited is not None and waited.left_ms and group.member_added:
             group.member_added = False
-            delay_ms = min(self._host.initial_delay_ms, left_ms)
-            group.initial_delay_left_ms = max(left_ms - delayed_ms, 0)
-            group.join_timer = self._host.call_later(delay_ms, lambda: self._initial_delay_over(group, delay_ms))
+            delay_ms = min(self._config.group_initial_rebalance_delay_ms, waited.left_ms)
+            self._delay(delay_ms, max(waited.left_ms - waited.delay_ms, 0))
         else:
-            self._complete_join(group)
+            self._complete_join()
 
-    def try_complete(self, group: Group) -> None:
+    def try_complete(self) -> None:
         """A rebalance waits no longer when all are here; the first one of a group waits in any case."""
-        if (
-            group.state is GroupState.PREPARING_REBALANCE
-            and group.initial_delay_left_ms is None
-            and group.have_all_joined
-        ):
-            self._complete_join(group)
+        group = self.group
+        if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
+            self._complete_join()
 
-    def _complete_join(self, group: Group) -> None:
+    def _complete_join(self) -> None:
         """Begin the next generation with those who have joined."""
-        if group.join_timer is not None:
-            group.join_timer.cancel()
-        group.join_timer = group.initial_delay_left_ms = None
-        for member in [one for one in group.members.values() if one.on_joined is None and not one.is_static]:
+        group = self.group
+        self._cancel_timer(JOIN)
+        group.initial_delay = None
+        for member in [one for one in group.members.values() if one.joining is None and not one.is_static]:
             logger.info("group %s: %s has not joined in time", group.group_id, member.member_id)
-            group.remove(member.member_id)
-        if group.state is GroupState.DEAD:
-            return
+            self._forget(member.member_id)
         if not group.elect_joined_leader() and group.members:
             # Only static members are left, and none has come: their sessions end at some time.
-            group.join_timer = self._host.call_later(group.rebalance_timeout_ms, lambda: self._complete_join(group))
+            self._set_timer(group.rebalance_timeout_ms, JOIN)
             return
-        group.begin_generation(self._host.now_ms())
+        group.begin_generation(self._now_ms())
         if group.state is GroupState.EMPTY:
             logger.info("group %s is empty in generation %d", group.group_id, group.generation)
-            self._host.store(group, {}, lambda error: _warn(group, error))
+            self._store({}, self._empty_stored)
             return
         logger.info("group %s has %d members in generation %d", group.group_id, len(group.members), group.generation)
         for member in list(group.members.values()):
-            group.answer_join(member, self.joined(group, member))
-            self.expect_heartbeat(group, member)
+            self._answer_join(member, self._joined(member))
+            self._expect_heartbeat(member)
             member.is_new = False
             group.pending_sync.add(member.member_id)
-        generation = group.generation
-        group.sync_timer = self._host.call_later(
-            group.rebalance_timeout_ms, lambda: self._sync_expired(group, generation)
-        )
+        self._set_timer(group.rebalance_timeout_ms, SYNC)
+
+    def _empty_stored(self, error: ErrorCode) -> None:
+        """One that is not stored is harmless: the generation before comes back, and its members time out."""
+        if error:
+            logger.warning("group %s: that it is empty could not be stored: %s", self.group.group_id, error.name)
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
-    def sync(
-        self,
-        group: Group,
-        *,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        protocol_type: str | None,
-        protocol_name: str | None,
-        assignments: Mapping[str, bytes],
-        answer: OnSynced,
-    ) -> None:
+    def sync(self, request: SyncGroupRequest, waiter: Waiter[SyncGroupResponse]) -> None:
         """SyncGroup: the leader brings the assignment, everybody gets a part of it."""
-        error = group.check_generation(member_id, group_instance_id, generation)
+        group, member_id = self.group, request.member_id
+        error = group.check_generation(member_id, request.group_instance_id, request.generation_id)
         if error is None and (
-            (protocol_type is not None and protocol_type != group.protocol_type)
-            or (protocol_name is not None and protocol_name != group.protocol_name)
+            request.protocol_type not in (None, group.protocol_type)
+            or request.protocol_name not in (None, group.protocol_name)
         ):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is None and group.state is GroupState.PREPARING_REBALANCE:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not None:
-            answer(SyncGroupResponse(error_code=error))
+            self._answer(waiter, SyncGroupResponse(error_code=error))
             return
         member = group.members[member_id]
-        self._has_synced(group, member_id)
+        group.pending_sync.discard(member_id)
+        if not group.pending_sync:
+            self._cancel_timer(SYNC)
         if group.state is GroupState.STABLE:
-            answer(self._synced(group, member))
-            self.expect_heartbeat(group, member)
+            self._answer(waiter, self._synced(member))
+            self._expect_heartbeat(member)
             return
-        group.wait_for_sync(member, answer)
+        self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))  # one sent before
+        member.syncing = waiter
         if group.leader_id == member_id:
-            self._store_assignments(group, {one: bytes(assignments.get(one, b"")) for one in group.members})
+            given = {one.member_id: bytes(one.assignment) for one in request.assignments}
+            self._store_assignments({one: given.get(one, b"") for one in group.members})
 
-    def _store_assignments(self, group: Group, assignments: dict[str, bytes]) -> None:
+    def _store_assignments(self, assignments: dict[str, bytes]) -> None:
+        group = self.group
         generation = group.generation
 
         def stored(error: ErrorCode) -> None:
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
                 return  # another rebalance has begun, and has answered
             if error:
-                self._hand_out(group, {}, error)
-                self.begin(group, f"the assignment could not be stored ({error.name})")
+                self._hand_out({}, error)
+                self.begin(f"the assignment could not be stored ({error.name})")
             else:
-                self._hand_out(group, assignments, ErrorCode.NONE)
-                group.move_to(GroupState.STABLE, self._host.now_ms())
+                self._hand_out(assignments, ErrorCode.NONE)
+                group.move_to(GroupState.STABLE, self._now_ms())
 
-        self._host.store(group, assignments, stored)
+        self._store(assignments, stored)
 
-    def _hand_out(self, group: Group, assignments: Mapping[str, bytes], error: ErrorCode) -> None:
+    def _hand_out(self, assignments: Mapping[str, bytes], error: ErrorCode) -> None:
         """Answer every SyncGroup that waits."""
-        for member in list(group.members.values()):
+        for member in self.group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-            response = SyncGroupResponse(error_code=error) if error else self._synced(group, member)
-            if group.answer_sync(member, response):
-                self.expect_heartbeat(group, member)  # its timer may have run out while it waited
+            response = SyncGroupResponse(error_code=error) if error else self._synced(member)
+            if self._answer_sync(member, response):
+                self._expect_heartbeat(member)  # its timer may have run out while it waited
 
-    @staticmethod
-    def _synced(group: Group, member: Member) -> SyncGroupResponse:
+    def _synced(self, member: Member) -> SyncGroupResponse:
         return SyncGroupResponse(
-            protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+            protocol_type=self.group.protocol_type, protocol_name=self.group.protocol_name, assignment=member.assignment
         )
 
-    def _has_synced(self, group: Group, member_id: str) -> None:
-        group.pending_sync.discard(member_id)
-        if not group.pending_sync:
-            self.forget_sync(group)
-
-    @staticmethod
-    def forget_sync(group: Group) -> None:
+    def _forget_sync(self) -> None:
         """Wait for nobody's SyncGroup any longer."""
-        group.pending_sync.clear()
-        if group.sync_timer is not None:
-            group.sync_timer.cancel()
-            group.sync_timer = None
+        self.group.pending_sync.clear()
+        self._cancel_timer(SYNC)
 
-    def _sync_expired(self, group: Group, generation: int) -> None:
-        group.sync_timer = None
-        if generation != group.generation or not group.pending_sync:
-            return
-        if not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+    def _sync_expired(self) -> None:
+        group = self.group
+        if not group.pending_sync or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return
         silent = sorted(group.pending_sync)
         for member_id in silent:
-            group.remove(member_id)
-        self.prepare(group, f"no SyncGroup came from {silent}")
+            self._forget(member_id)
+        self.prepare(f"no SyncGroup came from {silent}")
 
     # -- who is there ---------------------------------------------------------------------------------------------
 
-    def expect_heartbeat(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
-        if member.heartbeat is not None:
-            member.heartbeat.cancel()
-        member.heartbeat = self._host.call_later(
-            member.session_timeout_ms if timeout_ms is None else timeout_ms,
-            lambda: self._heartbeat_expired(group, member),
-        )
+    def _expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
+        self._set_timer(member.session_timeout_ms if timeout_ms is None else timeout_ms, SESSION, member.member_id)
 
-    def _heartbeat_expired(self, group: Group, member: Member) -> None:
-        member.heartbeat = None
-        if member.needs_heartbeat and group.members.get(member.member_id) is member:
-            self.remove(group, member, "has not been heard of for its session timeout")
+    def _session_expired(self, member_id: str) -> None:
+        member = self.group.members.get(member_id)
+        if member is not None and member.needs_heartbeat:
+            self._remove(member, "has not been heard of for its session timeout")
 
-    def remove(self, group: Group, member: Member, why: str) -> None:
+    def _remove(self, member: Member, why: str) -> None:
+        group = self.group
         logger.info("group %s: %s %s", group.group_id, member.member_id, why)
-        group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        group.remove(member.member_id)
+        self._answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        self._forget(member.member_id)
         if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self.begin(group, f"{member.member_id} {why}")
+            self.begin(f"{member.member_id} {why}")
         else:
-            self.try_complete(group)
+            self.try_complete()
 
-    def joined(self, group: Group, member: Member) -> JoinGroupResponse:
+    def _joined(self, member: Member) -> JoinGroupResponse:
+        group = self.group
         leads = group.leader_id == member.member_id
         return JoinGroupResponse(
             generation_id=group.generation,
@@ -260,9 +256,3 @@ class Rebalance:
             member_id=member.member_id,
             members=group.member_list if leads else [],
         )
-
-
-def _warn(group: Group, error: ErrorCode) -> None:
-    """An empty generation that is not stored is harmless: the one before comes back, and its members time out."""
-    if error:
-        logger.warning("group %s: that it is empty could not be stored: %s", group.group_id, error.name)

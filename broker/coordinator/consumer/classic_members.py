@@ -9,10 +9,9 @@ what has become free. It has its rebalance timeout to do so. Source: GroupMetada
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.coordinator.classic.group import CONSUMER, NEWEST_SUBSCRIPTION, join_error
-from broker.coordinator.classic.member import OnJoined, OnSynced
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import Assignment, ClassicMember, ConsumerMember, MemberState, assignment_of
@@ -24,12 +23,16 @@ from broker.coordinator.consumer.update import GroupError, remove_members, repla
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
-from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.versioned import peek_version
 
 logger = logging.getLogger(__name__)
+
+OnJoined = Callable[[JoinGroupResponse], None]
+OnSynced = Callable[[SyncGroupResponse], None]
 
 
 class ConsumerClassic:
@@ -104,31 +107,20 @@ class ConsumerClassic:
 
     # -- sync, heartbeat ---------------------------------------------------------------------------------------------
 
-    def sync(
-        self,
-        group: ConsumerGroup,
-        *,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        protocol_type: str | None,
-        protocol_name: str | None,
-        answer: OnSynced,
-    ) -> None:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: OnSynced) -> None:
         """SyncGroup: what the member may own."""
-        member, classic = _claimed(group, member_id, group_instance_id)
-        _check_generation(member, generation)
+        member_id = request.member_id
+        member, classic = _claimed(group, member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
         name = classic.protocols[0][0]
-        if (protocol_type is not None and protocol_type != CONSUMER) or (
-            protocol_name is not None and protocol_name != name
-        ):
+        if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member has joined with protocol {name}")
         if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, anew=False)
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
         response = SyncGroupResponse(
-            protocol_type=protocol_type,
-            protocol_name=protocol_name,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
             assignment=serialized_assignment(member.assigned, classic.protocols[0][1], self._host.image),
         )
         self._membership.write(
@@ -137,12 +129,11 @@ class ConsumerClassic:
         self._membership.expect_no_longer(group, member_id, SYNC)
         self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
 
-    def heartbeat(
-        self, group: ConsumerGroup, *, member_id: str, group_instance_id: str | None, generation: int
-    ) -> ErrorCode:
+    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat: the member lives, and hears whether it has to join again."""
-        member, classic = _claimed(group, member_id, group_instance_id)
-        _check_generation(member, generation)
+        member_id = request.member_id
+        member, classic = _claimed(group, member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
         self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
         has_something_to_get = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         if (

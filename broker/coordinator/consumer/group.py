@@ -12,13 +12,13 @@ Source: ConsumerGroup and ModernGroup.
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
 from broker.coordinator.classic.group import Group
-from broker.coordinator.classic.member import Timer
 from broker.coordinator.consumer.member import LEAVE_EPOCH, NOTHING, Assignment, ConsumerMember
 from broker.coordinator.consumer.records import (
     ConsumerRecord,
@@ -113,7 +113,7 @@ class ConsumerGroup:
         self.offsets = GroupOffsets() if offsets is None else offsets
         self.image: TopicsImage | None = None
         """The topics of the cluster when the group's were last compared with them. Not in the log."""
-        self.timers: dict[tuple[str, str], Timer] = {}
+        self.timers: dict[tuple[str, str], TimerHandle] = {}
         """By kind and member id. Not in the log."""
         self.is_dead = False
         """It has been forgotten here: another coordinator has it, or it has become a classic group."""

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState, join_error
-from broker.coordinator.classic.member import OnJoined, OnSynced
-from broker.coordinator.classic.membership import Joining, Membership
-from broker.coordinator.classic.rebalance import Rebalance
+from broker.coordinator.classic.groups import ClassicGroups
+from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.assignors import assignor_name
-from broker.coordinator.consumer.classic_members import ConsumerClassic
+from broker.coordinator.consumer.classic_members import ConsumerClassic, OnJoined, OnSynced
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOTHING, Assignment, ConsumerMember
 from broker.coordinator.consumer.membership import Client, ConsumerMembership, Done, Encoded, refusal
@@ -66,8 +65,7 @@ class ConsumerGroups:
         config: BrokerConfig,
         now_ms: Callable[[], int],
         rng: random.Random,
-        rebalance: Rebalance,
-        classic: Membership,
+        classic: ClassicGroups,
     ) -> None:
         self.now_ms = now_ms
         self._partitions = partitions
@@ -75,7 +73,6 @@ class ConsumerGroups:
         self._metadata = metadata
         self._config = config
         self._random = rng
-        self._rebalance = rebalance
         self._classic = classic
         self._image = TopicsImage(metadata.snapshot)
         self._last_write: dict[str, asyncio.Future[Appended]] = {}
@@ -159,7 +156,8 @@ class ConsumerGroups:
             return None
         classic = self._downgraded(group, leaving, None, group.tombstones(), done)
         if isinstance(classic, Group):
-            self._rebalance.prepare(classic, f"its last member of the new protocol is gone: {leaving.member_id}")
+            with self._classic.step(classic) as step:
+                step.prepare(f"its last member of the new protocol is gone: {leaving.member_id}")
             return True
         return classic
 
@@ -211,7 +209,8 @@ class ConsumerGroups:
         logger.info("group %s is a classic group again in generation %d", group.group_id, classic.generation)
         self.membership.unload(group)
         partition.groups[group.group_id] = classic
-        self._classic.loaded(classic)
+        with self._classic.step(classic) as step:
+            step.loaded()
         return classic
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
@@ -261,7 +260,8 @@ class ConsumerGroups:
                 before += [record.encoded() for record in group.records()]
         self.membership.heartbeat(group, request, client, before, answer)
         if classic is not None:
-            self._classic.unload(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+            with self._classic.step(classic) as step:
+                step.unload(ErrorCode.REBALANCE_IN_PROGRESS)
         partition.groups[group_id] = group
         self.membership.loaded(group)
 
@@ -307,27 +307,14 @@ class ConsumerGroups:
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: OnSynced) -> None:
         """SyncGroup."""
         try:
-            self._members_of_classic.sync(
-                group,
-                member_id=request.member_id,
-                group_instance_id=request.group_instance_id,
-                generation=request.generation_id,
-                protocol_type=request.protocol_type,
-                protocol_name=request.protocol_name,
-                answer=answer,
-            )
+            self._members_of_classic.sync(group, request, answer)
         except GroupError as error:
             answer(SyncGroupResponse(error_code=error.code))
 
     def classic_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat."""
         try:
-            return self._members_of_classic.heartbeat(
-                group,
-                member_id=request.member_id,
-                group_instance_id=request.group_instance_id,
-                generation=request.generation_id,
-            )
+            return self._members_of_classic.heartbeat(group, request)
         except GroupError as error:
             return error.code
 

@@ -9,10 +9,10 @@ has not happened. No I/O: storage, time, ids and settings are the `ConsumerHost`
 from __future__ import annotations
 
 import logging
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from broker.coordinator.classic.member import Timer
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import (
     LEAVE_STATIC_EPOCH,
@@ -53,7 +53,7 @@ class ConsumerHost(Protocol):
         """The wall clock."""
         ...
 
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
         """Call back after a time."""
         ...
 

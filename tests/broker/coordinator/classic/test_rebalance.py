@@ -198,7 +198,8 @@ def test_the_group_is_limited(host, table):
 def test_of_a_group_that_is_too_large_the_last_to_join_are_turned_away(host, table):
     members = table.gather(3)
     host.max_size = 2
-    table.rebalance.prepare(table.group, "test")
+    with table.step() as step:
+        step.prepare("test")
     answers = [table.join(member.member_id) for member in members]
     assert [bool(answer and answer[0].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED) for answer in answers] == [
         False,
@@ -274,8 +275,8 @@ def test_sync_says_what_is_wrong(host, table):
     leader, follower = table.gather(2)
     for changes, expected in (
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"generation": leader.generation_id - 1}, ErrorCode.ILLEGAL_GENERATION),
-        ({"generation": leader.generation_id + 1}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation_id": leader.generation_id - 1}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation_id": leader.generation_id + 1}, ErrorCode.ILLEGAL_GENERATION),
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -413,7 +414,8 @@ def test_its_old_self_is_fenced(host, table, two):
 
 
 def test_its_old_self_is_fenced_while_it_waits(host, table, two):
-    table.rebalance.prepare(table.group, "test")
+    with table.step() as step:
+        step.prepare("test")
     waiting = static(table, "a", two[0].member_id)
     back = static(table, "a")
     assert waiting[0].error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -448,7 +450,8 @@ def test_a_return_with_other_protocols_rebalances(host, table, two):
 
 
 def test_a_return_while_the_leader_assigns_rebalances(host, table, two):
-    table.rebalance.prepare(table.group, "test")
+    with table.step() as step:
+        step.prepare("test")
     static(table, "a", two[0].member_id)
     static(table, "b", two[1].member_id)
     assert table.group.state is GroupState.COMPLETING_REBALANCE
@@ -466,7 +469,8 @@ def test_a_rebalance_begins_while_a_return_is_stored(host, table, two):
 
 
 def test_static_members_keep_their_place_while_their_session_lasts(host, table, two):
-    table.rebalance.prepare(table.group, "test")
+    with table.step() as step:
+        step.prepare("test")
     again = static(table, "a", two[0].member_id, session_timeout_ms=100_000)
     host.advance(0)
     table.heartbeat(two[1], "b")
@@ -481,7 +485,8 @@ def test_a_rebalance_where_no_static_member_comes_waits_for_their_sessions(host,
     for member in table.group.members.values():
         member.session_timeout_ms = 100_000
     assert table.heartbeat(two[0], "a") == table.heartbeat(two[1], "b") == ErrorCode.NONE
-    table.rebalance.prepare(table.group, "test")
+    with table.step() as step:
+        step.prepare("test")
     host.advance(60_000)
     assert table.group.state is GroupState.PREPARING_REBALANCE
     host.advance(40_000)
@@ -501,9 +506,10 @@ def test_an_administrator_removes_a_static_member_by_its_name(host, table, two):
 
 def test_members_of_a_loaded_group_have_their_session_to_show_up(host, table):
     leader, _ = table.gather(2)
-    for member in table.group.members.values():
-        member.heartbeat.cancel()
-    table.membership.loaded(table.group)
+    for timer in table.group.timers.values():
+        timer.cancel()
+    with table.step() as step:
+        step.loaded()
     host.advance(9_999)
     assert table.heartbeat(leader) == ErrorCode.NONE
     host.advance(1)
@@ -513,7 +519,8 @@ def test_members_of_a_loaded_group_have_their_session_to_show_up(host, table):
 def test_a_loaded_group_that_is_too_large_rebalances(host, table):
     table.gather(2)
     host.max_size = 1
-    table.membership.loaded(table.group)
+    with table.step() as step:
+        step.loaded()
     assert table.group.state is GroupState.PREPARING_REBALANCE
 
 
@@ -523,11 +530,13 @@ def test_all_who_wait_are_told_that_the_group_moves(host, table):
     host.advance(2)
     joined = [answers[0] for answers in waiting]
     synced = table.sync(joined[1])
-    table.membership.unload(table.group)
+    with table.step() as step:
+        step.unload()
     assert synced[0].error_code == ErrorCode.NOT_COORDINATOR
     other = Table(host)
     late = other.join()
-    other.membership.unload(other.group)
+    with other.step() as step:
+        step.unload()
     assert late[0].error_code == ErrorCode.NOT_COORDINATOR
     assert host.live_timers == 0
     for gone in (table, other):
@@ -541,7 +550,8 @@ def test_what_is_stored_when_the_group_has_moved_changes_nothing(host, table):
     (joined,) = table.join(leader.member_id, protocols=RANGE)
     host.holds = True
     led = table.sync(joined, {leader.member_id: b"x"})
-    table.membership.unload(table.group)
+    with table.step() as step:
+        step.unload()
     host.release()
     assert [answer.error_code for answer in led] == [ErrorCode.NOT_COORDINATOR]
     assert table.group.state is GroupState.DEAD

@@ -10,11 +10,13 @@ import random
 
 import pytest
 
+from broker.coordinator.classic.decision import JOIN, SESSION
 from broker.coordinator.classic.group import GroupState
 from protocol.error_codes import ErrorCode
 from support.counts import FULL, count
 from support.virtual_host import Table, VirtualHost
 
+JOIN_TIMER = (JOIN, "")
 RETRY = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS}
 LOST = {
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -125,14 +127,14 @@ class Client:
 def check(table):
     """What holds at every moment."""
     group = table.group
-    assert group.waiting_count == sum(member.on_joined is not None for member in group.members.values())
+    assert group.waiting_count == sum(member.joining is not None for member in group.members.values())
     assert group.static_members == {
         member.group_instance_id: member_id for member_id, member in group.members.items() if member.is_static
     }
     assert all(member.member_id == member_id for member_id, member in group.members.items())
     assert (group.leader_id in group.members) if group.members else group.leader_id is None
     assert group.pending_sync <= group.members.keys()
-    assert not group.pending_members.keys() & group.members.keys()
+    assert not group.pending_members & group.members.keys()
     names = [name for member in group.members.values() for name, _ in member.protocols]
     assert group.protocol_counts == {name: names.count(name) for name in names}
     if group.state is GroupState.EMPTY:
@@ -140,14 +142,14 @@ def check(table):
     if group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         assert group.members
         assert group.protocol_name in names
-        assert group.join_timer is None
+        assert JOIN_TIMER not in group.timers
     if group.state is GroupState.PREPARING_REBALANCE:
-        assert group.join_timer is not None
-        assert all(member.on_synced is None for member in group.members.values())
+        assert JOIN_TIMER in group.timers
+        assert all(member.syncing is None for member in group.members.values())
     for member in group.members.values():
-        assert member.heartbeat is not None or not member.needs_heartbeat
+        assert (SESSION, member.member_id) in group.timers or not member.needs_heartbeat
     if group.state is GroupState.STABLE:
-        assert all(member.on_synced is None for member in group.members.values())
+        assert all(member.syncing is None for member in group.members.values())
 
 
 def live(seed):

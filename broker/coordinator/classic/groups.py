@@ -1,0 +1,70 @@
+"""Runs the steps of classic groups: each decides, then its decision is carried out.
+
+    with groups.step(group) as step:
+        step.join(joining, waiter)
+
+At the end of the block timers are set, requests are answered, and the group's record is appended. When the record is
+committed or has failed, the step goes on, and what it decides then is carried out in turn.
+"""
+
+from __future__ import annotations
+
+from asyncio import TimerHandle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from broker.coordinator.classic.decision import TimerKey, answer
+from broker.coordinator.classic.group import Group
+from broker.coordinator.classic.membership import Membership
+from broker.settings.config import BrokerConfig
+from protocol.error_codes import ErrorCode
+
+
+class ClassicGroups:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        now_ms: Callable[[], int],
+        new_uuid: Callable[[], str],
+        call_later: Callable[[int, Callable[[], None]], TimerHandle],
+        store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], None],
+    ) -> None:
+        """call_later: after so many ms. store: see `GroupStore.store_group`."""
+        self._config = config
+        self._now_ms = now_ms
+        self._new_uuid = new_uuid
+        self._call_later = call_later
+        self._store = store
+
+    @contextmanager
+    def step(self, group: Group) -> Iterator[Membership]:
+        """One step of a group, which is carried out at the end of the block."""
+        step = Membership(group, self._config, self._now_ms, self._new_uuid)
+        yield step
+        self._carry_out(step)
+
+    def _carry_out(self, step: Membership) -> None:
+        group, decision = step.group, step.take_decision()
+        for key, delay_ms in decision.timers.items():
+            timer = group.timers.pop(key, None)
+            if timer is not None:
+                timer.cancel()
+            if delay_ms is not None:
+                group.timers[key] = self._call_later(delay_ms, partial(self._expired, group, key))
+        for waiter, response in decision.answers:
+            answer(waiter, response)
+        if decision.write is not None:
+            self._store(group, decision.write.assignments, partial(self._go_on, step, decision.write.then))
+
+    def _go_on(self, step: Membership, then: Callable[[ErrorCode], None], error: ErrorCode) -> None:
+        then(error)
+        self._carry_out(step)
+
+    def _expired(self, group: Group, key: TimerKey) -> None:
+        del group.timers[key]
+        with self.step(group) as step:
+            step.expired(*key)
