@@ -34,7 +34,7 @@ from storage.directories.replica_places import ReplicaPlaces
 from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log.config import LONG_MAX, LogConfig
-from storage.log.loader import assign_topic_id, parse_directory_name
+from storage.log.loader import parse_directory_name
 from storage.log.log import Log
 from storage.log.truncations import LogTruncations
 from storage.log_flusher import LogFlusher
@@ -188,8 +188,8 @@ class LogManager:
                     self._adopt(log)
 
     def _adopt(self, log: Log) -> None:
-        log.schedule_removal = self.removals.add
-        log.on_roll = self.log_rolled
+        log.files.schedule_removal = self.removals.add
+        log.segments.on_roll = lambda: self.log_rolled(log)
         log.on_truncate = self._log_truncated
         self.logs[log.topic, log.partition] = log
 
@@ -236,7 +236,7 @@ class LogManager:
         log = self.logs.get((topic, partition))
         if log is not None:
             if topic_id is not None:
-                assign_topic_id(log, topic_id)
+                log.files.assign_topic_id(topic_id)
             log.is_claimed = True
             self.preferred.pop((topic, partition), None)
             return log
@@ -350,7 +350,7 @@ class LogManager:
     async def flush_due_logs(self) -> None:
         """Sync the logs whose last sync is at least flush.ms ago."""
         for log in list(self.logs.values()):
-            if self.now_ms() - log.last_flush_ms >= log.config.flush_ms:
+            if self.now_ms() - log.durability.last_flush_ms >= log.config.flush_ms:
                 await self.flusher.try_to_flush(log)
 
     async def delete_old_segments(self) -> None:

@@ -156,7 +156,7 @@ def _offsets_before(partition: Partition, log: Log, timestamp: int, limit: int) 
         return [log.log_start_offset][:limit]
     bases = [max(segment.base_offset, log.log_start_offset) for segment in log.segments]
     if timestamp != LATEST:
-        modified = [log.fs.modified_ms(segment.file.path) for segment in log.segments]
+        modified = [log.files.fs.modified_ms(segment.file.path) for segment in log.segments]
         bases = [base for base, modified_ms in zip(bases, modified, strict=True) if modified_ms <= timestamp]
         return bases[::-1][:limit]
     if not bases or bases[-1] < end:

@@ -52,7 +52,7 @@ def cleanable_range(log: Log, checkpoint: int | None = None, now_ms: int | None 
     if is_reset:
         first_dirty = log.log_start_offset
     dirty = _inactive_from(log, first_dirty)
-    uncleanable = min(log.last_stable_offset, log.active_segment.base_offset)
+    uncleanable = min(log.last_stable_offset, log.segments.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in dirty:
@@ -61,7 +61,7 @@ def cleanable_range(log: Log, checkpoint: int | None = None, now_ms: int | None 
                 break
     uncleanable = max(uncleanable, first_dirty)
     untouched = _inactive_from(log, uncleanable)
-    end_offset = untouched[0].base_offset if untouched else log.active_segment.base_offset
+    end_offset = untouched[0].base_offset if untouched else log.segments.active.base_offset
     return CleanableRange(
         first_dirty,
         max(end_offset, first_dirty),
@@ -74,7 +74,7 @@ def cleanable_range(log: Log, checkpoint: int | None = None, now_ms: int | None 
 
 def _inactive_from(log: Log, offset: int) -> list[LogSegment]:
     """Return the segments from the one that holds `offset`, without the active segment."""
-    if offset >= log.active_segment.base_offset:
+    if offset >= log.segments.active.base_offset:
         return []
     first = 0
     for number, segment in enumerate(log.segments[:-1]):

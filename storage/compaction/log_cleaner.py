@@ -133,7 +133,7 @@ class LogCleaner:
     def truncated(self, log: Log) -> None:
         """Lower the checkpoint of a truncated log: new records are dirty, at least from the active segment."""
         key = (log.topic, log.partition)
-        base_offset = log.active_segment.base_offset
+        base_offset = log.segments.active.base_offset
         if self.checkpoints.get(key, 0) > base_offset:
             self.checkpoints[key] = base_offset
             self._write_soon(log)

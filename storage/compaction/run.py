@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 from storage.compaction.cleaned_segment import CLEANED_SUFFIX
 from storage.compaction.compaction import CleanedGroup, Compaction, CompactionJob, CompactionResult
 from storage.errors import CompactionAbortedError
-from storage.log.change import remove_files
-from storage.log.loader import SWAP_SUFFIX
-from storage.log.segment import SEGMENT_SUFFIXES, LogSegment, file_name
+from storage.log.leftovers import SWAP_SUFFIX
+from storage.log.segment import SEGMENT_SUFFIXES, file_name
 
 if TYPE_CHECKING:
     from storage.log.log import Log
@@ -105,12 +104,10 @@ class CompactionRun:
         directory = log.directory
         paths = [f"{directory}/{file_name(group.base_offset, suffix)}" for suffix in SEGMENT_SUFFIXES]
         self._staged = group
-        try:
-            self._staged_files = [path for path in paths if log.fs.exists(path + CLEANED_SUFFIX)]
+        with log.files.failing():
+            self._staged_files = [path for path in paths if log.files.fs.exists(path + CLEANED_SUFFIX)]
             for path in self._staged_files:
-                log.fs.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-        except OSError as error:
-            raise log.fs.failed(directory, error) from error
+                log.files.fs.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
 
     def swap(self) -> None:
         """Replace the group's source segments by the staged segment. The caller syncs the directory afterwards.
@@ -124,7 +121,7 @@ class CompactionRun:
         old = [segment for segment in log.segments if segment.base_offset in sources]
         first = log.segments.index(old[0])
         removed: list[str] = []
-        try:
+        with log.files.failing():
             for segment in old:
                 removed += segment.rename_deleted()
                 if segment.base_offset != group.base_offset:
@@ -132,20 +129,11 @@ class CompactionRun:
                     if snapshot is not None:
                         removed.append(snapshot)
             for path in self._staged_files:
-                log.fs.rename(path + SWAP_SUFFIX, path)
-            new = LogSegment(
-                log.fs,
-                str(log.directory),
-                group.base_offset,
-                index_interval_bytes=log.config.index_interval_bytes,
-                max_index_bytes=log.config.segment_index_bytes,
-                now_ms=log.now_ms(),
-            )
-        except OSError as error:
-            raise log.fs.failed(log.directory, error) from error
+                log.files.fs.rename(path + SWAP_SUFFIX, path)
+            new = log.segments.files.open(group.base_offset)
         self._staged, self._staged_files = None, []
-        log.set_segments((*log.segments[:first], new, *log.segments[first + len(old) :]))
-        remove_files(log, removed)
+        log.segments.replace((*log.segments[:first], new, *log.segments[first + len(old) :]))
+        log.segments.files.remove_later(removed)
 
     def abort(self, reason: str) -> None:
         """Abort the run. The log calls this before any other change. May be called more than once."""
@@ -156,7 +144,7 @@ class CompactionRun:
             self.on_abort()
         for path in self._staged_files:
             with contextlib.suppress(OSError):
-                self._log.fs.remove(path + SWAP_SUFFIX)
+                self._log.files.fs.remove(path + SWAP_SUFFIX)
         self._staged, self._staged_files = None, []
 
     def end(self) -> None:
@@ -190,14 +178,14 @@ def compact_log(
             dedupe_load_factor=dedupe_load_factor,
             io_buffer_bytes=io_buffer_bytes,
         )
-        compaction = Compaction(job, log.fs)
+        compaction = Compaction(job, log.files.fs)
         for group in compaction.run():
             run.stage(group)
-            log.fs.sync_directory(str(log.directory))
+            log.files.fs.sync_directory(str(log.directory))
             run.swap()
-            log.fs.sync_directory(str(log.directory))
+            log.files.fs.sync_directory(str(log.directory))
         return compaction.result
     except OSError as error:
-        raise log.fs.failed(log.directory, error) from error
+        raise log.files.failed(error) from error
     finally:
         run.end()

@@ -27,7 +27,6 @@ from storage.directories.checkpoints import TopicPartition
 from storage.directories.log_directory import LogDirectory
 from storage.directories.moved_from import remove_moved_from, write_moved_from
 from storage.errors import CorruptFileError, LogClosedError, LogDirIOError
-from storage.log import change as log_change
 from storage.log.loader import FUTURE_DIRECTORY_SUFFIX
 from storage.log.log import Log
 
@@ -44,8 +43,8 @@ class FutureLogs:
 
     def adopt(self, log: Log) -> None:
         """Add a future log that was loaded or created."""
-        log.schedule_removal = self._manager.removals.add
-        log.on_roll = self._manager.log_rolled
+        log.files.schedule_removal = self._manager.removals.add
+        log.segments.on_roll = lambda: self._manager.log_rolled(log)
         self.logs[log.topic, log.partition] = log
 
     async def loaded(self) -> None:
@@ -121,7 +120,7 @@ class FutureLogs:
                 raise manager.fs.failed(path, error) from error
 
         await manager.fs.run_blocking(write)
-        future.name_changes += 1
+        future.files.name_changes += 1
         await manager.flush(future)
         directory = manager.dirs.of(path)
         if directory is None or not await manager.checkpoints.write_all_of(directory):
@@ -138,7 +137,7 @@ class FutureLogs:
         assert future.log_end_offset == current.log_end_offset
         assert future.recovery_point >= current.recovery_point
         before = str(future.directory)
-        log_change.take_the_place_of(future, current)
+        future.take_the_place_of(current)
         manager.removals.renamed(before, str(future.directory))
         del self.logs[key]
         current.is_being_moved = False

@@ -61,7 +61,7 @@ class LogCheckpoints:
     async def _write_log_start_offsets_of(self, directory: LogDirectory) -> bool:
         def within_a_segment(log: Log) -> int | None:
             # Until the directory is synced, removed segments may reappear after a power cut.
-            is_within = log.log_start_offset > log.segments[0].base_offset or log.names_unsynced
+            is_within = log.log_start_offset > log.segments[0].base_offset or log.files.are_names_unsynced
             return log.log_start_offset if is_within else None
 
         return await self._write(directory, directory.log_start_offsets, within_a_segment)

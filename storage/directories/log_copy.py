@@ -8,15 +8,11 @@ which offset they are the same. Reads that the page cache cannot serve, and sync
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from protocol.buffer import Buffer
 from storage.errors import UnexpectedAppendOffsetError
-from storage.log import change as log_change
-from storage.log import follower as log_follower
-from storage.log import lookup as log_lookup
 from storage.log.file_records import FileRecords
 from storage.log.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
 from storage.log.log import Log
@@ -55,10 +51,8 @@ class LogCopy:
     def bytes_behind(self) -> int:
         """The number of bytes left to copy. Raises LogDirIOError."""
         current, end = self.current, self.future.log_end_offset
-        try:
-            found = current.hints.get(end) or log_lookup.find(current, end, current.segments)
-        except OSError as error:
-            raise current.fs.failed(current.directory, error) from error
+        with current.files.failing():
+            found = current.segments.hints.get(end) or current.segments.find(end)
         if found is None:
             return 0
         following = current.segments[current.segments.index(found[0]) + 1 :]
@@ -82,7 +76,7 @@ class LogCopy:
         if data is None:
             compared = self._compared
             data = await self._read_later(records)
-            if self.is_over or compared != self.current.truncations:
+            if self.is_over or compared != self.current.durability.truncations:
                 return 0
         try:
             return self._append(data)
@@ -92,7 +86,7 @@ class LogCopy:
                 raise
             compared = self._compared
             await self._manager.truncate_fully_and_start_at(self.future, error.first_offset)
-            is_as_it_was = not self.is_over and compared == self.current.truncations
+            is_as_it_was = not self.is_over and compared == self.current.durability.truncations
             return self._append(data) if is_as_it_was else 0
 
     async def sync_some(self) -> None:
@@ -107,8 +101,8 @@ class LogCopy:
     async def _align(self) -> None:
         """Truncate the future log to what it has in common with the log, at first and after truncations of the log."""
         current, future, manager = self.current, self.future, self._manager
-        while not self.is_over and self._compared != current.truncations:
-            compared = current.truncations
+        while not self.is_over and self._compared != current.durability.truncations:
+            compared = current.durability.truncations
             if future.size_bytes:
                 end = common_end(current, future)
                 if end is None:
@@ -129,27 +123,23 @@ class LogCopy:
         max_bytes = min(max_bytes, current.config.segment_bytes)
         records = current.read(future.log_end_offset, max_bytes, max_offset=end).records
         if records is None:
-            log_follower.skip_to(future, end)
+            future.skip_to(end)
         return records
 
     def _read_now(self, records: FileRecords) -> Buffer | None:
-        try:
+        with self.current.files.failing():
             return records.read_now(0, len(records))
-        except OSError as error:
-            raise self.current.fs.failed(self.current.directory, error) from error
 
     async def _read_later(self, records: FileRecords) -> Buffer:
-        try:
+        with self.current.files.failing():
             return await records.read_later(0, len(records))
-        except OSError as error:
-            raise self.current.fs.failed(self.current.directory, error) from error
 
     def _append(self, data: Buffer) -> int:
         current, future = self.current, self.future
         first_offset = int.from_bytes(data[:8], "big")
-        base_offset = current.base_offsets[max(bisect_right(current.base_offsets, first_offset) - 1, 0)]
-        if future.active_segment.size and base_offset > future.active_segment.base_offset:
-            log_change.roll(future, base_offset)
+        base_offset = current.segments[current.segments.number_of(first_offset)].base_offset
+        if future.segments.active.size and base_offset > future.segments.active.base_offset:
+            future.roll(base_offset)
         size = future.append_as_follower(data).size_bytes
         self._unsynced_bytes += size
         self._follow()
@@ -162,7 +152,7 @@ class LogCopy:
         start = min(current.log_start_offset, future.high_watermark)
         if start > future.log_start_offset:
             future.increment_log_start_offset(start)
-            log_change.delete_below_start(future)
+            future.delete_below_start()
 
     # -- replacing the log -----------------------------------------------------------------------------------------
 
@@ -199,7 +189,7 @@ class LogCopy:
         """
         futures, flusher = self._manager.futures, self._manager.flusher
         limit, start = 2 * max_bytes, self.future.log_start_offset
-        while not self.is_over and self._compared == self.current.truncations:
+        while not self.is_over and self._compared == self.current.durability.truncations:
             async with flusher.holding(self.future):
                 if self._copy_now(limit):
                     is_started = self.future.log_start_offset == self.current.log_start_offset == start
@@ -216,7 +206,7 @@ class LogCopy:
 
     def _copy_now(self, max_bytes: int) -> bool:
         """Copy the rest in this turn of the event loop. False if it is above `max_bytes` or not in the page cache."""
-        if self.is_over or self._compared != self.current.truncations:
+        if self.is_over or self._compared != self.current.durability.truncations:
             return False
         copied = 0
         while copied < max_bytes and self.future.log_end_offset >= self.current.log_start_offset:

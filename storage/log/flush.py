@@ -1,44 +1,147 @@
-"""Making a log durable: what to sync is gathered in the log's thread, synced anywhere, and noted afterwards.
+"""Making a log durable: collect what to sync in the log's thread, sync it in any thread, then move the recovery point.
 
-The recovery point moves only when everything below it has reached the disk: the segments, their indexes, new
-directory entries, producer snapshots, leader epochs and the topic id.
+The recovery point moves only when everything below it has reached the disk: segments, indexes, directory entries,
+producer snapshots, leader epochs and the topic id.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from storage.file_system import OpenFile
+from storage.log.files import LogFiles
 from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.offsets import LogOffsets
 from storage.log.partition_metadata import PARTITION_METADATA
+from storage.log.segments import LogSegments
 from storage.producers.snapshot import SNAPSHOT_SUFFIX
+from storage.producers.state import ProducerState
 
-if TYPE_CHECKING:
-    from storage.log.log import Log
+
+class Durability:
+    """How much of a log is on disk. `recovery_point` is the offset below which everything is synced."""
+
+    __slots__ = (
+        "_now_ms",
+        "_offsets",
+        "_producers",
+        "_segments",
+        "files",
+        "flush_messages",
+        "last_flush_ms",
+        "leader_epochs",
+        "recovery_point",
+        "truncations",
+    )
+
+    def __init__(
+        self,
+        files: LogFiles,
+        segments: LogSegments,
+        offsets: LogOffsets,
+        producers: ProducerState,
+        leader_epochs: LeaderEpochCache,
+        now_ms: Callable[[], int],
+        recovery_point: int,
+    ) -> None:
+        self.files = files
+        self.leader_epochs = leader_epochs
+        self._segments = segments
+        self._offsets = offsets
+        self._producers = producers
+        self._now_ms = now_ms
+        self.recovery_point = recovery_point
+        self.flush_messages = 0
+        """flush.messages: an append that leaves at least as many offsets unsynced asks for a flush."""
+        self.truncations = 0
+        """How often the log was truncated: what was being synced at that time may be gone."""
+        self.last_flush_ms = now_ms()
+
+    def truncated_to(self, offset: int) -> None:
+        """The log ends at `offset` now."""
+        self.truncations += 1
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def prepare(self, offset: int) -> Flush | None:
+        """The sync that makes everything below `offset` durable; None if it is durable already.
+
+        Small files that a full disk kept from being written are written first. Raises LogDirIOError.
+        """
+        files, epochs, snapshots = self.files, self.leader_epochs, self._producers.unsynced_snapshots
+        is_directory_unsynced, are_names_unsynced = files.is_directory_unsynced, files.are_names_unsynced
+        small_files = epochs.dirty or snapshots
+        if offset <= self.recovery_point and not small_files and not is_directory_unsynced and not are_names_unsynced:
+            return None
+        if epochs.unwritten:
+            epochs.write()
+        with files.failing():
+            to_sync = self._segment_files(offset)
+        paths = snapshots
+        self._producers.unsynced_snapshots = []
+        if epochs.dirty:
+            paths = [*paths, epochs.path]
+            epochs.dirty = False
+        if is_directory_unsynced:
+            paths = [*paths, f"{files.directory}/{PARTITION_METADATA}"]
+        return Flush(self, offset, to_sync, paths, are_names_unsynced or bool(paths))
+
+    def _segment_files(self, offset: int) -> list[OpenFile]:
+        """The files of the segments with records between the recovery point and `offset`. Raises OSError."""
+        start, end_offset = self.recovery_point, self._offsets.end
+        files: list[OpenFile] = []
+        segments = self._segments.all
+        for number, segment in enumerate(segments):
+            is_active = number + 1 == len(segments)
+            following = end_offset + 1 if is_active else segments[number + 1].base_offset
+            # A segment that ends at the recovery point may have been rolled since, which wrote a time index entry. An
+            # active segment that a truncation has emptied counts, too.
+            if following < start or (segment.base_offset >= offset and not (is_active and offset >= following - 1)):
+                continue
+            files += segment.files_to_sync()
+        return files
+
+    def flushed(self, offset: int, truncations: int) -> None:
+        """Everything below `offset` was synced, of the log as it was after so many truncations."""
+        if self.truncations == truncations:  # else other records may stand there now
+            self.recovery_point = max(self.recovery_point, offset)
+        self.last_flush_ms = self._now_ms()
+
+    def not_flushed(self, paths: list[str]) -> None:
+        """The sync of small files has failed: they are still to be synced."""
+        for path in paths:
+            if path == self.leader_epochs.path:
+                self.leader_epochs.dirty = True
+            elif path.endswith(SNAPSHOT_SUFFIX):
+                self._producers.unsynced_snapshots.append(path)
 
 
 class Flush:
-    """One sync of a log up to `offset`. `run` blocks and touches only descriptors and paths it owns."""
+    """One sync of a log up to `offset`. `run` blocks; it uses only descriptors and paths that nobody changes."""
 
-    __slots__ = ("_directory", "_files", "_log", "_name_changes", "_parent", "_paths", "_truncations", "offset")
+    __slots__ = ("_directory", "_durability", "_files", "_name_changes", "_parent", "_paths", "_truncations", "offset")
 
-    def __init__(self, log: Log, offset: int, files: list[OpenFile], paths: list[str], directory: bool) -> None:
-        self._log = log
-        self._truncations = log.truncations
+    def __init__(
+        self, durability: Durability, offset: int, files: list[OpenFile], paths: list[str], directory: bool
+    ) -> None:
+        """paths: of small files. directory: whether to sync the names in the log's directory."""
+        log_files = durability.files
         self.offset = offset
+        self._durability = durability
+        self._truncations = durability.truncations
         self._files = files
         self._paths = paths
-        self._directory = str(log.directory) if directory else None
-        self._name_changes = log.name_changes
-        self._parent = str(log.directory.parent) if log.directory_unsynced else None
+        self._directory = str(log_files.directory) if directory else None
+        self._name_changes = log_files.name_changes
+        self._parent = str(log_files.directory.parent) if log_files.is_directory_unsynced else None
 
     def run(self) -> None:
         """Sync everything. Raises LogDirIOError.
 
-        An fsync that fails is never tried again, and it is fatal for the directory, also where the reason is a full
-        disk: the kernel has dropped what it could not write (delayed allocation), and says so only once.
+        An fsync that fails is not tried again, and it is fatal for the directory, even if the disk is full: the kernel
+        has dropped what it could not write (delayed allocation), and says so only once.
         """
-        fs = self._log.fs
+        files = self._durability.files
+        fs = files.fs
         try:
             for file in self._files:
                 fs.fsync(file.fd)
@@ -49,60 +152,17 @@ class Flush:
             if self._parent is not None:
                 fs.sync_directory(self._parent)
         except OSError as error:
-            raise fs.failed(self._log.directory, error, lost_writes=True) from error
+            raise files.failed(error, lost_writes=True) from error
 
     def done(self) -> None:
-        """Move the recovery point: to be called in the log's thread after `run` succeeded."""
-        log = self._log
+        """Move the recovery point. Call it in the log's thread after `run` succeeded."""
+        files = self._durability.files
         if self._directory is not None:
-            log.synced_name_changes = self._name_changes
+            files.synced_name_changes = self._name_changes
         if self._parent is not None:
-            log.directory_unsynced = False
-        # After a truncation other records may stand where those stood that were synced.
-        if log.truncations == self._truncations:
-            log.recovery_point = max(log.recovery_point, self.offset)
-        log.last_flush_ms = log.now_ms()
+            files.is_directory_unsynced = False
+        self._durability.flushed(self.offset, self._truncations)
 
     def failed(self) -> None:
-        """The small files are still to be synced: to be called in the log's thread after `run` failed."""
-        log = self._log
-        for path in self._paths:
-            if path == log.leader_epochs.path:
-                log.leader_epochs.dirty = True
-            elif path.endswith(SNAPSHOT_SUFFIX):
-                log.producers.unsynced_snapshots.append(path)
-
-
-def prepare(log: Log, offset: int) -> Flush | None:
-    """The sync that makes everything below `offset` durable; None if it is already.
-
-    What a full disk has kept from being written is written first. Raises LogDirIOError.
-    """
-    epochs: LeaderEpochCache = log.leader_epochs
-    start = log.recovery_point
-    small_files = epochs.dirty or log.producers.unsynced_snapshots
-    if offset <= start and not small_files and not log.directory_unsynced and not log.names_unsynced:
-        return None
-    if epochs.unwritten:
-        epochs.write()
-    files: list[OpenFile] = []
-    segments = log.segments
-    try:
-        for number, segment in enumerate(segments):
-            is_active = number + 1 == len(segments)
-            following = log.log_end_offset + 1 if is_active else segments[number + 1].base_offset
-            # One that ends at the recovery point may have been rolled since: its time index got an entry. And an active
-            # segment that a truncation has emptied counts.
-            if following < start or (segment.base_offset >= offset and not (is_active and offset >= following - 1)):
-                continue
-            files += segment.files_to_sync()
-    except OSError as error:
-        raise log.fs.failed(log.directory, error) from error
-    paths = log.producers.unsynced_snapshots
-    log.producers.unsynced_snapshots = []
-    if epochs.dirty:
-        paths = [*paths, epochs.path]
-        epochs.dirty = False
-    if log.directory_unsynced:
-        paths = [*paths, f"{log.directory}/{PARTITION_METADATA}"]
-    return Flush(log, offset, files, paths, log.names_unsynced or bool(paths))
+        """Note that the small files are still to be synced. Call it in the log's thread after `run` failed."""
+        self._durability.not_flushed(self._paths)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, RecordBatch, read_batch
-from storage.errors import LogClosedError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError
-from storage.log import change as log_change
+from storage.errors import OffsetsOutOfOrderError, UnexpectedAppendOffsetError
 from storage.log.append import LogAppendInfo
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def append(log: Log, records: memoryview) -> LogAppendInfo:
     """Append the whole batches in `records`. Raises what `Log.append_as_follower` raises."""
     batches = whole_batches(records)
     if not batches:
-        return LogAppendInfo(-1, -1, -1, -1, log.log_start_offset, 0)
+        return LogAppendInfo(-1, -1, -1, -1, log.offsets.start, 0)
     last_offset = max_timestamp = offset_of_max = -1
     for batch in batches:
         batch.check_crc()
@@ -30,32 +29,22 @@ def append(log: Log, records: memoryview) -> LogAppendInfo:
         if batch.max_timestamp > max_timestamp:
             max_timestamp, offset_of_max = batch.max_timestamp, last_offset
     first_offset = batches[0].base_offset
-    if first_offset < log.log_end_offset:
-        raise UnexpectedAppendOffsetError(first_offset, last_offset, log.log_end_offset)
-    if log.closed:
-        raise LogClosedError(f"{log.topic}-{log.partition} is closed")
+    if first_offset < log.offsets.end:
+        raise UnexpectedAppendOffsetError(first_offset, last_offset, log.offsets.end)
     size = batches[-1].position + batches[-1].size_bytes
-    segment = log.segment_for(size, first_offset, last_offset, max_timestamp)
+    segment = log.segments.for_append(size, first_offset, last_offset, max_timestamp)
     epochs = log.leader_epochs
     for batch in batches:
         if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
             epochs.assign(batch.partition_leader_epoch, batch.base_offset)
     segment.append(records[:size], size, last_offset, max_timestamp, offset_of_max)
-    log.log_end_offset = last_offset + 1
+    log.offsets.end = last_offset + 1
     for batch in batches:
         aborted = log.producers.replay(batch)
         if aborted is not None:
-            log.note_aborted(segment, aborted)
-    flush_required = log.log_end_offset - log.recovery_point >= log.flush_messages
-    return LogAppendInfo(
-        first_offset, last_offset, max_timestamp, -1, log.log_start_offset, size, False, flush_required
-    )
-
-
-def skip_to(log: Log, offset: int) -> None:
-    """The next record gets `offset`: what would lie between it and the end was compacted away. Raises LogDirIOError."""
-    log_change.roll(log, offset)
-    log.log_end_offset = log.producers.end_offset = offset
+            log.segments.add_aborted(segment, aborted)
+    flush_required = log.offsets.end - log.durability.recovery_point >= log.durability.flush_messages
+    return LogAppendInfo(first_offset, last_offset, max_timestamp, -1, log.offsets.start, size, False, flush_required)
 
 
 def whole_batches(records: memoryview) -> list[RecordBatch]:

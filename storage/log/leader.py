@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from protocol.buffer import Buffer
 from protocol.checksum import crc32c
 from protocol.control_records import EndTransactionMarker, read_end_marker
-from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
-from storage.errors import LogClosedError, RecordTooLargeError
-from storage.log import change as log_change
+from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch
+from storage.errors import RecordTooLargeError
 from storage.log.append import AppendOrigin, LogAppendInfo
 from storage.log.batch_validation import refuse
 from storage.producers.entry import BatchMetadata
@@ -37,14 +37,14 @@ def append(log: Log, records: Buffer, leader_epoch: int, origin: AppendOrigin) -
     size = len(records)
     client = origin is AppendOrigin.CLIENT
     if size < BATCH_HEADER_SIZE or records[16] != 2:
-        records = log_change.up_convert(log, records)
+        records = up_convert(records)
         size = len(records)
     (
         base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
         producer_id, producer_epoch, sequence, count,
     ) = _unpack_header(records)  # fmt: skip
     if length + LOG_OVERHEAD != size:
-        records = log_change.single_batch(records, length)
+        records = single_batch(records, length)
         size = len(records)
     if (
         size > log.max_message_bytes
@@ -65,7 +65,7 @@ def append(log: Log, records: Buffer, leader_epoch: int, origin: AppendOrigin) -
             length = size - LOG_OVERHEAD
             if size > log.max_message_bytes:
                 raise RecordTooLargeError(size, log.max_message_bytes)
-    first_offset = log.log_end_offset
+    first_offset = log.offsets.end
     last_offset = first_offset + delta
 
     marker: EndTransactionMarker | None = None
@@ -79,17 +79,15 @@ def append(log: Log, records: Buffer, leader_epoch: int, origin: AppendOrigin) -
             if duplicate is not None:
                 return LogAppendInfo(
                     duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
-                    duplicate.timestamp, log.log_start_offset, size, True,
+                    duplicate.timestamp, log.offsets.start, size, True,
                 )  # fmt: skip
-    if log.closed:
-        raise LogClosedError(f"{log.topic}-{log.partition} is closed")
-    segment = log.segment_for(size, first_offset, last_offset, max_timestamp)
+    segment = log.segments.for_append(size, first_offset, last_offset, max_timestamp)
     if leader_epoch != log.leader_epochs.latest_epoch and leader_epoch >= 0:
         log.leader_epochs.assign(leader_epoch, first_offset)
     _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
     segment.append(records, size, last_offset, max_timestamp, last_offset)
     next_offset = last_offset + 1
-    log.log_end_offset = next_offset
+    log.offsets.end = next_offset
     if marker is not None:
         _end_transaction(log, producer_id, producer_epoch, marker, first_offset, max_timestamp)
     elif producer_id >= 0 and not attributes & _CONTROL:
@@ -102,8 +100,8 @@ def append(log: Log, records: Buffer, leader_epoch: int, origin: AppendOrigin) -
         )
     log.producers.end_offset = next_offset
     return LogAppendInfo(
-        first_offset, last_offset, max_timestamp, log_append_time, log.log_start_offset, size,
-        False, next_offset - log.recovery_point >= log.flush_messages,
+        first_offset, last_offset, max_timestamp, log_append_time, log.offsets.start, size,
+        False, next_offset - log.durability.recovery_point >= log.durability.flush_messages,
     )  # fmt: skip
 
 
@@ -120,7 +118,7 @@ def _check_producer(
     entry = log.producers.producers.get(producer_id)
     if entry is None:
         return None
-    offset = log.log_end_offset
+    offset = log.offsets.end
     last_sequence = (sequence + delta) & _SEQUENCE_MASK
     if client:
         duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
@@ -150,4 +148,42 @@ def _end_transaction(
     if completed is not None:
         aborted = log.producers.complete(completed)
         if aborted is not None:
-            log.note_aborted(log.segments[-1], aborted)
+            log.segments.add_aborted(log.segments.active, aborted)
+
+
+def up_convert(records: memoryview) -> memoryview:
+    """A batch of magic 2 from a message set of an old client; also answers what is too short for a batch.
+
+    Raises InvalidRecordError, CorruptRecordError, UnsupportedCompressionError.
+    """
+    if len(records) <= MAGIC_OFFSET:
+        raise InvalidRecordError(f"{len(records)} bytes hold no record batch")
+    magic = records[MAGIC_OFFSET]
+    if magic > 1:
+        if magic == 2:
+            raise CorruptRecordError(0, f"{len(records)} bytes are too few for a batch header")
+        raise InvalidRecordError(f"unknown magic {magic}")
+    from protocol import conversion
+
+    converted = conversion.up_convert(records)
+    if len(converted) < BATCH_HEADER_SIZE:
+        raise InvalidRecordError("the message set is empty")
+    return memoryview(converted)
+
+
+def single_batch(records: memoryview, length: int) -> memoryview:
+    """The one whole batch at the start of `records`; bytes of a further one, cut off, are left out.
+
+    Raises CorruptRecordError, InvalidRecordError where there is more than one.
+    """
+    size = length + LOG_OVERHEAD
+    if size < BATCH_HEADER_SIZE:
+        raise CorruptRecordError(0, f"batch length {length}")
+    if size > len(records):
+        raise InvalidRecordError(f"batch of {size} bytes is cut off after {len(records)}")
+    rest = records[size:]
+    if len(rest) >= LOG_OVERHEAD:
+        following = int.from_bytes(rest[8:12], "big", signed=True) + LOG_OVERHEAD
+        if following <= len(rest):
+            raise InvalidRecordError("more than one record batch for a partition")
+    return records[:size]

@@ -1,13 +1,7 @@
-"""Loading a log: which files there are, what a crash left behind, and the state that the files do not hold.
+"""Loading a log from its directory.
 
-After a clean stop the segments are taken as they are: nothing is read but sizes, the end of the last segment
-and the newest producer snapshot. After any other stop the segments from the recovery point on are read, cut
-at the first batch that is not whole, and their indexes built again; what lies below the recovery point was
-synced and is not read.
-
-Leftovers: `.deleted` and `.cleaned` files go; a `.swap` file is a finished compaction of which only the last
-step is missing: it replaces the segments that it covers, unless a `.cleaned` file below shows that it was not
-finished.
+After a clean stop only file sizes, the end of the last segment and the newest producer snapshot are read. After any
+other stop the segments from the recovery point on are recovered; see `storage.log.recovery`.
 """
 
 from __future__ import annotations
@@ -15,41 +9,33 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from protocol.errors import CorruptRecordError
-from storage.errors import (
-    CorruptFileError,
-    InconsistentTopicIdError,
-    InvalidLogDirectoryNameError,
-    LogDirIOError,
-)
+from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, LogDirIOError
 from storage.index.offset_index import OffsetIndex
 from storage.index.time_index import TimeIndex
-from storage.log import partition_metadata
-from storage.log import recovery as log_recovery
 from storage.log.batch_scan import iter_headers
+from storage.log.epoch_recovery import complete_leader_epochs, rebuild_leader_epochs
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.leftovers import Leftovers
+from storage.log.offsets import LogOffsets
+from storage.log.recovery import Recovery
+from storage.log.replay import rebuild_producers
 from storage.log.segment import (
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     LogSegment,
 )
-
-if TYPE_CHECKING:
-    from storage.log.log import Log
+from storage.log.segment_files import SegmentFiles
+from storage.log.segments import LogSegments
 
 logger = logging.getLogger(__name__)
 
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 DELETE_DIRECTORY_SUFFIX = "-delete"
 FUTURE_DIRECTORY_SUFFIX = "-future"
 STRAY_DIRECTORY_SUFFIX = "-stray"
 
-_SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)(\.[a-z]+)?")
 _DELETE_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|future|stray)")
 
 
@@ -65,207 +51,127 @@ def parse_directory_name(name: str) -> tuple[str, int]:
     return topic, int(partition)
 
 
-def load(
-    log: Log,
-    recovery_point: int | None,
-    log_start_offset: int,
-    *,
-    clean_shutdown: bool,
-    topic_id: bytes | None,
-    reading: Callable[[int], None],
-) -> None:
-    """Fill a `Log` from its directory. Raises what `Log.open` raises."""
-    try:
+class LogLoader:
+    """Loads one log, which may be new. After `load`, its segments and offsets are in `segments` and `offsets`."""
+
+    def __init__(
+        self,
+        segment_files: SegmentFiles,
+        leader_epochs: LeaderEpochCache,
+        reading: Callable[[int], None],
+    ) -> None:
+        """reading: called with the size of what recovery is about to read; what it raises ends the load."""
+        self._segment_files = segment_files
+        self._files = segment_files.log_files
+        self._producers = segment_files.producers
+        self._leader_epochs = leader_epochs
+        self._reading = reading
+
+    def load(
+        self, recovery_point: int | None, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None
+    ) -> tuple[LogSegments, LogOffsets]:
+        """Fill the parts that were given; returns the others. Raises what `Log.open` raises."""
+        opened: list[LogSegment] = []
         try:
-            _load(log, recovery_point, log_start_offset, clean_shutdown, topic_id, reading)
-        except BaseException:
-            for segment in log.segments:
-                segment.release()
-            raise
-    except CorruptRecordError as error:  # below the recovery point: what was synced is not as it was
-        raise CorruptFileError(log.directory, str(error)) from error
-    except OSError as error:
-        raise LogDirIOError(log.directory, error) from error
+            try:
+                return self._load(opened, recovery_point, log_start_offset, clean_shutdown, topic_id)
+            except BaseException:
+                for segment in opened:
+                    segment.release()
+                raise
+        except CorruptRecordError as error:  # below the recovery point: synced records are damaged
+            raise CorruptFileError(self._files.directory, str(error)) from error
+        except OSError as error:
+            raise LogDirIOError(self._files.directory, error) from error
 
+    def _load(
+        self,
+        opened: list[LogSegment],
+        recovery_point: int | None,
+        log_start_offset: int,
+        clean_shutdown: bool,
+        topic_id: bytes | None,
+    ) -> tuple[LogSegments, LogOffsets]:
+        files, epochs = self._files, self._leader_epochs
+        files.make_directory()
+        files.load_topic_id(topic_id)
+        epochs_lost = self._load_leader_epochs()
+        suffixes = Leftovers(self._segment_files).clear()
+        self._producers.list_snapshots()
+        opened += self._open_segments(suffixes)
+        recovery = Recovery(
+            self._segment_files,
+            epochs,
+            list(opened),
+            self._damaged(opened),
+            log_start_offset=log_start_offset,
+            now_ms=self._segment_files.now_ms(),
+            reading=self._reading,
+        )
+        recovery.run(recovery_point, clean_shutdown=clean_shutdown)
+        remaining, end_offset = self._from_start(recovery.segments, log_start_offset)
+        opened += remaining
+        segments = LogSegments(self._segment_files, remaining)
+        if epochs_lost:
+            rebuild_leader_epochs(epochs, segments, log_start_offset)
+        epochs.truncate_from_end(end_offset)
+        offsets = LogOffsets(max(log_start_offset, remaining[0].base_offset), end_offset)
+        epochs.truncate_from_start(log_start_offset)
+        if not clean_shutdown:
+            complete_leader_epochs(epochs, segments, offsets)
+        self._load_producers(segments, offsets)
+        return segments, offsets
 
-def _load(
-    log: Log,
-    recovery_point: int | None,
-    log_start_offset: int,
-    clean_shutdown: bool,
-    topic_id: bytes | None,
-    reading: Callable[[int], None],
-) -> None:
-    from storage.log import change as log_change
+    def _load_leader_epochs(self) -> bool:
+        """True if the file is unreadable and must be rebuilt."""
+        try:
+            self._leader_epochs.load()
+        except CorruptFileError as error:
+            logger.warning("%s: the leader epochs are read from the log instead", error)
+            return True
+        return False
 
-    directory = str(log.directory)
-    log.directory_unsynced = log.fs.make_directory(directory)
-    log.log_start_offset = log_start_offset
-    _load_topic_id(log, topic_id)
-    epochs_lost = _load_leader_epochs(log)
-    files = _finish_interrupted_work(log)
-    log.producers.list_snapshots()
-    segments = _open_segments(log, files)
-    log.segments = tuple(segments)  # until it is known which of them remain
-    damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
-    if segments and segments[-1].base_offset not in damaged and not _ends_fit(segments[-1]):
-        logger.warning("%s: the indexes at %d are garbage", directory, segments[-1].base_offset)
-        damaged.add(segments[-1].base_offset)
-    recovery = log_recovery.Recovery(log, segments, damaged, reading)
-    recovery.run(recovery_point, clean_shutdown=clean_shutdown)
-    segments = recovery.segments
-    if segments:
-        end_offset = segments[-1].next_offset()
-        if end_offset < log_start_offset:
+    def _open_segments(self, suffixes: dict[int, set[str]]) -> list[LogSegment]:
+        """The segments of the files, ascending; index files without a log are removed."""
+        segments = []
+        for base, found in sorted(suffixes.items()):
+            if LOG_SUFFIX not in found:
+                logger.warning("%s: index files at %d have no log and are removed", self._files.directory, base)
+                for suffix in found:
+                    self._files.fs.remove(f"{self._files.directory}/{base:020d}{suffix}")
+                continue
+            segments.append(self._segment_files.open(base))
+        return segments
+
+    def _damaged(self, segments: list[LogSegment]) -> set[int]:
+        """Base offsets of the segments whose indexes cannot be used."""
+        damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
+        if segments and segments[-1].base_offset not in damaged and not _ends_fit(segments[-1]):
+            logger.warning("%s: the indexes at %d are garbage", self._files.directory, segments[-1].base_offset)
+            damaged.add(segments[-1].base_offset)
+        return damaged
+
+    def _from_start(self, segments: list[LogSegment], log_start_offset: int) -> tuple[list[LogSegment], int]:
+        """The segments and the log end offset; a new segment if there is none, or if all end below the log start."""
+        if segments:
+            end_offset = segments[-1].next_offset()
+            if end_offset >= log_start_offset:
+                return segments, end_offset
             logger.warning(
                 "%s: log end offset %d is below log start offset %d: all segments are removed",
-                directory, end_offset, log_start_offset,
+                self._files.directory, end_offset, log_start_offset,
             )  # fmt: skip
-            log_change.remove_segments(log, tuple(segments[::-1]))
-            log.leader_epochs.clear()
-            segments = []
-    if not segments:
-        segments = [log_change.new_segment(log, log_start_offset)]
-        end_offset = log_start_offset
-    log.set_segments(tuple(segments))
-    log.log_end_offset = end_offset
-    log.recovery_point = end_offset if clean_shutdown else min(recovery_point or 0, end_offset)
-    if epochs_lost:
-        log_recovery.rebuild_leader_epochs(log)
-    log.leader_epochs.truncate_from_end(end_offset)
-    log.log_start_offset = max(log_start_offset, segments[0].base_offset)
-    log.leader_epochs.truncate_from_start(log_start_offset)
-    if not clean_shutdown:
-        log_recovery.complete_leader_epochs(log)
-    log.producers.list_snapshots()
-    log.producers.remove_stray_snapshots({segment.base_offset for segment in segments})
-    log.producers.end_offset = -1  # nothing loaded yet
-    log_recovery.rebuild_producer_state(log, end_offset)
-    log.update_high_watermark(log.log_start_offset)
+            self._segment_files.remove(segments[::-1])
+            self._leader_epochs.clear()
+        return [self._segment_files.create(log_start_offset)], log_start_offset
 
-
-def _load_topic_id(log: Log, topic_id: bytes | None) -> None:
-    stored = partition_metadata.read_topic_id(log.fs, str(log.directory))
-    if stored is not None and topic_id is not None and stored != topic_id:
-        raise InconsistentTopicIdError(
-            f"{log.directory} belongs to topic id {stored.hex()}, not to {topic_id.hex()} of the same name"
-        )
-    log.topic_id = stored or topic_id
-    if stored is None and topic_id is not None:
-        partition_metadata.write_topic_id(log.fs, str(log.directory), topic_id)
-        log.directory_unsynced = True
-
-
-def assign_topic_id(log: Log, topic_id: bytes) -> None:
-    """Give a log without topic id its id. Raises InconsistentTopicIdError if it has another one."""
-    if log.topic_id != topic_id:
-        _load_topic_id(log, topic_id)
-
-
-def _load_leader_epochs(log: Log) -> bool:
-    """True if the file is unreadable and must be rebuilt."""
-    try:
-        log.leader_epochs.load()
-    except CorruptFileError as error:
-        logger.warning("%s: leader epochs are read from the log again", error)
-        return True
-    return False
-
-
-# -- files -----------------------------------------------------------------------------------------
-
-
-def _finish_interrupted_work(log: Log) -> dict[int, set[str]]:
-    """Remove leftovers and finish swaps; base offset → suffixes of the segment files that are there then."""
-    names = _segment_files(log)
-    cleaned = [base for base, suffix in names if suffix.endswith(CLEANED_SUFFIX)]
-    first_cleaned = min(cleaned, default=None)
-    swaps = []
-    for base, suffix in names:
-        if suffix.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
-            _remove(log, base, suffix)
-        elif suffix.endswith(SWAP_SUFFIX):
-            if first_cleaned is not None and base >= first_cleaned:
-                _remove(log, base, suffix)
-            else:
-                swaps.append((base, suffix))
-    if swaps:
-        _finish_swap(log, swaps)
-    files: dict[int, set[str]] = {}
-    for base, suffix in _segment_files(log):
-        if suffix in SEGMENT_SUFFIXES:
-            files.setdefault(base, set()).add(suffix)
-    return files
-
-
-def _segment_files(log: Log) -> list[tuple[int, str]]:
-    """(base offset, suffixes) of every file that is named as a segment's is."""
-    found = []
-    for entry in log.fs.list_directory(str(log.directory)):
-        match = _SEGMENT_FILE.fullmatch(entry.name)
-        if match:
-            found.append((int(match[1]), match[2] + (match[3] or "")))
-        elif entry.name.endswith((DELETED_SUFFIX, ".tmp")):
-            log.fs.remove(entry.path)
-    return sorted(found)
-
-
-def _remove(log: Log, base: int, suffix: str) -> None:
-    log.fs.remove(f"{log.directory}/{base:020d}{suffix}")
-
-
-def _finish_swap(log: Log, swaps: list[tuple[int, str]]) -> None:
-    """Put finished compacted segments in the place of those that they cover.
-
-    As long as a `.log.swap` is there, this can begin anew after a crash; so it loses its suffix first, when the old
-    segments are gone: the indexes beside it are then taken as they are.
-    """
-    first, end = None, 0
-    replaced = set()
-    for base, suffix in swaps:
-        if suffix == LOG_SUFFIX + SWAP_SUFFIX:
-            segment = _segment(log, base, SWAP_SUFFIX)
-            last = base - 1
-            for header in iter_headers(segment.file, 0, segment.size):
-                last = header.last_offset
-            segment.release()
-            replaced.add(base)
-            first = base if first is None else min(first, base)
-            end = max(end, last + 1)
-    for base, suffix in _segment_files(log):
-        if suffix in SEGMENT_SUFFIXES and first is not None and (first <= base < end or base in replaced):
-            _remove(log, base, suffix)
-    for base, suffix in sorted(swaps, key=lambda swap: (swap[0], swap[1] != LOG_SUFFIX + SWAP_SUFFIX)):
-        path = f"{log.directory}/{base:020d}{suffix}"
-        log.fs.rename(path, path.removesuffix(SWAP_SUFFIX))
-    logger.info("%s: finished the replacement of segments [%s, %d)", log.directory, first, end)
-
-
-def _segment(log: Log, base_offset: int, suffix: str = "") -> LogSegment:
-    config = log.config
-    return LogSegment(
-        log.fs,
-        str(log.directory),
-        base_offset,
-        index_interval_bytes=config.index_interval_bytes,
-        max_index_bytes=config.segment_index_bytes,
-        now_ms=log.now_ms(),
-        roll_jitter_ms=config.roll_jitter_ms(log.random),
-        suffix=suffix,
-    )
-
-
-def _open_segments(log: Log, files: dict[int, set[str]]) -> list[LogSegment]:
-    """The segments of the files, ascending; index files without a log are removed."""
-    segments = []
-    for base, suffixes in sorted(files.items()):
-        if LOG_SUFFIX not in suffixes:
-            logger.warning("%s: index files at %d have no log and are removed", log.directory, base)
-            for suffix in suffixes:
-                _remove(log, base, suffix)
-            continue
-        segments.append(_segment(log, base))
-    return segments
+    def _load_producers(self, segments: LogSegments, offsets: LogOffsets) -> None:
+        producers = self._producers
+        producers.list_snapshots()
+        producers.remove_stray_snapshots(set(segments.base_offsets))
+        producers.end_offset = -1  # nothing is loaded
+        rebuild_producers(producers, segments.all, offsets.start, offsets.end, self._segment_files.now_ms())
+        producers.high_watermark_updated(offsets.high_watermark)
 
 
 def _indexes_fit(segment: LogSegment) -> bool:

@@ -2,102 +2,81 @@
 
     log start offset ≤ last stable offset ≤ high watermark ≤ log end offset
 
-Readers see records from the log start offset on; the high watermark is what enough replicas have; the log end
-offset is that of the next append. Everything here is synchronous and belongs to one thread: appends are one
-`pwrite` into the page cache. Only `Flush.run` may leave that thread. `segments` is replaced, never changed,
-so that a reader keeps what it saw.
+`Log` is composed of parts, each with its own state. It does what concerns several of them: truncation, retention,
+rename and close. Everything is synchronous and belongs to one thread: an append is one `pwrite` into the page cache.
+Only `Flush.run` may leave that thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.buffer import Buffer
-from storage.errors import (
-    OffsetOutOfRangeError,
-    RecordBatchTooLargeError,
-)
+from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
-from storage.log import change as log_change
-from storage.log import flush as log_flush
-from storage.log import follower as log_follower
-from storage.log import leader as log_leader
-from storage.log import loader as log_loader
-from storage.log import lookup as log_lookup
-from storage.log import read as log_read
+from storage.log import follower, leader, lookup, retention
 from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
 from storage.log.batch_validation import BatchRules
 from storage.log.config import LogConfig
+from storage.log.files import LogFiles
+from storage.log.flush import Durability, Flush
 from storage.log.leader_epoch_cache import LeaderEpochCache
-from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from storage.log.loader import LogLoader, parse_directory_name
+from storage.log.offsets import LogOffsets
+from storage.log.read import LogReader
+from storage.log.replay import rebuild_producers
+from storage.log.segment import LogSegment
+from storage.log.segment_files import SegmentFiles
+from storage.log.segments import LogSegments
 from storage.producers.state import DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerState
-from storage.producers.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from storage.compaction.run import CompactionRun
 
-_MAX_HINTS = 64
-
 
 class Log:
-    """One partition on disk. Made by `Log.open`.
+    """One partition on disk. `Log.open` makes it.
 
-    Plain attributes, to be read by anybody: `topic`, `partition`, `topic_id` (16 bytes or None), `directory`,
-    `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point` (everything below is synced),
-    `segments` (ascending, at least one, the last one is written to), `producers`, `leader_epochs`.
+    Its parts: `files` (directory, topic id), `segments`, `offsets`, `producers`, `leader_epochs`, `durability`
+    (recovery point).
     """
 
     def __init__(
         self,
-        directory: Path,
-        topic: str,
-        partition: int,
-        config: LogConfig,
-        fs: FileSystem,
+        files: LogFiles,
+        segments: LogSegments,
+        offsets: LogOffsets,
+        leader_epochs: LeaderEpochCache,
         now_ms: Callable[[], int],
+        *,
+        recovery_point: int,
+        full_validation: bool,
     ) -> None:
-        """An empty shell that `Log.open` fills."""
-        self.topic = topic
-        self.partition = partition
-        self.directory = directory
-        self.topic_id: bytes | None = None
-        self.fs = fs
+        self.topic, self.partition = parse_directory_name(files.directory.name)
+        self.files = files
+        self.segments = segments
+        self.offsets = offsets
+        self.producers = segments.files.producers
+        self.leader_epochs = leader_epochs
+        self.durability = Durability(files, segments, offsets, self.producers, leader_epochs, now_ms, recovery_point)
         self.now_ms = now_ms
-        self.random = random.Random(0)
-        self.full_validation = False
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.high_watermark = 0
-        self.recovery_point = 0
-        self.truncations = 0  # how many there were: what was being synced meanwhile may be gone
-        self.last_flush_ms = now_ms()
-        self.producers = ProducerState(fs, str(directory))
-        self.leader_epochs = LeaderEpochCache(fs, str(directory))
-        self.segments: tuple[LogSegment, ...] = ()
-        self.base_offsets: tuple[int, ...] = ()
-        self._inactive_bytes = 0
-        # Positions that were translated lately, by offset: what tail readers ask for next.
-        self.hints: dict[int, tuple[LogSegment, int]] = {}
-        self.closed = False
+        self._reader = LogReader(segments, offsets)
+        self._full_validation = full_validation
         self.is_claimed = False
-        """Whether a partition of this broker uses it: what nobody has claimed is neither compacted nor thinned out."""
-        self.compaction: CompactionRun | None = None  # the one that is under way
+        """Whether a partition of this broker uses the log. Other logs are neither compacted nor thinned out."""
         self.is_being_moved = False
-        """Whether a copy of it is being made in another log directory: it is not compacted meanwhile."""
+        """Whether a copy is being made in another log directory. The log is not compacted meanwhile."""
+        self.compaction: CompactionRun | None = None
+        """The compaction that is under way."""
         self.successor: Log | None = None
-        """The copy that has taken its place: what was written here is there, too."""
-        self.directory_unsynced = False  # the directory itself, or partition.metadata in it, is new
-        # How often files in the directory were made, renamed or removed, and how much of that is synced.
-        self.name_changes = 0
-        self.synced_name_changes = 0
-        # Set by the log manager: files to remove after a delay in ms; a segment was rolled.
-        self.schedule_removal: Callable[[list[str], int], None] | None = None
-        self.on_roll: Callable[[Log], None] | None = None
-        self.on_truncate: Callable[[Log], None] | None = None  # after the log has lost its end
-        self.config = config
+        """The copy that has replaced this log; it has all records of this log."""
+        self.on_truncate: Callable[[Log], None] = lambda log: None
+        """Called after a truncation."""
+        self.config = segments.files.config
 
     @classmethod
     def open(
@@ -116,24 +95,28 @@ class Log:
         rng: random.Random | None = None,
         reading: Callable[[int], None] = lambda size: None,
     ) -> Log:
-        """Load the log in `directory` (`<topic>-<partition>`), or begin one.
+        """Load the log in `directory` (`<topic>-<partition>`), or create it.
 
-        recovery_point, log_start_offset: what the checkpoints say (None: nothing is known of what was synced).
+        recovery_point, log_start_offset: from the checkpoints (None: it is not known what was synced).
         clean_shutdown: no segment needs recovery.
-        topic_id: given for a new log, or to be held against `partition.metadata`. full_validation: look into
-        every batch as Kafka does. reading: called with the size of what recovery is about to read; what it raises ends
-        that. Raises InconsistentTopicIdError, InvalidLogDirectoryNameError, CorruptFileError, LogDirIOError.
+        topic_id: of a new log; must agree with `partition.metadata` if that exists.
+        full_validation: validate every record as Kafka does.
+        reading: called with the size of what recovery is about to read; what it raises ends the recovery.
+
+        Raises InconsistentTopicIdError, InvalidLogDirectoryNameError, CorruptFileError, LogDirIOError.
         """
-        topic, partition = log_loader.parse_directory_name(directory.name)
-        log = cls(directory, topic, partition, config, fs, now_ms)
-        log.random = rng or log.random
-        log.full_validation = full_validation
-        log.config = config
-        log.producers.expiration_ms = producer_id_expiration_ms
-        log_loader.load(
-            log, recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id, reading=reading
+        parse_directory_name(directory.name)
+        files = LogFiles(fs, directory)
+        producers = ProducerState(fs, str(directory), producer_id_expiration_ms)
+        leader_epochs = LeaderEpochCache(fs, str(directory))
+        segment_files = SegmentFiles(files, producers, config, rng or random.Random(0), now_ms)
+        segments, offsets = LogLoader(segment_files, leader_epochs, reading).load(
+            recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id
         )
-        return log
+        synced = offsets.end if clean_shutdown else min(recovery_point or 0, offsets.end)
+        return cls(
+            files, segments, offsets, leader_epochs, now_ms, recovery_point=synced, full_validation=full_validation
+        )
 
     @property
     def config(self) -> LogConfig:
@@ -143,118 +126,124 @@ class Log:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self.rules = BatchRules(config, full=self.full_validation)
+        self.segments.configure(config)
+        self.durability.flush_messages = config.flush_messages
+        self.rules = BatchRules(config, full=self._full_validation)
         self.header_is_enough = self.rules.header_is_enough
         self.max_message_bytes = config.max_message_bytes
-        self._segment_bytes = config.segment_bytes
-        self._segment_ms = config.max_segment_ms
-        self.flush_messages = config.flush_messages
 
-    # -- offsets -----------------------------------------------------------------------------------
+    # -- what callers ask most often, from the parts -----------------------------------------------
 
     @property
-    def names_unsynced(self) -> bool:
-        """Whether a power cut could undo the making, renaming or removal of files in the directory."""
-        return self.name_changes != self.synced_name_changes
+    def directory(self) -> Path:
+        return self.files.directory
 
     @property
-    def active_segment(self) -> LogSegment:
-        return self.segments[-1]
+    def topic_id(self) -> bytes | None:
+        """16 bytes, or None if it is not known."""
+        return self.files.topic_id
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.offsets.start
+
+    @property
+    def high_watermark(self) -> int:
+        return self.offsets.high_watermark
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.offsets.end
+
+    @property
+    def recovery_point(self) -> int:
+        return self.durability.recovery_point
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments' records."""
-        return self._inactive_bytes + self.segments[-1].size
+        return self.segments.size_bytes
+
+    @property
+    def closed(self) -> bool:
+        return self.segments.closed
+
+    # -- offsets -----------------------------------------------------------------------------------
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided: readers of committed data stop here."""
-        first = self.producers.first_unstable_offset
-        if first is None or first >= self.high_watermark:
-            return self.high_watermark
-        return first if first > self.log_start_offset else self.log_start_offset
+        """Below it every transaction is decided. Readers of committed data stop here."""
+        offsets, first = self.offsets, self.producers.first_unstable_offset
+        if first is None or first >= offsets.high_watermark:
+            return offsets.high_watermark
+        return first if first > offsets.start else offsets.start
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, kept between log start and log end offset; returns what it is now."""
-        high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
-        self.high_watermark = high_watermark
+        """Set the high watermark, kept between log start and log end offset; returns the new value."""
+        offsets = self.offsets
+        offsets.high_watermark = high_watermark = min(max(offset, offsets.start), offsets.end)
         self.producers.high_watermark_updated(high_watermark)
         return high_watermark
 
     def commit_all(self) -> None:
-        """Everything that was appended is committed: the leader is the only replica."""
-        self.high_watermark = end = self.log_end_offset
+        """Set the high watermark to the log end offset: the leader is the only replica."""
+        self.offsets.high_watermark = end = self.offsets.end
         if self.producers.unreplicated:
             self.producers.high_watermark_updated(end)
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Give up the records below `offset` (segments go later). True if that moved the log start offset.
+        """Give up the records below `offset`; retention removes the segments. True if the log start offset moved.
 
-        Raises OffsetOutOfRangeError above the high watermark.
+        Raises OffsetOutOfRangeError if `offset` is above the high watermark.
         """
-        if offset > self.high_watermark:
-            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.high_watermark)
-        if offset <= self.log_start_offset:
+        offsets = self.offsets
+        if offset > offsets.high_watermark:
+            raise OffsetOutOfRangeError(offset, offsets.start, offsets.high_watermark)
+        if offset <= offsets.start:
             return False
-        self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
+        offsets.start = offset
+        self.durability.recovery_point = max(self.durability.recovery_point, offset)
         self.leader_epochs.truncate_from_start(offset)
         self.producers.log_start_offset_incremented(offset)
         return True
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) if none is known."""
-        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+        return self.leader_epochs.end_offset_for(epoch, self.offsets.end)
 
     # -- append ------------------------------------------------------------------------------------
 
     def append_as_leader(
         self, records: Buffer, leader_epoch: int, *, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> LogAppendInfo:
-        """Append one batch; its offsets are given here. `records` is patched in place if it is writable.
+        """Append one batch and assign its offsets. `records` is patched in place if it is writable.
 
         Raises RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, InvalidRecordError (and
         RecordValidationError), InvalidTimestampError, OutOfOrderSequenceError, InvalidProducerEpochError,
-        InvalidTxnStateError, TransactionCoordinatorFencedError, UnsupportedCompressionError, LogDirIOError;
-        the log is then what it was.
+        InvalidTxnStateError, TransactionCoordinatorFencedError, UnsupportedCompressionError, LogClosedError,
+        LogDirIOError; the log is unchanged then.
         """
-        return log_leader.append(self, records, leader_epoch, origin)
+        return leader.append(self, records, leader_epoch, origin)
 
     def append_as_follower(self, records: Buffer) -> LogAppendInfo:
-        """Append batches as the leader wrote them, offsets and all; one cut off at the end is left out.
+        """Append batches with the offsets that the leader assigned. A batch that is cut off at the end is left out.
 
         Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError,
-        RecordBatchTooLargeError, LogDirIOError; the log is then what it was.
+        RecordBatchTooLargeError, LogClosedError, LogDirIOError; the log is unchanged then.
         """
-        return log_follower.append(self, memoryview(records))
+        return follower.append(self, memoryview(records))
 
-    def segment_for(self, size: int, first_offset: int, last_offset: int, timestamp: int) -> LogSegment:
-        """The segment that an append of `size` bytes goes to; a new one if the active one is full or old."""
-        if size > self._segment_bytes:
-            raise RecordBatchTooLargeError(size, self._segment_bytes)
-        segment = self.segments[-1]
-        first = segment.rolling_timestamp
-        if (
-            first is not None
-            and first >= 0
-            and timestamp - first <= self._segment_ms - segment.roll_jitter_ms
-            and segment.size + size <= self._segment_bytes
-            and last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
-            and segment.has_index_room
-        ):
-            return segment
-        try:
-            if segment.should_roll(size, last_offset, timestamp, self._segment_bytes, self._segment_ms, self.now_ms()):
-                return log_change.roll(self, first_offset)
-        except OSError as error:
-            raise self.fs.failed(self.directory, error) from error
-        return segment
+    def skip_to(self, offset: int) -> None:
+        """Give the next record of a follower `offset`: compaction removed those before it. Raises LogDirIOError."""
+        self.roll(offset)
+        self.offsets.end = self.producers.end_offset = offset
 
-    def note_aborted(self, segment: LogSegment, transaction: AbortedTransaction) -> None:
-        """Add to a segment's transaction index: the first entry makes the file."""
-        if not segment.txn_index.entries:
-            self.name_changes += 1
-        segment.txn_index.append(transaction)
+    def roll(self, base_offset: int = 0) -> LogSegment:
+        """Begin a new segment at `base_offset`, or at the log end offset if that is larger. Raises LogDirIOError.
+
+        If the active segment is empty and begins there, it stays.
+        """
+        return self.segments.roll(max(base_offset, self.offsets.end))
 
     # -- read --------------------------------------------------------------------------------------
 
@@ -267,80 +256,117 @@ class Log:
         min_one_message: bool = True,
         include_aborted: bool = False,
     ) -> LogReadInfo:
-        """Records from `offset` on, of one segment: nothing of them is read here.
+        """A range of records from `offset` on, of one segment. The records themselves are not read here.
 
-        max_bytes: the range is cut there, within a batch if need be. max_offset: records from there on are
-        not to be seen (high watermark, last stable offset or log end offset). min_one_message: the first
-        batch is given whole, whatever max_bytes is. Raises OffsetOutOfRangeError, LogDirIOError.
+        max_bytes: where the range is cut, within a batch if need be. max_offset: the first offset that must not be
+        read (high watermark, last stable offset or log end offset). min_one_message: the first batch is whole,
+        whatever max_bytes is. Raises OffsetOutOfRangeError, LogDirIOError.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+        offsets = self.offsets
+        if not offsets.start <= offset <= offsets.end:
+            raise OffsetOutOfRangeError(offset, offsets.start, offsets.end)
         try:
-            return log_read.read(self, offset, max_bytes, max_offset, min_one_message, include_aborted)
+            return self._reader.read(offset, max_bytes, max_offset, min_one_message, include_aborted)
         except OSError as error:
-            raise self.fs.failed(self.directory, error) from error
-
-    def remember(self, offset: int, segment: LogSegment, position: int) -> None:
-        """Keep a translated position: the end of what was read is where tail readers go on."""
-        hints = self.hints
-        if len(hints) >= _MAX_HINTS:
-            hints.clear()
-        hints[offset] = (segment, position)
+            raise self.files.failed(error) from error
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record whose timestamp is at least `timestamp`."""
-        try:
-            return log_lookup.offset_by_timestamp(self, timestamp)
-        except OSError as error:
-            raise self.fs.failed(self.directory, error) from error
+        with self.files.failing():
+            return lookup.offset_by_timestamp(self.segments, self.offsets.start, timestamp)
 
     def fetch_offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the log."""
-        try:
-            return log_lookup.offset_of_max_timestamp(self)
-        except OSError as error:
-            raise self.fs.failed(self.directory, error) from error
+        with self.files.failing():
+            return lookup.offset_of_max_timestamp(self.segments)
 
-    # -- change ------------------------------------------------------------------------------------
-
-    def set_segments(self, segments: tuple[LogSegment, ...]) -> None:
-        """Replace the segments (at least one, ascending); readers keep what they saw."""
-        assert segments
-        self.segments = segments
-        self.base_offsets = tuple(segment.base_offset for segment in segments)
-        self._inactive_bytes = sum(segment.size for segment in segments[:-1])
-        self.hints.clear()
-
-    def roll(self) -> LogSegment:
-        """Begin a new segment at the log end offset, unless the active one is empty. Raises LogDirIOError."""
-        return log_change.roll(self, self.log_end_offset)
+    # -- truncation --------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from `offset` on. False if there are none. Raises LogDirIOError."""
-        return log_change.truncate_to(self, offset)
+        if offset < 0:
+            raise ValueError(f"cannot truncate to offset {offset}")
+        offsets, segments = self.offsets, self.segments
+        if offset >= offsets.end:
+            # A leader that never appended may have left an epoch that begins at the end.
+            self.leader_epochs.truncate_from_end(offsets.end)
+            return False
+        if segments[0].base_offset > offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        self.abort_compaction("it is truncated")
+        count = segments.number_of(offset) + 1
+        gone = segments[count:]
+        segments.replace(segments[:count])
+        segments.files.remove(gone[::-1])
+        with self.files.failing():
+            segments.active.truncate_to(offset)
+        offsets.end = offset
+        self.durability.truncated_to(offset)
+        self.leader_epochs.truncate_from_end(offset)
+        offsets.start = min(offsets.start, offset)
+        rebuild_producers(self.producers, segments.all, offsets.start, offset, self.now_ms())
+        self.update_high_watermark(offsets.high_watermark)  # it must not stay above the end; the replay ignores it
+        self.on_truncate(self)
+        return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove every record; the next one gets `offset`. Raises LogDirIOError."""
-        log_change.truncate_fully_and_start_at(self, offset)
+        self.abort_compaction("it is truncated")
+        files = self.segments.files
+        files.remove(self.segments[::-1])
+        self.segments.replace((files.create(offset),))
+        self.offsets.end = offset
+        self.durability.truncated_to(offset)
+        self.leader_epochs.clear()
+        self.producers.truncate_fully_and_start_at(offset)
+        self.offsets.start = offset
+        self.update_high_watermark(offset)
+        self.on_truncate(self)
+
+    # -- retention ---------------------------------------------------------------------------------
 
     def delete_old_segments(self) -> int:
-        """Remove the segments that retention by start offset, size and time gives up; how many went."""
-        return log_change.delete_old_segments(self)
+        """Remove segments below the log start offset and, with cleanup.policy=delete, by size and age.
 
-    def take_producer_snapshot(self) -> None:
-        """Write what is known of the producers to `<log end offset>.snapshot`."""
-        self.producers.take_snapshot()
+        Returns how many were removed. Raises LogDirIOError.
+        """
+        config = self.config
+        deleted = self.delete_below_start()
+        if not config.deletes:
+            return deleted
+        if config.retention_bytes >= 0 and self.size_bytes >= config.retention_bytes:
+            deleted += self._delete_oldest(retention.beyond_size(self.size_bytes - config.retention_bytes))
+        if config.retention_ms >= 0:
+            deleted += self._delete_oldest(retention.older_than(self.now_ms() - config.retention_ms))
+        return deleted
+
+    def delete_below_start(self) -> int:
+        """Remove whole segments below the log start offset; returns how many. Raises LogDirIOError."""
+        return self._delete_oldest(retention.below(self.offsets.start))
+
+    def _delete_oldest(self, condition: retention.Condition) -> int:
+        """Remove the oldest segments that meet `condition`. If all of them go, a new one is created."""
+        segments = self.segments
+        count = retention.count_oldest(segments, self.offsets, condition)
+        if count:
+            if count == len(segments):
+                self.roll()
+            gone = segments[:count]
+            segments.replace(segments[count:])
+            self.increment_log_start_offset(segments[0].base_offset)
+            segments.files.remove(gone)
+        return count
 
     # -- flush and close ---------------------------------------------------------------------------
 
-    def prepare_flush(self, offset: int | None = None) -> log_flush.Flush | None:
-        """What has to be synced for everything below `offset` (default: log end offset) to be durable; None:
-        nothing.
+    def prepare_flush(self, offset: int | None = None) -> Flush | None:
+        """The sync that makes everything below `offset` (default: log end offset) durable; None if it is durable.
 
-        Run it anywhere (`Flush.run` blocks), then call `Flush.done` in the log's thread, or `Flush.failed`. Raises
+        Run it in any thread (`Flush.run` blocks), then call `Flush.done` or `Flush.failed` in the log's thread. Raises
         LogDirIOError.
         """
-        return log_flush.prepare(self, self.log_end_offset if offset is None else offset)
+        return self.durability.prepare(self.offsets.end if offset is None else offset)
 
     def flush(self, offset: int | None = None) -> None:
         """Sync everything below `offset`, blocking. Raises LogDirIOError."""
@@ -357,22 +383,17 @@ class Log:
         """Write what a clean stop leaves: producer snapshot, last time index entry, indexes cut to size."""
         if not self.closed:
             self.producers.take_snapshot()
-            for segment in self.segments:
-                segment.seal()
-            self.segments[-1].trim()
+            self.segments.seal()
 
     def abort_compaction(self, reason: str) -> None:
-        """Give up a compaction that is under way: before anything but an append happens to the log."""
+        """Abort a compaction that is under way. Call it before any change of the log but an append."""
         if self.compaction is not None:
             self.compaction.abort(reason)
 
     def release(self) -> None:
-        """Drop the descriptors; appends are refused from now on."""
+        """Drop the descriptors. Appends are refused from now on."""
         self.abort_compaction("the log is closed")
-        self.closed = True
-        self.hints.clear()
-        for segment in self.segments:
-            segment.release()
+        self.segments.release()
 
     def close(self) -> None:
         """Clean stop: seal, sync, release. Raises LogDirIOError."""
@@ -381,13 +402,44 @@ class Log:
             self.flush()
             self.release()
 
+    # -- move --------------------------------------------------------------------------------------
+
     def move_to(self, directory: Path) -> None:
-        """Rename the directory. Raises LogDirIOError."""
-        log_change.move_to(self, directory)
+        """Rename the directory. Descriptors are opened again when they are needed. Raises LogDirIOError."""
+        self.abort_compaction("its directory is renamed")
+        self.files.rename(directory)
+        self.segments.move_to(str(directory))
+        self.producers.move_to(str(directory))
+        self.leader_epochs.directory = str(directory)
+
+    def take_the_place_of(self, current: Log) -> None:
+        """Replace `current`, of which this log is a complete copy in another log directory: take its name and state.
+
+        Raises LogDirIOError if the rename failed; nothing has changed then. What cannot be written afterwards is
+        written by the next flush.
+        """
+        active = self.segments.active
+        with self.files.failing():
+            active.txn_index.write_pending()  # what is only in memory is forgotten with the old paths
+            active.offset_index.trim()
+            active.time_index.trim()
+        self.move_to(self.directory.parent / f"{self.topic}-{self.partition}")
+        self.files.is_directory_unsynced = True
+        with contextlib.suppress(LogDirIOError):
+            self.leader_epochs.replace(current.leader_epochs.entries)
+            if current.topic_id is not None:
+                self.files.assign_topic_id(current.topic_id)
+        self.increment_log_start_offset(self.update_high_watermark(current.log_start_offset))
+        self.producers.take_over(current.producers)
+        self.update_high_watermark(current.high_watermark)
+        with contextlib.suppress(LogDirIOError):
+            self.producers.take_snapshot()
+        self.is_claimed = current.is_claimed
 
     def __repr__(self) -> str:
+        offsets = self.offsets
         return (
-            f"Log({self.topic}-{self.partition}, offsets={self.log_start_offset}..{self.log_end_offset}, "
-            f"high_watermark={self.high_watermark}, segments={len(self.segments)}, "
+            f"Log({self.topic}-{self.partition}, offsets={offsets.start}..{offsets.end}, "
+            f"high_watermark={offsets.high_watermark}, segments={len(self.segments)}, "
             f"directory={str(self.directory)!r})"
         )

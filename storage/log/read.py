@@ -1,56 +1,103 @@
-"""Reading a log: a range of one segment's file, of which nothing is read here.
-
-The positions of the last ends that were given out are remembered (`Log.hints`): readers at the tail ask for those next.
-"""
+"""Reading a log: a range of one segment's file. Nothing of that file is read here."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.log import lookup as log_lookup
+from protocol.record_batch import LOG_OVERHEAD
 from storage.log.append import LogReadInfo
 from storage.log.file_records import FileRecords
+from storage.log.offsets import LogOffsets
+from storage.log.segment import LogSegment
+from storage.log.segments import LogSegments
 
 if TYPE_CHECKING:
-    from storage.log.log import Log
     from storage.producers.transaction_index import AbortedTransaction
 
 
-def read(
-    log: Log, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool
-) -> LogReadInfo:
-    """Records from an offset between log start and log end on. Raises OSError."""
-    if offset >= max_offset:
-        if offset == log.log_end_offset:
-            active = log.segments[-1]
-            log.remember(offset, active, active.size)
-        return LogReadInfo(None, False, [] if include_aborted else None)
-    segments = log.segments
-    hint = log.hints.get(offset)
-    if hint is not None and hint[1] < hint[0].size:
-        segment, position = hint
-        first_size = -1
-    else:
-        found = log_lookup.find(log, offset, segments)
-        if found is None:
+class LogReader:
+    """Finds ranges of records. It reads indexes and batch headers only."""
+
+    __slots__ = ("_offsets", "_segments")
+
+    def __init__(self, segments: LogSegments, offsets: LogOffsets) -> None:
+        self._segments = segments
+        self._offsets = offsets
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool
+    ) -> LogReadInfo:
+        """Records from an offset between log start and log end on; see `Log.read`. Raises OSError."""
+        segments = self._segments
+        if offset >= max_offset:
+            if offset == self._offsets.end:
+                active = segments.active
+                segments.remember(offset, active, active.size)
             return LogReadInfo(None, False, [] if include_aborted else None)
-        segment, position, first_size = found
-    end = log_lookup.end_position(log, segment, position, max_offset, segments)
-    size = end - position
-    incomplete = False
-    if size > max_bytes:
-        if first_size < 0:
-            first_size = log_lookup.batch_size_at(segment, position)
-        if first_size > max_bytes:
-            incomplete = not min_one_message
-            max_bytes = max_bytes if incomplete else first_size
-        size = min(size, max_bytes)
-    if size <= 0:
-        return LogReadInfo(None, incomplete, [] if include_aborted else None)
-    file = segment.file
-    records = FileRecords(log.fs, file.handle or file.open(), position, size)
-    file.used = True
-    aborted: list[AbortedTransaction] | None = None
-    if include_aborted:
-        aborted = log_lookup.aborted_transactions(log, segments, segment, offset, position + size)
-    return LogReadInfo(records, incomplete, aborted)
+        hint = segments.hints.get(offset)
+        if hint is not None and hint[1] < hint[0].size:
+            segment, position = hint
+            first_size = -1
+        else:
+            found = segments.find(offset)
+            if found is None:
+                return LogReadInfo(None, False, [] if include_aborted else None)
+            segment, position, first_size = found
+        end = self._end_position(segment, position, max_offset)
+        size = end - position
+        incomplete = False
+        if size > max_bytes:
+            if first_size < 0:
+                first_size = _batch_size_at(segment, position)
+            if first_size > max_bytes:
+                incomplete = not min_one_message
+                max_bytes = max_bytes if incomplete else first_size
+            size = min(size, max_bytes)
+        if size <= 0:
+            return LogReadInfo(None, incomplete, [] if include_aborted else None)
+        file = segment.file
+        records = FileRecords(segment.fs, file.handle or file.open(), position, size)
+        file.used = True
+        aborted = self._aborted_transactions(segment, offset, position + size) if include_aborted else None
+        return LogReadInfo(records, incomplete, aborted)
+
+    def _end_position(self, segment: LogSegment, position: int, max_offset: int) -> int:
+        """The position in `segment` where the records below `max_offset` end; it is not below `position`."""
+        segments = self._segments
+        if segment is segments.active:
+            if max_offset >= self._offsets.end:
+                segments.remember(max_offset, segment, segment.size)
+                return segment.size
+        elif segments.all[segments.number_of(segment.base_offset) + 1].base_offset <= max_offset:
+            return segment.size
+        hint = segments.hints.get(max_offset)
+        if hint is not None and hint[0] is segment:
+            return hint[1]
+        found = segment.translate(max_offset, position)
+        end = found[0] if found is not None else segment.size
+        segments.remember(max_offset, segment, end)
+        return end
+
+    def _aborted_transactions(self, segment: LogSegment, offset: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions that may overlap a range of `segment`, from `offset` to byte `end`.
+
+        The end of the range is known to the precision of the offset index; a reader ignores the other transactions.
+        """
+        segments = self._segments.all
+        number = segments.index(segment)
+        upper_bound = segment.offset_index.offset_at_or_after(end)
+        if upper_bound is None:
+            upper_bound = segments[number + 1].base_offset if number + 1 < len(segments) else self._offsets.end
+        aborted: list[AbortedTransaction] = []
+        for later in segments[number:]:
+            found, complete = later.txn_index.collect(offset, upper_bound)
+            aborted += found
+            if complete:
+                break
+        return aborted
+
+
+def _batch_size_at(segment: LogSegment, position: int) -> int:
+    """Size of the batch that begins at `position`, from its header."""
+    length = segment.fs.pread(segment.file.open().fd, 4, position + 8)
+    return int.from_bytes(length, "big", signed=True) + LOG_OVERHEAD

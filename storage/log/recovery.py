@@ -1,42 +1,50 @@
-"""Recovery of a log that was not stopped cleanly, and the replay of batches into what is known of producers.
+"""Recovery of a log that was not stopped cleanly.
 
-Segments from the recovery point on are read whole: every batch's checksum is checked, the indexes are built
-again, and the log ends before the first batch that is not whole. What lies below the recovery point was synced
-and is not read. A segment whose index is missing or cannot be is read, too, wherever it is.
+Segments from the recovery point on are read whole: every batch's checksum is checked, the indexes are rebuilt,
+and the log ends before the first batch that is not whole. Segments below the recovery point were synced and are
+not read, unless an index is missing or damaged.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from protocol.record_batch import RecordBatch
-from storage.log.batch_scan import iter_headers
-from storage.log.leader_epoch_cache import UNDEFINED_EPOCH
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.replay import replay
 from storage.log.segment import LogSegment
+from storage.log.segment_files import SegmentFiles
 from storage.log.segment_recovery import SegmentRecovery
-from storage.producers.entry import BatchMetadata
 from storage.producers.state import ProducerState
-
-if TYPE_CHECKING:
-    from storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 
-_SEQUENCE_MASK = 0x7FFFFFFF
-
 
 class Recovery:
-    """The recovery of one log: which segments remain is in `segments` when `run` is done."""
+    """The recovery of one log. After `run`, `segments` has the segments that remain."""
 
-    def __init__(self, log: Log, segments: list[LogSegment], damaged: set[int], reading: Callable[[int], None]) -> None:
-        """damaged: base offsets of segments whose indexes are of no use. reading: called with sizes of what is read."""
-        self._reading = reading
+    def __init__(
+        self,
+        segment_files: SegmentFiles,
+        leader_epochs: LeaderEpochCache,
+        segments: list[LogSegment],
+        damaged: set[int],
+        *,
+        log_start_offset: int,
+        now_ms: int,
+        reading: Callable[[int], None],
+    ) -> None:
+        """damaged: base offsets of segments with unusable indexes. reading: called with the size of each read."""
         self.segments = segments
-        self._log = log
+        self._segment_files = segment_files
+        self._files = segment_files.log_files
+        self._producers = segment_files.producers
+        self._leader_epochs = leader_epochs
+        self._log_start_offset = log_start_offset
+        self._now_ms = now_ms
+        self._reading = reading
         self._damaged = damaged
-        self._state: ProducerState | None = None  # of the producers, at the end of the segment before
+        self._state = self._new_state()  # of the producers, at the end of the segment before
         self._snapshots: set[int] = set()  # offsets of snapshots to write again
         self._end_offset = 0  # of the segment that was recovered last
         self._recovered = 0
@@ -44,27 +52,27 @@ class Recovery:
         self._bytes_cut = 0
 
     def run(self, recovery_point: int | None, *, clean_shutdown: bool) -> None:
-        """Recover the segments from the recovery point on (not after a clean stop), and those that are damaged.
+        """Recover the damaged segments and, unless the stop was clean, those from the recovery point on.
 
-        recovery_point: None where it is not known: everything is read then. Raises OSError.
+        recovery_point: None if it is not known; then everything is read. Raises OSError.
         """
-        log = self._log
         first = None if clean_shutdown else self._first_suspect(recovery_point or 0)
         for number in self._damaged_below(first):
             self._recover(number)
-            self._sync(number)  # no flush will: it lies below the recovery point
+            self._sync(number)  # it lies below the recovery point: no flush will sync it
         if first is not None:
             trusted = max(recovery_point or 0, self.segments[0].base_offset)
-            self._snapshots = log.producers.remove_snapshots_above(trusted)
-            self._recover_from(first, may_have_gaps=recovery_point is None or log.config.compacts)
+            self._snapshots = self._producers.remove_snapshots_above(trusted)
+            self._recover_from(first, may_have_gaps=recovery_point is None or self._segment_files.config.compacts)
             if self._end_offset <= (recovery_point or 0):
-                self._sync(len(self.segments) - 1)  # the next start will not look at it when it has been rolled
+                self._sync(len(self.segments) - 1)  # once it is rolled, the next start does not look at it
         if self._recovered:
-            log.name_changes += 1
+            self._files.name_changes += 1
             end_offset = self.segments[-1].next_offset() if first is None else self._end_offset
             logger.info(
                 "%s: recovered %d of %d segments (%d bytes), cut %d bytes, log ends at offset %d",
-                log.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut, end_offset,
+                self._files.directory, self._recovered, len(self.segments), self._bytes_read, self._bytes_cut,
+                end_offset,
             )  # fmt: skip
 
     def _first_suspect(self, recovery_point: int) -> int | None:
@@ -79,11 +87,10 @@ class Recovery:
         return [number for number, segment in below if segment.base_offset in self._damaged]
 
     def _recover_from(self, first: int, *, may_have_gaps: bool) -> None:
-        """Recover segment after segment, to the first that is cut or does not follow the one before.
+        """Recover segment after segment, up to the first one that is cut or that the next one does not follow.
 
-        One that begins below the end of the one before is of before a truncation. One that begins above it tells that
-        the one before has lost its end, of which nobody would ever know, replicas least of all; unless the log has been
-        compacted: then there are gaps. Kafka leaves gaps as they are.
+        A next segment that begins below the end is older than a truncation. One that begins above the end shows that
+        this segment has lost records, which no replica would notice. Only compaction leaves gaps. Kafka keeps all gaps.
         """
         number = first
         while number < len(self.segments):
@@ -96,30 +103,46 @@ class Recovery:
                     self._drop_behind(number, f"offset {end}, where another one begins at {following},")
                 elif following > end and not may_have_gaps:
                     self._drop_behind(number, f"the gap [{end}, {following})")
-            self._note_producers(number)
+            self._save_producers(number)
             number += 1
 
     def _recover(self, number: int) -> int:
         segment = self.segments[number]
-        if self._state is None or self._state.end_offset != segment.base_offset:
-            self._state = _state_before(self._log, self.segments[:number], segment.base_offset)
-        recovery = SegmentRecovery(self._log, segment, self._state, self._on_read)
+        if self._state.end_offset != segment.base_offset:
+            self._state = self._state_before(number)
+        recovery = SegmentRecovery(self._leader_epochs, segment, self._state, self._on_read)
         removed = recovery.run()
         self._end_offset = recovery.end_offset
         self._recovered += 1
         self._bytes_cut += removed
         return removed
 
-    def _note_producers(self, number: int) -> None:
-        """Snapshots where there were some, at the last two segments, and at the end: no start reads for them again."""
+    def _new_state(self) -> ProducerState:
+        state = ProducerState(self._files.fs, str(self._files.directory), self._producers.expiration_ms)
+        state.end_offset = -1  # nothing is loaded
+        return state
+
+    def _state_before(self, number: int) -> ProducerState:
+        """The producers at the base offset of a segment: from a snapshot and the earlier segments' batches."""
+        base_offset, start = self.segments[number].base_offset, self._log_start_offset
+        state = self._new_state()
+        state.snapshots = [offset for offset in self._producers.snapshots if start < offset <= base_offset]
+        state.truncate_and_reload(start, base_offset, self._now_ms)
+        for segment, following in zip(self.segments[:number], self.segments[1:], strict=False):
+            if following.base_offset > state.end_offset:
+                replay(segment, state, base_offset)
+        state.end_offset = max(state.end_offset, base_offset)
+        return state
+
+    def _save_producers(self, number: int) -> None:
+        """Write snapshots where there were some, at the last two segments, and at the end: a start reads only there."""
         state = self._state
-        assert state is not None
         following = number + 1
         if following < len(self.segments):
             state.end_offset = self.segments[following].base_offset
         if following >= len(self.segments) - 2 or state.end_offset in self._snapshots:
             state.take_snapshot()
-        self._log.producers.unsynced_snapshots += state.unsynced_snapshots
+        self._producers.unsynced_snapshots += state.unsynced_snapshots
         state.unsynced_snapshots = []
 
     def _on_read(self, size: int) -> None:
@@ -127,128 +150,15 @@ class Recovery:
         self._bytes_read += size
 
     def _drop_behind(self, number: int, reason: str) -> None:
-        """The log ends with this segment. Durably, lest what is dropped comes back behind what is appended now."""
-        from storage.log import change as log_change
-
-        log = self._log
+        """End the log with this segment. Sync that, so that no removed segment comes back behind a new append."""
         rest = self.segments[number + 1 :]
         self.segments = self.segments[: number + 1]
         if rest:
-            logger.warning("%s: %d segments behind %s are removed", log.directory, len(rest), reason)
-            log_change.remove_segments(log, tuple(rest[::-1]))
+            logger.warning("%s: %d segments behind %s are removed", self._files.directory, len(rest), reason)
+            self._segment_files.remove(rest[::-1])
         self._sync(number)
-        log.fs.sync_directory(str(log.directory))
+        self._files.fs.sync_directory(str(self._files.directory))
 
     def _sync(self, number: int) -> None:
         for file in self.segments[number].files_to_sync():
-            self._log.fs.fsync(file.fd)
-
-
-def _state_before(log: Log, before: list[LogSegment], base_offset: int) -> ProducerState:
-    """What was known of the producers at `base_offset`: from a snapshot and what follows it in earlier
-    segments.
-    """
-    state = ProducerState(log.fs, str(log.directory), log.producers.expiration_ms)
-    state.snapshots = [offset for offset in log.producers.snapshots if log.log_start_offset < offset <= base_offset]
-    state.end_offset = -1
-    state.truncate_and_reload(log.log_start_offset, base_offset, log.now_ms())
-    for number, segment in enumerate(before):
-        following = before[number + 1].base_offset if number + 1 < len(before) else base_offset
-        if following > state.end_offset:
-            _replay(segment, state, base_offset)
-    state.end_offset = max(state.end_offset, base_offset)
-    return state
-
-
-def _replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
-    """Take the batches of a segment from the state's end offset up to `end_offset` into account, by their
-    headers.
-    """
-    found = segment.translate(state.end_offset) if state.end_offset > segment.base_offset else (0, 0)
-    if found is None:
-        return
-    for header in iter_headers(segment.file, found[0], segment.size):
-        if header.base_offset >= end_offset:
-            break
-        if header.producer_id >= 0:
-            if header.attributes & 0x20:
-                data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
-                state.replay(RecordBatch(memoryview(data)))
-            else:
-                last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
-                metadata = BatchMetadata(
-                    last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
-                )
-                state.add_batch(
-                    header.producer_id,
-                    header.producer_epoch,
-                    metadata,
-                    header.attributes & 0x10 != 0,
-                    header.base_offset,
-                )
-
-
-def rebuild_producer_state(log: Log, end_offset: int) -> None:
-    """Bring the producers to what they were at `end_offset`: newest snapshot, then what follows it in the
-    log.
-
-    Snapshots are written on the way at the last two segments, and at the end: the next start needs no replay.
-    """
-    state = log.producers
-    state.truncate_and_reload(log.log_start_offset, end_offset, log.now_ms())
-    if end_offset > state.end_offset:
-        segments = log.segments
-        snapshot_at = {segment.base_offset for segment in segments[-2:]}
-        for number, segment in enumerate(segments):
-            following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
-            if following <= state.end_offset or segment.base_offset >= end_offset:
-                continue
-            state.end_offset = max(segment.base_offset, state.end_offset, log.log_start_offset)
-            if segment.base_offset in snapshot_at and state.end_offset == segment.base_offset:
-                state.take_snapshot()
-            _replay(segment, state, end_offset)
-    state.end_offset = end_offset
-    state.take_snapshot()
-
-
-def _segments_in_use(log: Log) -> list[LogSegment]:
-    """Those that have offsets from the log start on. What is below was given up, and perhaps never synced."""
-    following = [*log.base_offsets[1:], None]
-    return [
-        segment
-        for segment, end in zip(log.segments, following, strict=True)
-        if end is None or end > log.log_start_offset
-    ]
-
-
-def rebuild_leader_epochs(log: Log) -> None:
-    """Read the epochs in every batch of the log: the file that should say so is unreadable.
-
-    Written at once when all are known: half of them would be taken for the whole after a power cut.
-    """
-    found: list[tuple[int, int]] = []
-    for segment in _segments_in_use(log):
-        for header in iter_headers(segment.file, 0, segment.size):
-            if header.leader_epoch > (found[-1][0] if found else UNDEFINED_EPOCH):
-                found.append((header.leader_epoch, header.base_offset))
-    log.leader_epochs.replace(found)
-
-
-def complete_leader_epochs(log: Log) -> None:
-    """Read the epochs of the log's first batches where the file begins behind them.
-
-    Records were given up, the file said so, and a power cut has brought them back.
-    """
-    known = log.leader_epochs.entries
-    first_known = known[0][1] if known else log.log_end_offset
-    found: list[tuple[int, int]] = []
-    for segment in _segments_in_use(log):
-        if segment.base_offset >= first_known:
-            break
-        position = segment.translate(log.log_start_offset) if segment.base_offset < log.log_start_offset else (0, 0)
-        for header in iter_headers(segment.file, position[0] if position else segment.size, segment.size):
-            if header.base_offset >= first_known:
-                break
-            if header.leader_epoch > (found[-1][0] if found else UNDEFINED_EPOCH):
-                found.append((header.leader_epoch, max(header.base_offset, log.log_start_offset)))
-    log.leader_epochs.put_before(found)
+            self._files.fs.fsync(file.fd)

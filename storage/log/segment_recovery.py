@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from protocol.checksum import crc32c
 from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
 from storage.index.time_index import NO_TIMESTAMP
 from storage.log.batch_scan import BatchHeader, iter_valid_batches
+from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from storage.producers.state import ProducerState
-
-if TYPE_CHECKING:
-    from storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +30,15 @@ _NOT_SETTLED = -2
 class SegmentRecovery:
     """The recovery of one segment. `state` is that of the producers before it and is moved on to its end."""
 
-    def __init__(self, log: Log, segment: LogSegment, state: ProducerState, on_read: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        leader_epochs: LeaderEpochCache,
+        segment: LogSegment,
+        state: ProducerState,
+        on_read: Callable[[int], None],
+    ) -> None:
         """on_read: called with the size of what is about to be read; what it raises ends the recovery."""
-        self._log = log
+        self._leader_epochs = leader_epochs
         self._segment = segment
         self._state = state
         self._on_read = on_read
@@ -125,7 +128,7 @@ class SegmentRecovery:
 
     def _settle_epoch(self, epoch: int, offset: int) -> None:
         if epoch >= 0:
-            epochs = self._log.leader_epochs
+            epochs = self._leader_epochs
             epochs.correct(epoch, offset)
             self._settled_epoch = epoch if epoch == epochs.latest_epoch else _NOT_SETTLED
 

@@ -59,6 +59,6 @@ class LogTruncations:
     async def _lower_recovery_point(self, log: Log, offset: int) -> None:
         directory = self._dirs.of(str(log.directory.parent))
         while log.recovery_point > offset:  # a sync that is under way may raise it again
-            log.recovery_point = offset
+            log.durability.recovery_point = offset
             if directory is not None and not await self._checkpoints.write_recovery_points_of(directory):
                 raise LogDirIOError(directory.recovery_points.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

@@ -63,6 +63,12 @@ class ProducerState:
         self.snapshots: list[int] = []  # offsets of the snapshot files, ascending
         self.unsynced_snapshots: list[str] = []
 
+    def move_to(self, directory: str) -> None:
+        """The directory was renamed."""
+        before = self.directory
+        self.unsynced_snapshots = [path.replace(before, directory, 1) for path in self.unsynced_snapshots]
+        self.directory = directory
+
     def snapshot_path(self, offset: int) -> str:
         return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 

@@ -18,7 +18,7 @@ from storage.file_system import FileSystem
 from storage.log import partition_metadata
 from storage.log.batch_scan import BatchHeader
 from storage.log.leader_epoch_cache import LeaderEpochCache
-from storage.log.loader import CLEANED_SUFFIX, SWAP_SUFFIX
+from storage.log.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.log.partition_metadata import PARTITION_METADATA
 from storage.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES
 from storage.producers.snapshot import SNAPSHOT_SUFFIX

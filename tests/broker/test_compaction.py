@@ -33,14 +33,14 @@ async def test_keys_that_are_overwritten_leave_their_last_value(tmp_path, caplog
             assert (await broker.produce("t", keyed(*pairs, timestamp=broker.clock.now_ms))).error_code == 0
         log = broker.log("t")
         cleaner = broker.broker.services.logs.cleaner
-        await until(lambda: cleaner.checkpoints.get(("t", 0)) == log.active_segment.base_offset, "it is compacted")
+        await until(lambda: cleaner.checkpoints.get(("t", 0)) == log.segments.active.base_offset, "it is compacted")
         records = read_records(log)
         assert {record.key: record.value for record in records} == {b"key-%d" % key: b"59" * 20 for key in range(5)}
         assert len(records) < 60
         await until(lambda: log.compaction is None, "the run has ended")
         assert not list(log.directory.glob("*.cleaned")) + list(log.directory.glob("*.swap"))
     text = (tmp_path / "cleaner-offset-checkpoint").read_text()
-    assert text == f"0\n1\nt 0 {log.active_segment.base_offset}\n"
+    assert text == f"0\n1\nt 0 {log.segments.active.base_offset}\n"
     assert "t-0: compacted [0, " in caplog.text
 
 
@@ -55,7 +55,7 @@ async def test_tombstones_vanish_after_their_time(tmp_path):
             assert (await broker.produce("t", keyed(*pairs, timestamp=broker.clock.now_ms))).error_code == 0
             log.roll()
             log.commit_all()
-            end = log.active_segment.base_offset
+            end = log.segments.active.base_offset
             await until(lambda: cleaner.checkpoints.get(("t", 0)) == end and log.compaction is None, "it is compacted")
             return {record.key: record.value for record in read_records(log)}
 
@@ -91,7 +91,7 @@ async def test_a_restart_goes_on_where_the_checkpoint_says(tmp_path, caplog):
         for number in range(30):
             await broker.produce("t", keyed((b"k", b"%d" % number * 100), timestamp=broker.clock.now_ms))
         cleaner = broker.broker.services.logs.cleaner
-        end = log.active_segment.base_offset
+        end = log.segments.active.base_offset
         await until(lambda: cleaner.checkpoints.get(("t", 0)) == end and log.compaction is None, "it is compacted")
     async with live(tmp_path, settings, restarts=True) as broker:
         cleaner = broker.broker.services.logs.cleaner

@@ -260,7 +260,7 @@ async def test_cleaning_pauses_and_its_checkpoint_moves(disks):
 
         async def is_clean():
             await until(
-                lambda: cleaner.checkpoints.get(("t", 0)) == disks.logs.get("t", 0).active_segment.base_offset,
+                lambda: cleaner.checkpoints.get(("t", 0)) == disks.logs.get("t", 0).segments.active.base_offset,
                 "it is compacted",
             )
 

@@ -365,7 +365,7 @@ async def test_what_is_said_while_a_partition_is_loaded(broker, client, group_id
     assert await commit(client.call, group_id, topic, 4) == 0
     log = broker.services.coordination.group_log
     partition = broker.services.replicas.partitions[(log.topic, log.partition_for(group_id))]
-    fs = partition.log.fs
+    fs = partition.log.files.fs
     original, held = fs.run_blocking, asyncio.Event()
 
     async def slow(work):

@@ -90,7 +90,7 @@ async def forced_to_disk_when_due(broker, topic):
 
 async def index_entries(broker, topic):
     await three_batches(broker, topic)
-    return broker.log(topic).active_segment.offset_index.entries
+    return broker.log(topic).segments.active.offset_index.entries
 
 
 async def three_batches(broker, topic):

@@ -142,7 +142,7 @@ def visible_segments(log: Log) -> list[LogSegment]:
     """The segments that readers may come to. What was given up below them was perhaps never synced."""
     return [
         segment
-        for segment, following in zip(log.segments, [*log.base_offsets[1:], None], strict=True)
+        for segment, following in zip(log.segments, [*log.segments.base_offsets[1:], None], strict=True)
         if following is None or following > log.log_start_offset
     ]
 
@@ -151,7 +151,7 @@ def raw_batches(log: Log) -> list[bytes]:
     """Every batch of every segment, whole and of a right checksum, byte for byte."""
     found = []
     for segment in visible_segments(log):
-        data = log.fs.read_file(segment.file.path)
+        data = log.files.fs.read_file(segment.file.path)
         assert not any(data[segment.size :]), f"{segment}: what is behind its end is not preallocated"
         data = data[: segment.size]
         for batch in iter_batches(data):
@@ -256,7 +256,7 @@ def check_indexes(log: Log, *, several_batches_an_entry: bool = False) -> None:
         last_offsets: dict[int, int] = {}
         timestamps: dict[int, int] = {}
         largest = -1
-        for batch in iter_batches(log.fs.read_file(segment.file.path)[: segment.size]):
+        for batch in iter_batches(log.files.fs.read_file(segment.file.path)[: segment.size]):
             last_offsets[batch.position] = batch.last_offset
             largest = max(largest, batch.max_timestamp)
             timestamps[batch.last_offset] = batch.max_timestamp
@@ -309,7 +309,7 @@ def check_producers(log: Log, found: list[bytes], expected: Expected) -> None:
 
 
 def _replay(log: Log, batches: list[bytes], before: dict[int, SnapshotEntry] | None = None) -> dict[int, SnapshotEntry]:
-    state = ProducerState(log.fs, str(log.directory))
+    state = ProducerState(log.files.fs, str(log.directory))
     state.restore(list((before or {}).values()))
     for batch in batches:
         state.replay(RecordBatch(memoryview(batch)))
@@ -317,5 +317,5 @@ def _replay(log: Log, batches: list[bytes], before: dict[int, SnapshotEntry] | N
 
 
 def _aborted(log: Log, batches: list[bytes]) -> list[object]:
-    state = ProducerState(log.fs, str(log.directory))
+    state = ProducerState(log.files.fs, str(log.directory))
     return [entry for batch in batches if (entry := state.replay(RecordBatch(memoryview(batch)))) is not None]

@@ -117,7 +117,7 @@ class Appends:
         assert (info.duplicate, info.first_offset, info.last_offset) == (False, batch.base, batch.last)
         assert (info.max_timestamp, info.size_bytes) == (batch.max_timestamp, len(batch.data))
         self.model.append(batch)
-        assert (self.log.base_offsets[-1] == batch.base) == rolls
+        assert (self.log.segments.base_offsets[-1] == batch.base) == rolls
 
     def must_roll(self, size: int, last: int, timestamp: int) -> bool:
         """Whether a batch begins a segment: the active one is empty there, full, too old or has a full index."""

@@ -20,7 +20,7 @@ def pick(byte: int, upper: int) -> int:
 
 def layout(history: History) -> list[tuple[int, list[Batch]]]:
     """(base offset, batches) of every segment."""
-    bases = history.log.base_offsets
+    bases = history.log.segments.base_offsets
     ends = [*bases[1:], 1 << 62]
     batches = history.model.batches
     return [
@@ -50,7 +50,7 @@ def check_files(history: History) -> None:
         assert segment.base_offset == base
         assert segment.size == sum(len(each.data) for each in batches)
         stem = f"{base:020d}"
-        assert log.fs.read_file(f"{log.directory}/{stem}.log") == b"".join([each.data for each in batches])
+        assert log.files.fs.read_file(f"{log.directory}/{stem}.log") == b"".join([each.data for each in batches])
         assert {stem + suffix for suffix in SUFFIXES[:3]} <= names
         names -= {stem + suffix for suffix in SUFFIXES}
         check_indexes(segment, batches)

@@ -20,7 +20,7 @@ def batches_on_disk(log: Any, model: Model) -> list[Batch]:
     known = {each.base: each for each in model.batches}
     found = []
     for segment in log.segments:
-        for batch in iter_batches(log.fs.read_file(segment.file.path)[: segment.size]):
+        for batch in iter_batches(log.files.fs.read_file(segment.file.path)[: segment.size]):
             batch.check_crc()
             before = known[batch.base_offset]
             records = [(record.offset, record.timestamp, record.key, record.value) for record in batch.records()]

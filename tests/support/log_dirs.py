@@ -3,6 +3,7 @@
 import json
 import shutil
 from base64 import b64decode
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,9 @@ def recorded_config(name: str) -> dict[str, Any]:
     }.get(name, {})
 
 
-def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_MS, **settings: Any) -> Log:
+def open_log(
+    directory: Path, *, clean: bool = True, now_ms: int | Callable[[], int] = RECORDED_NOW_MS, **settings: Any
+) -> Log:
     """Open with Kafka's defaults, `settings` of LogConfig (snake case) and of `Log.open` (named below) aside."""
     of_open = {
         name: settings.pop(name)
@@ -93,7 +96,7 @@ def open_log(directory: Path, *, clean: bool = True, now_ms: int = RECORDED_NOW_
         directory,
         LogConfig().with_overrides(**settings),
         fs=of_open.pop("fs", None) or UnsyncedFileSystem(),
-        now_ms=lambda: now_ms,
+        now_ms=(lambda: now_ms) if isinstance(now_ms, int) else now_ms,
         clean_shutdown=clean,
         **of_open,
     )

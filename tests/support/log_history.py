@@ -102,7 +102,7 @@ class History(Appends):
             recovery_point=self.checkpoint[0],
             log_start_offset=self.checkpoint[1],
         )
-        log.schedule_removal = lambda paths, delay_ms: self.pending.append((paths, delay_ms))
+        log.files.schedule_removal = lambda paths, delay_ms: self.pending.append((paths, delay_ms))
         return log
 
     def run(self, numbers: Sequence[int]) -> None:
@@ -130,7 +130,7 @@ class History(Appends):
         self.log.roll()
         assert self.log.segments[-1].base_offset == self.model.end
         assert self.log.segments[-1].size == 0
-        assert size == 0 or active in self.log.base_offsets
+        assert size == 0 or active in self.log.segments.base_offsets
 
     def move_high_watermark(self, a: int, b: int) -> None:
         offset = self.model.high_watermark + pick(a, self.model.end - self.model.high_watermark)
@@ -151,7 +151,7 @@ class History(Appends):
 
     def delete_old_segments(self, a: int, b: int) -> None:
         first = self.first_to_keep()
-        bases = list(self.log.base_offsets)
+        bases = list(self.log.segments.base_offsets)
         deleted = self.log.delete_old_segments()
         assert deleted == (bases.index(first) if first in bases else len(bases))
         assert self.log.segments[0].base_offset == first
@@ -161,7 +161,7 @@ class History(Appends):
     def first_to_keep(self) -> int:
         """The first segment that no rule of retention gives up; the log end offset if all go."""
         model, config = self.model, self.config
-        bases = [*self.log.base_offsets, None]
+        bases = [*self.log.segments.base_offsets, None]
         size = sum(len(each.data) for each in model.batches)
         for base, following in pairwise(bases):
             assert base is not None
@@ -431,7 +431,7 @@ class History(Appends):
         assert log.recovery_point == model.recovery_point
         assert log.size_bytes == sum([len(each.data) for each in model.batches])
         assert log.leader_epochs.entries == model.epochs
-        bases = log.base_offsets
+        bases = log.segments.base_offsets
         assert list(bases) == sorted(set(bases)) == [segment.base_offset for segment in log.segments]
 
     def check_all(self) -> None:

@@ -276,7 +276,7 @@ def test_the_age_of_a_segment_is_that_of_its_newest_source(tmp_path):
         os.utime(segment.file.path, (1_600_000_000 + number, 1_600_000_000 + number))
     log.config = log.config.with_overrides(segment_bytes=1 << 20)
     compact(log)
-    assert log.fs.modified_ms(log.segments[0].file.path) == 1_600_000_002_000
+    assert log.files.fs.modified_ms(log.segments[0].file.path) == 1_600_000_002_000
 
 
 def test_a_batch_of_which_everything_stays_is_what_it_was(tmp_path):

@@ -90,7 +90,7 @@ def test_cut_off_at_every_change(small_groups, tmp_path):
     before, end = rows(untouched), untouched.log_end_offset
     fits = {"segment_bytes": 3000 if small_groups else 1 << 20}
     untouched.config = untouched.config.with_overrides(**fits)
-    result = compact_log(untouched, 0, untouched.active_segment.base_offset)
+    result = compact_log(untouched, 0, untouched.segments.active.base_offset)
     after = rows(untouched)
     assert len(untouched.segments) == (4 if small_groups else 2)
     assert len(after) < len(before) // 2
@@ -104,7 +104,7 @@ def test_cut_off_at_every_change(small_groups, tmp_path):
         log.config = log.config.with_overrides(**fits)
         fs.left = changes
         try:
-            assert compact_log(log, 0, log.active_segment.base_offset).end_offset == result.end_offset
+            assert compact_log(log, 0, log.segments.active.base_offset).end_offset == result.end_offset
             cut = False
         except CutError:
             cut = True
@@ -120,7 +120,7 @@ def test_cut_off_at_every_change(small_groups, tmp_path):
         names = {path.suffix for path in directory.iterdir()}
         assert not names & {".cleaned", ".swap", ".deleted"}
         again.commit_all()
-        compact_log(again, 0, again.active_segment.base_offset)
+        compact_log(again, 0, again.segments.active.base_offset)
         assert rows(again) == after
         again.release()
         shutil.rmtree(directory.parent)

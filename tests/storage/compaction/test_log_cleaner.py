@@ -124,7 +124,7 @@ async def test_the_filthiest_log_comes_first_and_others_wait_for_their_ratio(tmp
     ("settings", "change", "first", "end"),
     [
         ({}, None, 0, 7),
-        ({}, lambda log: setattr(log, "high_watermark", 5), 0, 5),
+        ({}, lambda log: setattr(log.offsets, "high_watermark", 5), 0, 5),
         ({}, lambda log: setattr(log.producers, "first_unstable_offset", 3), 0, 3),
         ({"min_compaction_lag_ms": 1000}, None, 0, 0),
         ({"min_compaction_lag_ms": 1000}, lambda log: setattr(log, "now_ms", lambda: BASE_TIME_MS + 2000), 0, 7),
@@ -165,7 +165,7 @@ async def test_a_truncated_log_is_dirty_again_from_its_active_segment_on(offset,
     log = yard.log()
     await yard.clean()
     assert log.truncate_to(offset) is (offset < 8)
-    assert yard.cleaner.checkpoints["t", 0] == min(log.active_segment.base_offset, 7)
+    assert yard.cleaner.checkpoints["t", 0] == min(log.segments.active.base_offset, 7)
     append(log)
     await yard.clean()
     assert values(log)[-1][1] == b"7"
@@ -321,7 +321,7 @@ async def test_damage_makes_a_log_uncleanable_and_no_other(tmp_path, caplog):
     assert caplog.text.count("bad-0 cannot be compacted") == 1
     assert "stored crc" in caplog.text
     assert yard.cleaner.uncleanable_partitions(tmp_path) == 1
-    assert yard.cleaner.uncleanable_bytes(tmp_path) == bad.size_bytes - bad.active_segment.size
+    assert yard.cleaner.uncleanable_bytes(tmp_path) == bad.size_bytes - bad.segments.active.size
     assert yard.leftovers() == []
     assert "good 0 7" in yard.checkpoint()
 

@@ -12,7 +12,6 @@ from storage.directories.moved_from import MOVED_FROM
 from storage.errors import LogClosedError, LogDirIOError
 from storage.log.append import AppendOrigin
 from storage.log.config import LogConfig
-from storage.log.follower import skip_to
 from storage.verification.verification import verify_directory
 from support.cut_log import raw_batches
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, batch, read_records
@@ -123,7 +122,7 @@ async def test_a_compacted_log_with_gaps(tmp_path):
 
 async def test_a_compacted_log_that_lacks_its_last_records(move):
     move.append(3)
-    skip_to(move.current, 10)
+    move.current.skip_to(10)
     move.current.commit_all()
     await move.begin()
     await move.copy_all()
@@ -444,7 +443,7 @@ async def test_a_disk_that_fails_when_it_is_read(cached, tmp_path):
     await move.begin()
     broken = Broken()
     broken.on_failure = failures.append
-    move.current.fs = move.current.segments[0].fs = move.current.segments[0].file.fs = broken
+    move.current.files.fs = move.current.segments[0].fs = move.current.segments[0].file.fs = broken
     with pytest.raises(LogDirIOError, match="Input/output error"):
         await move.copy.copy(STEP)
     assert [failure.path for failure in failures] == [str(move.current.directory)]

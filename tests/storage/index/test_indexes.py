@@ -193,10 +193,10 @@ def test_an_entry_needs_more_than_the_interval_since_the_last_one(tmp_path):
     log = open_log(tmp_path / "t-0", index_interval_bytes=size)
     for number in range(7):
         log.append_as_leader(batch("x", timestamp=BASE_TIME_MS + number), 0)
-    assert log.active_segment.offset_index.absolute_entries() == [(2, 2 * size), (4, 4 * size), (6, 6 * size)]
+    assert log.segments.active.offset_index.absolute_entries() == [(2, 2 * size), (4, 4 * size), (6, 6 * size)]
     entries = [(BASE_TIME_MS + offset, offset) for offset in (2, 4, 6)]
-    assert log.active_segment.time_index.absolute_entries() == entries
+    assert log.segments.active.time_index.absolute_entries() == entries
     # An entry names the last offset of its append, and where the append begins.
     log.append_as_follower(batch("x", base_offset=7) + batch("x", base_offset=8))
     log.append_as_follower(batch("x", base_offset=9) + batch("x", base_offset=10))
-    assert log.active_segment.offset_index.absolute_entries()[3:] == [(10, 9 * size)]
+    assert log.segments.active.offset_index.absolute_entries()[3:] == [(10, 9 * size)]

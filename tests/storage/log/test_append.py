@@ -547,9 +547,8 @@ class TestRolling:
         assert [segment.base_offset for segment in log.segments] == [0, 2]
 
     def test_by_time_of_the_clock_where_records_have_none(self, tmp_path):
-        log = open_log(tmp_path / "t-0", segment_ms=1000)
         clock = [RECORDED_NOW_MS]
-        log.now_ms = lambda: clock[0]
+        log = open_log(tmp_path / "t-0", segment_ms=1000, now_ms=lambda: clock[0])
         for wait in (0, 900, 200, 500):
             clock[0] += wait
             log.append_as_leader(batch("x", timestamp=-1), 0)
@@ -571,7 +570,7 @@ class TestRolling:
 
     def test_jitter_comes_from_the_given_source(self, tmp_path):
         log = open_log(tmp_path / "t-0", segment_ms=1000, segment_jitter_ms=900)
-        log.random = random.Random(3)
+        log.segments.files.random = random.Random(3)
         log.append_as_leader(batch("x"), 0)
         jitter = log.roll().roll_jitter_ms
         assert jitter == random.Random(3).randint(0, 900)

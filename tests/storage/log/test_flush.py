@@ -227,7 +227,7 @@ async def test_checkpoints_are_written_one_at_a_time(tmp_path, fs):
     first = asyncio.create_task(logs.checkpoints.write_recovery_points())
     await until(fs.waiting.is_set)
     log.append_as_leader(batch("a"), 0)
-    log.recovery_point = 1
+    log.durability.recovery_point = 1
     second = asyncio.create_task(logs.checkpoints.write_recovery_points())
     await asyncio.sleep(0)
     fs.gate.set()

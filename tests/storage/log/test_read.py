@@ -154,7 +154,7 @@ def test_reads_survive_roll_deletion_and_eviction(tmp_path):
     for number, records in enumerate(in_flight):
         found = [record.value for each in iter_whole(records.to_bytes()) for record in each.records()]
         assert f"{number}".encode() * 30 in found
-    assert log.fs.descriptors.open_files <= 5
+    assert log.files.fs.descriptors.open_files <= 5
 
 
 def test_no_more_files_are_open_than_may_be(tmp_path):

@@ -197,8 +197,8 @@ def test_preallocated_indexes_of_a_running_kafka(tmp_path):
         with (directory / f"{last}{suffix}").open("r+b") as file:
             file.truncate(size)
     log = open_log(directory, segment_bytes=16384, index_interval_bytes=512)
-    assert log.active_segment.offset_index.entries * 8 == len(before[f"{last}.index"])
-    assert log.active_segment.time_index.entries * 12 == len(before[f"{last}.timeindex"])
+    assert log.segments.active.offset_index.entries * 8 == len(before[f"{last}.index"])
+    assert log.segments.active.time_index.entries * 12 == len(before[f"{last}.timeindex"])
     assert log.read(690, 10, max_offset=700).records is not None
     log.close()
     assert contents(directory) == before
@@ -264,7 +264,7 @@ class TestLeftovers:
         """The new segment's files are there, or some of them, and nothing else happened."""
         (directory / f"{40:020d}.log").write_bytes(b"")
         log = reopen(directory)
-        assert (log.log_end_offset, log.active_segment.base_offset) == (40, 40)
+        assert (log.log_end_offset, log.segments.active.base_offset) == (40, 40)
         log.append_as_leader(batch("x"), 1)
         assert len(values(log)) == 41
 
@@ -369,7 +369,7 @@ def test_batches_are_the_same_whatever_is_read_at_a_time(tmp_path, chunk_bytes):
     assert b"".join(data for _, data in found) == (log.directory / f"{0:020d}.log").read_bytes()
     assert [position for position, _ in found] == [each.position for each in iter_headers(file, 0, size)]
     assert sum(read) >= size
-    log.fs.ftruncate(file.open().fd, size - 10)
+    log.files.fs.ftruncate(file.open().fd, size - 10)
     with pytest.raises(CorruptRecordError, match="shorter than it was"):
         list(iter_valid_batches(file, size, chunk_bytes=chunk_bytes))
 

@@ -42,7 +42,7 @@ def test_truncation(log, offset):
     assert log.truncate_to(offset) is (offset < 23)
     assert values(log) == expected(0, offset)
     assert log.log_end_offset == log.high_watermark == log.recovery_point == offset
-    assert log.active_segment.base_offset <= offset
+    assert log.segments.active.base_offset <= offset
     assert log.leader_epochs.entries == [(n, 8 * n) for n in range(3) if 8 * n < offset]
     known = log.producers.producers.get(7)
     assert (known.last_sequence if known else -1) == offset // 2 - 1
@@ -190,7 +190,7 @@ class TestRetention:
 
     def test_files_go_after_a_delay(self, log):
         scheduled = []
-        log.schedule_removal = lambda paths, delay: scheduled.append((paths, delay))
+        log.files.schedule_removal = lambda paths, delay: scheduled.append((paths, delay))
         self.set(log, retention_bytes=0, retention_ms=-1, file_delete_delay_ms=77)
         log.delete_old_segments()
         ((paths, delay),) = scheduled
@@ -262,7 +262,7 @@ class TestFullDisk:
         for number in range(20):
             fs.suffixes = (".index", ".timeindex") if 5 <= number < 15 else ()
             log.append_as_leader(batch(f"v{number:02}"), 0)
-        entries = log.active_segment.offset_index.absolute_entries()
+        entries = log.segments.active.offset_index.absolute_entries()
         assert [offset for offset, _ in entries] == [1, 2, 3, 4, 15, 16, 17, 18, 19]
         assert values(log) == expected(0, 20)
         assert [read_records(log, offset)[0].offset for offset in range(20)] == list(range(20))

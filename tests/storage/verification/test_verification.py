@@ -374,7 +374,7 @@ def test_a_snapshot_of_batches_that_compaction_took(tmp_path):
     """It may stand within a segment: what a start took there."""
     log = open_log(tmp_path / "t-0", cleanup_policy={"compact"})
     log.append_as_leader(batch("a", producer=(2, 0, 0)), 0)
-    log.take_producer_snapshot()
+    log.producers.take_snapshot()
     log.append_as_leader(batch("b", producer=(2, 0, 1)), 0)
     log.roll()
     log.append_as_leader(batch("c"), 0)

@@ -1,0 +1,64 @@
+"""Replaying batches: the state of the producers at an offset, from a snapshot and the batches that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.record_batch import RecordBatch
+from storage.log.batch_scan import iter_headers
+from storage.log.segment import LogSegment
+from storage.producers.entry import BatchMetadata
+from storage.producers.state import ProducerState
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+
+
+def replay(segment: LogSegment, state: ProducerState, end_offset: int) -> None:
+    """Apply the batches of a segment to `state`, from the state's end offset up to `end_offset`.
+
+    Only headers and control batches are read. Raises OSError, CorruptRecordError.
+    """
+    found = segment.translate(state.end_offset) if state.end_offset > segment.base_offset else (0, 0)
+    if found is None:
+        return
+    for header in iter_headers(segment.file, found[0], segment.size):
+        if header.base_offset >= end_offset:
+            break
+        if header.producer_id >= 0:
+            if header.attributes & _CONTROL:
+                data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
+                state.replay(RecordBatch(memoryview(data)))
+            else:
+                last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
+                state.add_batch(
+                    header.producer_id,
+                    header.producer_epoch,
+                    BatchMetadata(last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp),
+                    header.attributes & _TRANSACTIONAL != 0,
+                    header.base_offset,
+                )
+
+
+def rebuild_producers(
+    state: ProducerState, segments: Sequence[LogSegment], log_start_offset: int, end_offset: int, now_ms: int
+) -> None:
+    """Bring a log's producers to what they were at `end_offset`: newest snapshot, then the batches that follow it.
+
+    Snapshots are written for the last two segments and at the end, so that the next start has nothing to replay. Raises
+    OSError, CorruptRecordError, LogDirIOError.
+    """
+    state.truncate_and_reload(log_start_offset, end_offset, now_ms)
+    if end_offset > state.end_offset:
+        snapshot_at = {segment.base_offset for segment in segments[-2:]}
+        for number, segment in enumerate(segments):
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+            if following <= state.end_offset or segment.base_offset >= end_offset:
+                continue
+            state.end_offset = max(segment.base_offset, state.end_offset, log_start_offset)
+            if segment.base_offset in snapshot_at and state.end_offset == segment.base_offset:
+                state.take_snapshot()
+            replay(segment, state, end_offset)
+    state.end_offset = end_offset
+    state.take_snapshot()
