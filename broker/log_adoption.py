@@ -29,8 +29,8 @@ from registry.znodes.tree import ensure_persistent_paths
 from storage.directories.log_directory import LogDirectory
 from storage.errors import InvalidLogDirectoryNameError
 from storage.file_system import FileSystem
+from storage.log.files import parse_directory_name
 from storage.log.leader_epoch_cache import LeaderEpochCache
-from storage.log.loader import parse_directory_name
 from storage.log.partition_metadata import read_topic_id
 
 INTERNAL_PARTITIONS = 50

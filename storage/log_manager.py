@@ -34,7 +34,7 @@ from storage.directories.replica_places import ReplicaPlaces
 from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
 from storage.log.config import LONG_MAX, LogConfig
-from storage.log.loader import parse_directory_name
+from storage.log.files import parse_directory_name
 from storage.log.log import Log
 from storage.log.truncations import LogTruncations
 from storage.log_flusher import LogFlusher

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from storage.directories.checkpoints import TopicPartition
 from storage.directories.loader import LogInDirectory
-from storage.log.loader import DELETE_DIRECTORY_SUFFIX
+from storage.log.files import DELETE_DIRECTORY_SUFFIX
 from storage.log.log import Log
 
 if TYPE_CHECKING:

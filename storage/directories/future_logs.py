@@ -27,7 +27,7 @@ from storage.directories.checkpoints import TopicPartition
 from storage.directories.log_directory import LogDirectory
 from storage.directories.moved_from import remove_moved_from, write_moved_from
 from storage.errors import CorruptFileError, LogClosedError, LogDirIOError
-from storage.log.loader import FUTURE_DIRECTORY_SUFFIX
+from storage.log.files import FUTURE_DIRECTORY_SUFFIX
 from storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -114,10 +114,8 @@ class FutureLogs:
         path, origin = str(future.directory), str(current.directory.parent)
 
         def write() -> None:
-            try:
+            with future.files.failing():
                 write_moved_from(manager.fs, path, origin)
-            except OSError as error:
-                raise manager.fs.failed(path, error) from error
 
         await manager.fs.run_blocking(write)
         future.files.name_changes += 1
@@ -167,10 +165,8 @@ class FutureLogs:
             return  # the log was deleted meanwhile
 
         def remove() -> None:
-            try:
+            with log.files.failing():
                 remove_moved_from(fs, path)
-            except OSError as error:
-                raise fs.failed(path, error) from error
 
         await fs.run_blocking(remove)
 

@@ -20,7 +20,7 @@ from storage.directories.log_directory import LogDirectory
 from storage.directories.recovery_progress import RecoveryProgress, gigabytes
 from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, StorageError
 from storage.file_system import FileSystem
-from storage.log.loader import (
+from storage.log.files import (
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from storage.log.file_records import FileRecords
@@ -15,6 +16,7 @@ class AppendOrigin(Enum):
     COORDINATOR = 1
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class LogAppendInfo:
     """Outcome of an append. Offsets are inclusive; of a duplicate they are those of the first time.
 
@@ -22,36 +24,14 @@ class LogAppendInfo:
     appended. `flush_required` says that flush.messages is reached: `Log.flush` is due.
     """
 
-    __slots__ = (
-        "duplicate",
-        "first_offset",
-        "flush_required",
-        "last_offset",
-        "log_append_time",
-        "log_start_offset",
-        "max_timestamp",
-        "size_bytes",
-    )
-
-    def __init__(
-        self,
-        first_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        log_append_time: int,
-        log_start_offset: int,
-        size_bytes: int,
-        duplicate: bool = False,
-        flush_required: bool = False,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.max_timestamp = max_timestamp
-        self.log_append_time = log_append_time
-        self.log_start_offset = log_start_offset
-        self.size_bytes = size_bytes
-        self.duplicate = duplicate
-        self.flush_required = flush_required
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    size_bytes: int
+    duplicate: bool = False
+    flush_required: bool = False
 
     @property
     def record_count(self) -> int:
@@ -63,6 +43,7 @@ class LogAppendInfo:
         return f"LogAppendInfo({kind}offsets={self.first_offset}..{self.last_offset}, size={self.size_bytes})"
 
 
+@dataclass(slots=True, eq=False)
 class LogReadInfo:
     """Outcome of a read. `records` is a range of one segment file, None if there is nothing to read.
 
@@ -70,17 +51,9 @@ class LogReadInfo:
     not ask for it whole. `aborted_transactions` is None unless asked for.
     """
 
-    __slots__ = ("aborted_transactions", "first_batch_incomplete", "records")
-
-    def __init__(
-        self,
-        records: FileRecords | None,
-        first_batch_incomplete: bool = False,
-        aborted_transactions: list[AbortedTransaction] | None = None,
-    ) -> None:
-        self.records = records
-        self.first_batch_incomplete = first_batch_incomplete
-        self.aborted_transactions = aborted_transactions
+    records: FileRecords | None
+    first_batch_incomplete: bool = False
+    aborted_transactions: list[AbortedTransaction] | None = None
 
     @property
     def size_bytes(self) -> int:

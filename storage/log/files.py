@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from storage.errors import InconsistentTopicIdError, LogDirIOError
+from storage.errors import InconsistentTopicIdError, InvalidLogDirectoryNameError, LogDirIOError
 from storage.file_system import FileSystem
 from storage.log import partition_metadata
+
+DELETE_DIRECTORY_SUFFIX = "-delete"
+FUTURE_DIRECTORY_SUFFIX = "-future"
+STRAY_DIRECTORY_SUFFIX = "-stray"
+
+_DELETE_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|future|stray)")
+
+
+def parse_directory_name(name: str) -> tuple[str, int]:
+    """(topic, partition) of `<topic>-<partition>` or `<topic>-<partition>.<id>-delete`.
+
+    Raises InvalidLogDirectoryNameError.
+    """
+    match = _DELETE_DIRECTORY.fullmatch(name)
+    topic, dash, partition = (name.rpartition(".")[0] if match else name).rpartition("-")
+    if not dash or not topic or not partition.isascii() or not partition.isdigit():
+        raise InvalidLogDirectoryNameError(name)
+    return topic, int(partition)
 
 
 class LogFiles:
@@ -18,23 +37,16 @@ class LogFiles:
     later; the log manager replaces the default, which removes them at once.
     """
 
-    __slots__ = (
-        "directory",
-        "fs",
-        "is_directory_unsynced",
-        "name_changes",
-        "schedule_removal",
-        "synced_name_changes",
-        "topic_id",
-    )
-
     def __init__(self, fs: FileSystem, directory: Path) -> None:
+        """Raises InvalidLogDirectoryNameError."""
+
         def remove_now(paths: list[str], delay_ms: int) -> None:
             for path in paths:
                 fs.remove(path)
 
         self.fs = fs
         self.directory = directory
+        self.topic, self.partition = parse_directory_name(directory.name)
         self.topic_id: bytes | None = None
         self.is_directory_unsynced = False
         """Whether the directory itself, or partition.metadata in it, is new and not synced yet."""

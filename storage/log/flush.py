@@ -6,56 +6,35 @@ producer snapshots, leader epochs and the topic id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from storage.file_system import OpenFile
-from storage.log.files import LogFiles
 from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.offsets import LogOffsets
 from storage.log.partition_metadata import PARTITION_METADATA
 from storage.log.segments import LogSegments
 from storage.producers.snapshot import SNAPSHOT_SUFFIX
-from storage.producers.state import ProducerState
 
 
+@dataclass(eq=False)
 class Durability:
-    """How much of a log is on disk. `recovery_point` is the offset below which everything is synced."""
+    """How much of a log is on disk."""
 
-    __slots__ = (
-        "_now_ms",
-        "_offsets",
-        "_producers",
-        "_segments",
-        "files",
-        "flush_messages",
-        "last_flush_ms",
-        "leader_epochs",
-        "recovery_point",
-        "truncations",
-    )
+    _segments: LogSegments
+    _offsets: LogOffsets
+    leader_epochs: LeaderEpochCache
+    recovery_point: int
+    """Everything below this offset is synced."""
+    truncations: int = 0
+    """How often the log was truncated: what was being synced at that time may be gone."""
 
-    def __init__(
-        self,
-        files: LogFiles,
-        segments: LogSegments,
-        offsets: LogOffsets,
-        producers: ProducerState,
-        leader_epochs: LeaderEpochCache,
-        now_ms: Callable[[], int],
-        recovery_point: int,
-    ) -> None:
-        self.files = files
-        self.leader_epochs = leader_epochs
-        self._segments = segments
-        self._offsets = offsets
-        self._producers = producers
-        self._now_ms = now_ms
-        self.recovery_point = recovery_point
-        self.flush_messages = 0
+    def __post_init__(self) -> None:
+        self.files = self._segments.files.log_files
+        self._producers = self._segments.files.producers
+        self._now_ms = self._segments.files.now_ms
+        self.last_flush_ms = self._now_ms()
+        self.flush_messages = self._segments.files.config.flush_messages
         """flush.messages: an append that leaves at least as many offsets unsynced asks for a flush."""
-        self.truncations = 0
-        """How often the log was truncated: what was being synced at that time may be gone."""
-        self.last_flush_ms = now_ms()
 
     def truncated_to(self, offset: int) -> None:
         """The log ends at `offset` now."""
@@ -105,6 +84,8 @@ class Durability:
         if self.truncations == truncations:  # else other records may stand there now
             self.recovery_point = max(self.recovery_point, offset)
         self.last_flush_ms = self._now_ms()
+        self.flush_messages = self._segments.files.config.flush_messages
+        """flush.messages: an append that leaves at least as many offsets unsynced asks for a flush."""
 
     def not_flushed(self, paths: list[str]) -> None:
         """The sync of small files has failed: they are still to be synced."""
@@ -117,8 +98,6 @@ class Durability:
 
 class Flush:
     """One sync of a log up to `offset`. `run` blocks; it uses only descriptors and paths that nobody changes."""
-
-    __slots__ = ("_directory", "_durability", "_files", "_name_changes", "_parent", "_paths", "_truncations", "offset")
 
     def __init__(
         self, durability: Durability, offset: int, files: list[OpenFile], paths: list[str], directory: bool

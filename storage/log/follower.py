@@ -5,46 +5,57 @@ Offsets and leader epochs are those in the batches; sequences are not checked ag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, RecordBatch, read_batch
 from storage.errors import OffsetsOutOfOrderError, UnexpectedAppendOffsetError
 from storage.log.append import LogAppendInfo
+from storage.log.flush import Durability
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.offsets import LogOffsets
+from storage.log.segments import LogSegments
 
-if TYPE_CHECKING:
-    from storage.log.log import Log
 
+@dataclass(slots=True)
+class FollowerAppends:
+    """Appends a leader's batches to the log of a follower."""
 
-def append(log: Log, records: memoryview) -> LogAppendInfo:
-    """Append the whole batches in `records`. Raises what `Log.append_as_follower` raises."""
-    batches = whole_batches(records)
-    if not batches:
-        return LogAppendInfo(-1, -1, -1, -1, log.offsets.start, 0)
-    last_offset = max_timestamp = offset_of_max = -1
-    for batch in batches:
-        batch.check_crc()
-        if batch.last_offset <= last_offset:
-            raise OffsetsOutOfOrderError(f"offset {batch.last_offset} follows {last_offset}")
-        last_offset = batch.last_offset
-        if batch.max_timestamp > max_timestamp:
-            max_timestamp, offset_of_max = batch.max_timestamp, last_offset
-    first_offset = batches[0].base_offset
-    if first_offset < log.offsets.end:
-        raise UnexpectedAppendOffsetError(first_offset, last_offset, log.offsets.end)
-    size = batches[-1].position + batches[-1].size_bytes
-    segment = log.segments.for_append(size, first_offset, last_offset, max_timestamp)
-    epochs = log.leader_epochs
-    for batch in batches:
-        if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
-            epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-    segment.append(records[:size], size, last_offset, max_timestamp, offset_of_max)
-    log.offsets.end = last_offset + 1
-    for batch in batches:
-        aborted = log.producers.replay(batch)
-        if aborted is not None:
-            log.segments.add_aborted(segment, aborted)
-    flush_required = log.offsets.end - log.durability.recovery_point >= log.durability.flush_messages
-    return LogAppendInfo(first_offset, last_offset, max_timestamp, -1, log.offsets.start, size, False, flush_required)
+    _segments: LogSegments
+    _offsets: LogOffsets
+    _leader_epochs: LeaderEpochCache
+    _durability: Durability
+
+    def append(self, records: memoryview) -> LogAppendInfo:
+        """Append the whole batches in `records`. Raises what `Log.append_as_follower` raises."""
+        offsets = self._offsets
+        batches = whole_batches(records)
+        if not batches:
+            return LogAppendInfo(-1, -1, -1, -1, offsets.start, 0)
+        last_offset = max_timestamp = offset_of_max = -1
+        for batch in batches:
+            batch.check_crc()
+            if batch.last_offset <= last_offset:
+                raise OffsetsOutOfOrderError(f"offset {batch.last_offset} follows {last_offset}")
+            last_offset = batch.last_offset
+            if batch.max_timestamp > max_timestamp:
+                max_timestamp, offset_of_max = batch.max_timestamp, last_offset
+        first_offset = batches[0].base_offset
+        if first_offset < offsets.end:
+            raise UnexpectedAppendOffsetError(first_offset, last_offset, offsets.end)
+        size = batches[-1].position + batches[-1].size_bytes
+        segment = self._segments.for_append(size, first_offset, last_offset, max_timestamp)
+        epochs = self._leader_epochs
+        for batch in batches:
+            if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
+                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+        segment.append(records[:size], size, last_offset, max_timestamp, offset_of_max)
+        offsets.end = last_offset + 1
+        for batch in batches:
+            aborted = self._segments.files.producers.replay(batch)
+            if aborted is not None:
+                self._segments.add_aborted(segment, aborted)
+        flush_required = offsets.end - self._durability.recovery_point >= self._durability.flush_messages
+        return LogAppendInfo(first_offset, last_offset, max_timestamp, -1, offsets.start, size, False, flush_required)
 
 
 def whole_batches(records: memoryview) -> list[RecordBatch]:

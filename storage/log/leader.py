@@ -7,7 +7,7 @@ It is checked by header and checksum; records are looked at only where the topic
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from protocol.buffer import Buffer
 from protocol.checksum import crc32c
@@ -16,11 +16,13 @@ from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch
 from storage.errors import RecordTooLargeError
 from storage.log.append import AppendOrigin, LogAppendInfo
-from storage.log.batch_validation import refuse
+from storage.log.batch_validation import BatchRules, refuse
+from storage.log.config import LogConfig
+from storage.log.flush import Durability
+from storage.log.leader_epoch_cache import LeaderEpochCache
+from storage.log.offsets import LogOffsets
+from storage.log.segments import LogSegments
 from storage.producers.entry import BatchMetadata
-
-if TYPE_CHECKING:
-    from storage.log.log import Log
 
 _unpack_header = HEADER.unpack_from
 _pack_leader_fields = struct.Struct(">qii").pack_into  # base offset, length, leader epoch
@@ -30,125 +32,143 @@ _LOOK_INSIDE = 0x08  # a timestamp type that only a broker may set
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
-def append(log: Log, records: Buffer, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
-    """Append one batch. Raises what `Log.append_as_leader` raises."""
-    if type(records) is not memoryview or records.readonly:
-        records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
-    size = len(records)
-    client = origin is AppendOrigin.CLIENT
-    if size < BATCH_HEADER_SIZE or records[16] != 2:
-        records = up_convert(records)
+@dataclass(eq=False)
+class LeaderAppends:
+    """Appends batches to the log of a leader."""
+
+    _segments: LogSegments
+    _offsets: LogOffsets
+    _leader_epochs: LeaderEpochCache
+    _durability: Durability
+    _full_validation: bool
+
+    def __post_init__(self) -> None:
+        self._producers = self._segments.files.producers
+        self._now_ms = self._segments.files.now_ms
+        self.configure(self._segments.files.config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Use these settings from now on."""
+        self._rules = BatchRules(config, full=self._full_validation)
+        self._header_is_enough = self._rules.header_is_enough
+        self._max_message_bytes = config.max_message_bytes
+
+    def append(self, records: Buffer, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
+        """Append one batch. Raises what `Log.append_as_leader` raises."""
+        if type(records) is not memoryview or records.readonly:
+            records = memoryview(records if isinstance(records, bytearray) else bytearray(records))
         size = len(records)
-    (
-        base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
-        producer_id, producer_epoch, sequence, count,
-    ) = _unpack_header(records)  # fmt: skip
-    if length + LOG_OVERHEAD != size:
-        records = single_batch(records, length)
-        size = len(records)
-    if (
-        size > log.max_message_bytes
-        or crc32c(records[21:]) != crc
-        or (
-            client
-            and (
-                base_offset or delta + 1 != count or count <= 0 or attributes & _CONTROL or sequence < 0 <= producer_id
-            )
-        )
-    ):
-        refuse(records, log.max_message_bytes, client=client)
-    log_append_time = -1
-    if not log.header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
-        records, max_timestamp, log_append_time = log.rules.validate(records, log.now_ms(), client=client)
-        if len(records) != size:
+        client = origin is AppendOrigin.CLIENT
+        if size < BATCH_HEADER_SIZE or records[16] != 2:
+            records = up_convert(records)
             size = len(records)
-            length = size - LOG_OVERHEAD
-            if size > log.max_message_bytes:
-                raise RecordTooLargeError(size, log.max_message_bytes)
-    first_offset = log.offsets.end
-    last_offset = first_offset + delta
-
-    marker: EndTransactionMarker | None = None
-    if producer_id >= 0:
-        if attributes & _CONTROL:
-            marker = _check_marker(log, records, producer_id, producer_epoch, first_offset)
-        else:
-            duplicate = _check_producer(
-                log, producer_id, producer_epoch, sequence, delta, client, attributes & _TRANSACTIONAL != 0
+        (
+            base_offset, length, _, _, crc, attributes, delta, _, max_timestamp,
+            producer_id, producer_epoch, sequence, count,
+        ) = _unpack_header(records)  # fmt: skip
+        if length + LOG_OVERHEAD != size:
+            records = single_batch(records, length)
+            size = len(records)
+        if (
+            size > self._max_message_bytes
+            or crc32c(records[21:]) != crc
+            or (
+                client
+                and (
+                    base_offset
+                    or delta + 1 != count
+                    or count <= 0
+                    or attributes & _CONTROL
+                    or sequence < 0 <= producer_id
+                )
             )
+        ):
+            refuse(records, self._max_message_bytes, client=client)
+        log_append_time = -1
+        if not self._header_is_enough or attributes & _LOOK_INSIDE or attributes & 7 > 4:
+            records, max_timestamp, log_append_time = self._rules.validate(records, self._now_ms(), client=client)
+            if len(records) != size:
+                size = len(records)
+                length = size - LOG_OVERHEAD
+                if size > self._max_message_bytes:
+                    raise RecordTooLargeError(size, self._max_message_bytes)
+        offsets = self._offsets
+        first_offset = offsets.end
+        last_offset = first_offset + delta
+
+        marker: EndTransactionMarker | None = None
+        if producer_id >= 0:
+            if attributes & _CONTROL:
+                marker = self._check_marker(records, producer_id, producer_epoch, first_offset)
+            else:
+                duplicate = self._check_producer(
+                    producer_id, producer_epoch, sequence, delta, client, attributes & _TRANSACTIONAL != 0
+                )
+                if duplicate is not None:
+                    return LogAppendInfo(
+                        duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
+                        duplicate.timestamp, offsets.start, size, True,
+                    )  # fmt: skip
+        segment = self._segments.for_append(size, first_offset, last_offset, max_timestamp)
+        if leader_epoch != self._leader_epochs.latest_epoch and leader_epoch >= 0:
+            self._leader_epochs.assign(leader_epoch, first_offset)
+        _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
+        segment.append(records, size, last_offset, max_timestamp, last_offset)
+        next_offset = last_offset + 1
+        offsets.end = next_offset
+        if marker is not None:
+            self._end_transaction(producer_id, producer_epoch, marker, first_offset, max_timestamp)
+        elif producer_id >= 0 and not attributes & _CONTROL:
+            self._producers.add_batch(
+                producer_id,
+                producer_epoch,
+                BatchMetadata((sequence + delta) & _SEQUENCE_MASK, last_offset, delta, max_timestamp),
+                attributes & _TRANSACTIONAL != 0,
+                first_offset,
+            )
+        self._producers.end_offset = next_offset
+        durability = self._durability
+        return LogAppendInfo(
+            first_offset, last_offset, max_timestamp, log_append_time, offsets.start, size,
+            False, next_offset - durability.recovery_point >= durability.flush_messages,
+        )  # fmt: skip
+
+    def _check_producer(
+        self, producer_id: int, producer_epoch: int, sequence: int, delta: int, client: bool, transactional: bool
+    ) -> BatchMetadata | None:
+        """The earlier batch that this one repeats, if any. Raises if the producer must not write the batch."""
+        entry = self._producers.producers.get(producer_id)
+        if entry is None:
+            return None
+        offset = self._offsets.end
+        last_sequence = (sequence + delta) & _SEQUENCE_MASK
+        if client:
+            duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
             if duplicate is not None:
-                return LogAppendInfo(
-                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp,
-                    duplicate.timestamp, log.offsets.start, size, True,
-                )  # fmt: skip
-    segment = log.segments.for_append(size, first_offset, last_offset, max_timestamp)
-    if leader_epoch != log.leader_epochs.latest_epoch and leader_epoch >= 0:
-        log.leader_epochs.assign(leader_epoch, first_offset)
-    _pack_leader_fields(records, 0, first_offset, length, leader_epoch)
-    segment.append(records, size, last_offset, max_timestamp, last_offset)
-    next_offset = last_offset + 1
-    log.offsets.end = next_offset
-    if marker is not None:
-        _end_transaction(log, producer_id, producer_epoch, marker, first_offset, max_timestamp)
-    elif producer_id >= 0 and not attributes & _CONTROL:
-        log.producers.add_batch(
-            producer_id,
-            producer_epoch,
-            BatchMetadata((sequence + delta) & _SEQUENCE_MASK, last_offset, delta, max_timestamp),
-            attributes & _TRANSACTIONAL != 0,
-            first_offset,
-        )
-    log.producers.end_offset = next_offset
-    return LogAppendInfo(
-        first_offset, last_offset, max_timestamp, log_append_time, log.offsets.start, size,
-        False, next_offset - log.durability.recovery_point >= log.durability.flush_messages,
-    )  # fmt: skip
-
-
-def _check_producer(
-    log: Log,
-    producer_id: int,
-    producer_epoch: int,
-    sequence: int,
-    delta: int,
-    client: bool,
-    transactional: bool,
-) -> BatchMetadata | None:
-    """The batch that this one repeats, if any; raises where the producer must not write it."""
-    entry = log.producers.producers.get(producer_id)
-    if entry is None:
+                return duplicate
+        entry.check_epoch(producer_epoch, offset)
+        if client:
+            entry.check_sequence(producer_epoch, sequence, last_sequence, offset)
+        entry.check_transactional(transactional, offset)
         return None
-    offset = log.offsets.end
-    last_sequence = (sequence + delta) & _SEQUENCE_MASK
-    if client:
-        duplicate = entry.find_duplicate(producer_epoch, sequence, last_sequence)
-        if duplicate is not None:
-            return duplicate
-    entry.check_epoch(producer_epoch, offset)
-    if client:
-        entry.check_sequence(producer_epoch, sequence, last_sequence, offset)
-    entry.check_transactional(transactional, offset)
-    return None
 
+    def _check_marker(
+        self, records: memoryview, producer_id: int, producer_epoch: int, offset: int
+    ) -> EndTransactionMarker | None:
+        """The transaction marker in a control batch. Raises if a newer epoch has fenced its writer."""
+        marker = read_end_marker(RecordBatch(records))
+        if marker is not None:
+            self._producers.check_marker(producer_id, producer_epoch, marker, offset)
+        return marker
 
-def _check_marker(
-    log: Log, records: memoryview, producer_id: int, producer_epoch: int, offset: int
-) -> EndTransactionMarker | None:
-    """The transaction marker in a control batch; raises for a zombie's."""
-    marker = read_end_marker(RecordBatch(records))
-    if marker is not None:
-        log.producers.check_marker(producer_id, producer_epoch, marker, offset)
-    return marker
-
-
-def _end_transaction(
-    log: Log, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
-) -> None:
-    completed = log.producers.add_marker(producer_id, producer_epoch, marker, offset, timestamp)
-    if completed is not None:
-        aborted = log.producers.complete(completed)
-        if aborted is not None:
-            log.segments.add_aborted(log.segments.active, aborted)
+    def _end_transaction(
+        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
+    ) -> None:
+        completed = self._producers.add_marker(producer_id, producer_epoch, marker, offset, timestamp)
+        if completed is not None:
+            aborted = self._producers.complete(completed)
+            if aborted is not None:
+                self._segments.add_aborted(self._segments.active, aborted)
 
 
 def up_convert(records: memoryview) -> memoryview:

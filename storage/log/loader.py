@@ -7,11 +7,11 @@ other stop the segments from the recovery point on are recovered; see `storage.l
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from protocol.errors import CorruptRecordError
-from storage.errors import CorruptFileError, InvalidLogDirectoryNameError, LogDirIOError
+from storage.errors import CorruptFileError, LogDirIOError
 from storage.index.offset_index import OffsetIndex
 from storage.index.time_index import TimeIndex
 from storage.log.batch_scan import iter_headers
@@ -21,51 +21,25 @@ from storage.log.leftovers import Leftovers
 from storage.log.offsets import LogOffsets
 from storage.log.recovery import Recovery
 from storage.log.replay import rebuild_producers
-from storage.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    LogSegment,
-)
+from storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, LogSegment
 from storage.log.segment_files import SegmentFiles
 from storage.log.segments import LogSegments
 
 logger = logging.getLogger(__name__)
 
-DELETE_DIRECTORY_SUFFIX = "-delete"
-FUTURE_DIRECTORY_SUFFIX = "-future"
-STRAY_DIRECTORY_SUFFIX = "-stray"
 
-_DELETE_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|future|stray)")
-
-
-def parse_directory_name(name: str) -> tuple[str, int]:
-    """(topic, partition) of `<topic>-<partition>` or `<topic>-<partition>.<id>-delete`.
-
-    Raises InvalidLogDirectoryNameError.
-    """
-    match = _DELETE_DIRECTORY.fullmatch(name)
-    topic, dash, partition = (name.rpartition(".")[0] if match else name).rpartition("-")
-    if not dash or not topic or not partition.isascii() or not partition.isdigit():
-        raise InvalidLogDirectoryNameError(name)
-    return topic, int(partition)
-
-
+@dataclass(eq=False)
 class LogLoader:
-    """Loads one log, which may be new. After `load`, its segments and offsets are in `segments` and `offsets`."""
+    """Loads one log, or begins a new one."""
 
-    def __init__(
-        self,
-        segment_files: SegmentFiles,
-        leader_epochs: LeaderEpochCache,
-        reading: Callable[[int], None],
-    ) -> None:
-        """reading: called with the size of what recovery is about to read; what it raises ends the load."""
-        self._segment_files = segment_files
-        self._files = segment_files.log_files
-        self._producers = segment_files.producers
-        self._leader_epochs = leader_epochs
-        self._reading = reading
+    _segment_files: SegmentFiles
+    _leader_epochs: LeaderEpochCache
+    _reading: Callable[[int], None]
+    """Called with the size of what recovery is about to read; what it raises ends the load."""
+
+    def __post_init__(self) -> None:
+        self._files = self._segment_files.log_files
+        self._producers = self._segment_files.producers
 
     def load(
         self, recovery_point: int | None, log_start_offset: int, *, clean_shutdown: bool, topic_id: bytes | None
@@ -99,15 +73,8 @@ class LogLoader:
         suffixes = Leftovers(self._segment_files).clear()
         self._producers.list_snapshots()
         opened += self._open_segments(suffixes)
-        recovery = Recovery(
-            self._segment_files,
-            epochs,
-            list(opened),
-            self._damaged(opened),
-            log_start_offset=log_start_offset,
-            now_ms=self._segment_files.now_ms(),
-            reading=self._reading,
-        )
+        damaged = self._damaged(opened)
+        recovery = Recovery(self._segment_files, epochs, list(opened), damaged, log_start_offset, self._reading)
         recovery.run(recovery_point, clean_shutdown=clean_shutdown)
         remaining, end_offset = self._from_start(recovery.segments, log_start_offset)
         opened += remaining
@@ -115,7 +82,8 @@ class LogLoader:
         if epochs_lost:
             rebuild_leader_epochs(epochs, segments, log_start_offset)
         epochs.truncate_from_end(end_offset)
-        offsets = LogOffsets(max(log_start_offset, remaining[0].base_offset), end_offset)
+        start = max(log_start_offset, remaining[0].base_offset)
+        offsets = LogOffsets(start, start, end_offset)
         epochs.truncate_from_start(log_start_offset)
         if not clean_shutdown:
             complete_leader_epochs(epochs, segments, offsets)

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 from protocol.buffer import Buffer
 from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
-from storage.log import follower, leader, lookup, retention
+from storage.log import lookup, retention
 from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
-from storage.log.batch_validation import BatchRules
 from storage.log.config import LogConfig
 from storage.log.files import LogFiles
 from storage.log.flush import Durability, Flush
+from storage.log.follower import FollowerAppends
+from storage.log.leader import LeaderAppends
 from storage.log.leader_epoch_cache import LeaderEpochCache
-from storage.log.loader import LogLoader, parse_directory_name
+from storage.log.loader import LogLoader
 from storage.log.offsets import LogOffsets
 from storage.log.read import LogReader
 from storage.log.replay import rebuild_producers
@@ -47,25 +48,24 @@ class Log:
 
     def __init__(
         self,
-        files: LogFiles,
         segments: LogSegments,
         offsets: LogOffsets,
         leader_epochs: LeaderEpochCache,
-        now_ms: Callable[[], int],
-        *,
         recovery_point: int,
+        *,
         full_validation: bool,
     ) -> None:
-        self.topic, self.partition = parse_directory_name(files.directory.name)
-        self.files = files
+        self.files = files = segments.files.log_files
+        self.topic, self.partition = files.topic, files.partition
         self.segments = segments
         self.offsets = offsets
         self.producers = segments.files.producers
         self.leader_epochs = leader_epochs
-        self.durability = Durability(files, segments, offsets, self.producers, leader_epochs, now_ms, recovery_point)
-        self.now_ms = now_ms
+        self.durability = durability = Durability(segments, offsets, leader_epochs, recovery_point)
+        self.now_ms = segments.files.now_ms
         self._reader = LogReader(segments, offsets)
-        self._full_validation = full_validation
+        self._leader = LeaderAppends(segments, offsets, leader_epochs, durability, full_validation)
+        self._follower = FollowerAppends(segments, offsets, leader_epochs, durability)
         self.is_claimed = False
         """Whether a partition of this broker uses the log. Other logs are neither compacted nor thinned out."""
         self.is_being_moved = False
@@ -76,7 +76,6 @@ class Log:
         """The copy that has replaced this log; it has all records of this log."""
         self.on_truncate: Callable[[Log], None] = lambda log: None
         """Called after a truncation."""
-        self.config = segments.files.config
 
     @classmethod
     def open(
@@ -105,32 +104,25 @@ class Log:
 
         Raises InconsistentTopicIdError, InvalidLogDirectoryNameError, CorruptFileError, LogDirIOError.
         """
-        parse_directory_name(directory.name)
-        files = LogFiles(fs, directory)
         producers = ProducerState(fs, str(directory), producer_id_expiration_ms)
         leader_epochs = LeaderEpochCache(fs, str(directory))
-        segment_files = SegmentFiles(files, producers, config, rng or random.Random(0), now_ms)
+        segment_files = SegmentFiles(LogFiles(fs, directory), producers, config, rng or random.Random(0), now_ms)
         segments, offsets = LogLoader(segment_files, leader_epochs, reading).load(
             recovery_point, log_start_offset, clean_shutdown=clean_shutdown, topic_id=topic_id
         )
         synced = offsets.end if clean_shutdown else min(recovery_point or 0, offsets.end)
-        return cls(
-            files, segments, offsets, leader_epochs, now_ms, recovery_point=synced, full_validation=full_validation
-        )
+        return cls(segments, offsets, leader_epochs, synced, full_validation=full_validation)
 
     @property
     def config(self) -> LogConfig:
         """The topic's settings; set it to change them."""
-        return self._config
+        return self.segments.files.config
 
     @config.setter
     def config(self, config: LogConfig) -> None:
-        self._config = config
         self.segments.configure(config)
         self.durability.flush_messages = config.flush_messages
-        self.rules = BatchRules(config, full=self._full_validation)
-        self.header_is_enough = self.rules.header_is_enough
-        self.max_message_bytes = config.max_message_bytes
+        self._leader.configure(config)
 
     # -- what callers ask most often, from the parts -----------------------------------------------
 
@@ -223,7 +215,7 @@ class Log:
         InvalidTxnStateError, TransactionCoordinatorFencedError, UnsupportedCompressionError, LogClosedError,
         LogDirIOError; the log is unchanged then.
         """
-        return leader.append(self, records, leader_epoch, origin)
+        return self._leader.append(records, leader_epoch, origin)
 
     def append_as_follower(self, records: Buffer) -> LogAppendInfo:
         """Append batches with the offsets that the leader assigned. A batch that is cut off at the end is left out.
@@ -231,7 +223,7 @@ class Log:
         Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError,
         RecordBatchTooLargeError, LogClosedError, LogDirIOError; the log is unchanged then.
         """
-        return follower.append(self, memoryview(records))
+        return self._follower.append(memoryview(records))
 
     def skip_to(self, offset: int) -> None:
         """Give the next record of a follower `offset`: compaction removed those before it. Raises LogDirIOError."""

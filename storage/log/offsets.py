@@ -5,16 +5,16 @@ log start offset ≤ high watermark ≤ log end offset
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True)
 class LogOffsets:
-    """Where a log starts, how far it is committed, and where it ends: one object that the parts of a log share."""
+    """Where a log starts, how far it is committed, and where it ends. The parts of a log share one such object."""
 
-    __slots__ = ("end", "high_watermark", "start")
-
-    def __init__(self, start: int, end: int) -> None:
-        self.start = start
-        """The first offset that readers may ask for."""
-        self.high_watermark = start
-        """Everything below is committed: enough replicas have it."""
-        self.end = end
-        """The offset of the next record."""
+    start: int
+    """The first offset that readers may ask for."""
+    high_watermark: int
+    """Everything below is committed: enough replicas have it."""
+    end: int
+    """The offset of the next record."""

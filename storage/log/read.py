@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from protocol.record_batch import LOG_OVERHEAD
 from storage.log.append import LogReadInfo
@@ -10,19 +10,15 @@ from storage.log.file_records import FileRecords
 from storage.log.offsets import LogOffsets
 from storage.log.segment import LogSegment
 from storage.log.segments import LogSegments
-
-if TYPE_CHECKING:
-    from storage.producers.transaction_index import AbortedTransaction
+from storage.producers.transaction_index import AbortedTransaction
 
 
+@dataclass(slots=True)
 class LogReader:
     """Finds ranges of records. It reads indexes and batch headers only."""
 
-    __slots__ = ("_offsets", "_segments")
-
-    def __init__(self, segments: LogSegments, offsets: LogOffsets) -> None:
-        self._segments = segments
-        self._offsets = offsets
+    _segments: LogSegments
+    _offsets: LogOffsets
 
     def read(
         self, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool

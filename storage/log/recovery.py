@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.replay import replay
@@ -20,36 +21,30 @@ from storage.producers.state import ProducerState
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Recovery:
     """The recovery of one log. After `run`, `segments` has the segments that remain."""
 
-    def __init__(
-        self,
-        segment_files: SegmentFiles,
-        leader_epochs: LeaderEpochCache,
-        segments: list[LogSegment],
-        damaged: set[int],
-        *,
-        log_start_offset: int,
-        now_ms: int,
-        reading: Callable[[int], None],
-    ) -> None:
-        """damaged: base offsets of segments with unusable indexes. reading: called with the size of each read."""
-        self.segments = segments
-        self._segment_files = segment_files
-        self._files = segment_files.log_files
-        self._producers = segment_files.producers
-        self._leader_epochs = leader_epochs
-        self._log_start_offset = log_start_offset
-        self._now_ms = now_ms
-        self._reading = reading
-        self._damaged = damaged
+    _segment_files: SegmentFiles
+    _leader_epochs: LeaderEpochCache
+    segments: list[LogSegment]
+    _damaged: set[int]
+    """Base offsets of segments with unusable indexes."""
+    _log_start_offset: int
+    _reading: Callable[[int], None]
+    """Called with the size of each read."""
+    _snapshots: set[int] = field(default_factory=set)
+    """Offsets of snapshots to write again."""
+    _end_offset: int = 0
+    """Of the segment that was recovered last."""
+    _recovered: int = 0
+    _bytes_read: int = 0
+    _bytes_cut: int = 0
+
+    def __post_init__(self) -> None:
+        self._files = self._segment_files.log_files
+        self._producers = self._segment_files.producers
         self._state = self._new_state()  # of the producers, at the end of the segment before
-        self._snapshots: set[int] = set()  # offsets of snapshots to write again
-        self._end_offset = 0  # of the segment that was recovered last
-        self._recovered = 0
-        self._bytes_read = 0
-        self._bytes_cut = 0
 
     def run(self, recovery_point: int | None, *, clean_shutdown: bool) -> None:
         """Recover the damaged segments and, unless the stop was clean, those from the recovery point on.
@@ -127,7 +122,7 @@ class Recovery:
         base_offset, start = self.segments[number].base_offset, self._log_start_offset
         state = self._new_state()
         state.snapshots = [offset for offset in self._producers.snapshots if start < offset <= base_offset]
-        state.truncate_and_reload(start, base_offset, self._now_ms)
+        state.truncate_and_reload(start, base_offset, self._segment_files.now_ms())
         for segment, following in zip(self.segments[:number], self.segments[1:], strict=False):
             if following.base_offset > state.end_offset:
                 replay(segment, state, base_offset)

@@ -6,8 +6,9 @@ A segment that is removed gets the suffix `.deleted` at once; its files go after
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
 
 from storage.errors import LogDirIOError
 from storage.log.config import LogConfig
@@ -16,27 +17,18 @@ from storage.log.segment import SEGMENT_SUFFIXES, LogSegment, file_name
 from storage.producers.state import ProducerState
 
 
+@dataclass(slots=True)
 class SegmentFiles:
     """Creates, opens and removes segments of one log, with the topic's settings (`config`).
 
     A segment has a producer snapshot of the same name, which is removed with it.
     """
 
-    __slots__ = ("config", "log_files", "now_ms", "producers", "random")
-
-    def __init__(
-        self,
-        log_files: LogFiles,
-        producers: ProducerState,
-        config: LogConfig,
-        rng: random.Random,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self.log_files = log_files
-        self.producers = producers
-        self.config = config
-        self.random = rng
-        self.now_ms = now_ms
+    log_files: LogFiles
+    producers: ProducerState
+    config: LogConfig
+    random: Random
+    now_ms: Callable[[], int]
 
     def open(self, base_offset: int, *, suffix: str = "", create: bool = False) -> LogSegment:
         """The segment whose files exist (with `create`: whose empty files are created). Raises OSError, LogDirIOError.

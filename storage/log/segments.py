@@ -22,19 +22,6 @@ class LogSegments(Sequence[LogSegment]):
     translated lately to (segment, position): tail readers ask for them next. `on_roll` is called after a roll.
     """
 
-    __slots__ = (
-        "_inactive_bytes",
-        "_segment_bytes",
-        "_segment_ms",
-        "active",
-        "all",
-        "base_offsets",
-        "closed",
-        "files",
-        "hints",
-        "on_roll",
-    )
-
     def __init__(self, files: SegmentFiles, segments: Sequence[LogSegment]) -> None:
         self.files = files
         self.hints: dict[int, tuple[LogSegment, int]] = {}
@@ -80,7 +67,7 @@ class LogSegments(Sequence[LogSegment]):
         timestamp: the largest one of the append. Raises LogClosedError, RecordBatchTooLargeError, LogDirIOError.
         """
         if self.closed:
-            raise LogClosedError(f"the log in {self.files.log_files.directory} is closed")
+            raise LogClosedError(f"{self.files.log_files.topic}-{self.files.log_files.partition} is closed")
         if size > self._segment_bytes:
             raise RecordBatchTooLargeError(size, self._segment_bytes)
         segment = self.active

@@ -21,7 +21,7 @@ from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE, LOCK_FILE
 from storage.directories.meta_properties import META_PROPERTIES, read_meta_properties
 from storage.errors import CorruptFileError, InvalidLogDirectoryNameError
 from storage.file_system import FileSystem
-from storage.log.loader import (
+from storage.log.files import (
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,

@@ -18,7 +18,7 @@ from storage.directories.checkpoints import LEADER_EPOCH_CHECKPOINT, OffsetCheck
 from storage.errors import StorageError
 from storage.file_system import FileSystem
 from storage.log.config import LogConfig
-from storage.log.loader import parse_directory_name
+from storage.log.files import parse_directory_name
 from storage.log.log import Log
 from storage.log.segment import LOG_SUFFIX
 from storage.producers.snapshot import SNAPSHOT_SUFFIX

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from storage.errors import InvalidLogDirectoryNameError, StorageError
 from storage.file_system import FileSystem, OpenFile
-from storage.log.loader import parse_directory_name
+from storage.log.files import parse_directory_name
 from storage.verification.log_dir import LogDirectoryCheck, checkpointed, is_log_directory, read_checkpoints
 from storage.verification.partition import PartitionCheck
 from storage.verification.report import Problem, VerificationReport

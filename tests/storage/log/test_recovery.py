@@ -11,7 +11,7 @@ from protocol.errors import CorruptRecordError
 from storage.errors import CorruptFileError, InconsistentTopicIdError, InvalidLogDirectoryNameError
 from storage.file_system import FileSystem
 from storage.log.batch_scan import iter_headers, iter_valid_batches
-from storage.log.loader import parse_directory_name
+from storage.log.files import parse_directory_name
 from support.log_dirs import BASE_TIME_MS, batch, copy_directory, iter_whole, open_log, read_records
 
 TINY = {"segment_bytes": 200, "index_interval_bytes": 50}
