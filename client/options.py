@@ -2,14 +2,16 @@
 
 import difflib
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from client.errors import InvalidOptionError
 from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
     from protocol.classic_names import Reader
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PORT: Final = 9092
 UNSET: Final = -1
@@ -44,34 +46,50 @@ def check_range(option: str, value: float, low: float, high: float | None = None
         raise refuse(option, value, f"must be at least {low}" if high is None else f"must be from {low} to {high}")
 
 
-def refuse_unknown(unknown: Mapping[str, object], client: type) -> None:
-    """Raise InvalidOptionError for the first of the options, which the constructor of `client` does not have.
+def shows(options: type) -> Callable[[F], F]:
+    """Decorate a constructor that takes `**keywords` for `options`, a dataclass with keyword-only fields.
 
-    If another client has the option, or if an old version of Kafka had it (protocol.classic_names), the error names
-    its equivalent here; otherwise it suggests the most similar option.
+    `help` and `inspect.signature` then show each field as a keyword argument with its type and default.
     """
-    from protocol.classic_names import advice  # only needed for the error
 
-    reader = _reader(client)
-    for option in unknown:
-        dotless = option.replace(".", "_").replace("-", "_")
-        known = [
-            name
-            for name, parameter in inspect.signature(client).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        ]
-        near = [dotless] if dotless in known else difflib.get_close_matches(dotless, known, 1, 0.7)
-        if dotless in _ELSEWHERE:
-            hint = _ELSEWHERE[dotless]
-        elif dotless.startswith(("ssl_", "sasl_")):
-            hint = _SECURITY
-        elif (instead := advice(option, reader, known)) is not None:
-            hint = instead
-        elif near:
-            hint = f"did you mean {near[0]}?"
-        else:
-            hint = "known are " + ", ".join(sorted(known))
-        raise InvalidOptionError(option, f"{client.__name__} has no option {option}: {hint}")
+    def decorate(constructor: F) -> F:
+        self, *others = inspect.signature(constructor).parameters.values()
+        several = [parameter for parameter in others if parameter.kind is inspect.Parameter.VAR_POSITIONAL]
+        keywords = inspect.signature(options).parameters.values()
+        constructor.__signature__ = inspect.Signature([self, *several, *keywords])  # type: ignore[attr-defined]
+        return constructor
+
+    return decorate
+
+
+def refuse_unknown(given: Iterable[str], client: type) -> None:
+    """Raise InvalidOptionError for the first of these names that is no option of the constructor of `client`.
+
+    The error names the option that another client's name, or a former name in Kafka (protocol.classic_names), stands
+    for; else the most similar option.
+    """
+    parameters = inspect.signature(client).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    for option in given:
+        if option not in known:
+            raise InvalidOptionError(
+                option, f"{client.__name__} has no option {option}: {_hint(option, client, known)}"
+            )
+
+
+def _hint(option: str, client: type, known: list[str]) -> str:
+    """What to write instead of an unknown option."""
+    from protocol.classic_names import advice  # only on the way to an error
+
+    dotless = option.replace(".", "_").replace("-", "_")
+    near = [dotless] if dotless in known else difflib.get_close_matches(dotless, known, 1, 0.7)
+    if dotless in _ELSEWHERE:
+        return _ELSEWHERE[dotless]
+    if dotless.startswith(("ssl_", "sasl_")):
+        return _SECURITY
+    if (instead := advice(option, _reader(client), known)) is not None:
+        return instead
+    return f"did you mean {near[0]}?" if near else "known are " + ", ".join(sorted(known))
 
 
 def _reader(client: type) -> "Reader":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from client.consumer.fetch_options import ISOLATION_LEVELS
+from client.consumer.options import ISOLATION_LEVELS
 from client.errors import InvalidOptionError
 from client.options import check_choice, refuse
 from client.topic_partition import TopicPartition

@@ -30,6 +30,7 @@ from client.errors import KafkaError, error_for
 from client.options import check_range, refuse_unknown
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
+from client.wire.cluster_options import ClusterOptions
 from client.wire.metadata import Metadata, TopicMetadata
 from client.wire.network import Network
 from protocol.error_codes import ErrorCode
@@ -57,8 +58,8 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
     ) -> None:
         refuse_unknown(unknown, Admin)
         check_range("default_api_timeout_ms", default_api_timeout_ms, 0)
-        cluster = Cluster(
-            bootstrap_servers,
+        options = ClusterOptions(
+            bootstrap_servers=bootstrap_servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
@@ -66,7 +67,9 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
             network=network,
             random=random,
         )
-        super().__init__(cluster, timeout_s=default_api_timeout_ms / 1000, request_timeout_ms=request_timeout_ms)
+        super().__init__(
+            Cluster(options), timeout_s=default_api_timeout_ms / 1000, request_timeout_ms=request_timeout_ms
+        )
 
     # ---- start and close
 

@@ -45,8 +45,9 @@ Outcome = Literal["rejoin", "lost", "stuck"]
 class ClassicMember(GroupMember):
     """See the module."""
 
-    def __init__(self, parts: MemberParts, assignors: Sequence[Assignor]) -> None:
+    def __init__(self, parts: MemberParts) -> None:
         super().__init__(parts)
+        assignors = parts.options.assignors
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._is_cooperative = all(assignor.is_cooperative for assignor in assignors)
         self._rejoin_wanted = asyncio.Event()
@@ -112,9 +113,9 @@ class ClassicMember(GroupMember):
         while True:
             connection = await self._coordinator.connection()
             request = JoinGroupRequest(
-                group_id=options.group_id,
-                session_timeout_ms=round(options.session_timeout_s * 1000),
-                rebalance_timeout_ms=round(options.max_poll_interval_s * 1000),
+                group_id=self._group_id,
+                session_timeout_ms=round(options.session_timeout_ms),
+                rebalance_timeout_ms=round(options.max_poll_interval_ms),
                 member_id=self._member_id,
                 group_instance_id=options.group_instance_id,
                 protocol_type=PROTOCOL_TYPE,
@@ -131,7 +132,7 @@ class ClassicMember(GroupMember):
                 self._member_id = response.member_id
                 continue
             if response.error_code:
-                raise error_for(response.error_code, context=f"join group {options.group_id}")
+                raise error_for(response.error_code, context=f"join group {self._group_id}")
             self._member_id = response.member_id
             self._generation_id = response.generation_id
             return response
@@ -154,7 +155,7 @@ class ClassicMember(GroupMember):
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignments = await self._divide(joined)
         request = SyncGroupRequest(
-            group_id=options.group_id,
+            group_id=self._group_id,
             generation_id=self._generation_id,
             member_id=self._member_id,
             group_instance_id=options.group_instance_id,
@@ -170,12 +171,12 @@ class ClassicMember(GroupMember):
         version = _version(connection, SyncGroupRequest)
         response = await connection.call(request, SyncGroupResponse, version, timeout_s=timeout_s)
         if response.error_code:
-            raise error_for(response.error_code, context=f"sync group {options.group_id}")
+            raise error_for(response.error_code, context=f"sync group {self._group_id}")
         assigned = decode_assignment(response.assignment)
         self._last = (self._generation_id, assigned)
         logger.info(
             "group %s, generation %d, member %s: assigned %s",
-            options.group_id,
+            self._group_id,
             self._generation_id,
             self._member_id,
             ", ".join(map(str, assigned)) or "nothing",
@@ -206,7 +207,7 @@ class ClassicMember(GroupMember):
         """Tell the coordinator that we live, until it has given us up or the application is stuck."""
         options = self._options
         while True:
-            await asyncio.sleep(min(options.heartbeat_interval_s, options.max_poll_interval_s / 4))
+            await asyncio.sleep(min(options.heartbeat_interval_ms / 1000, options.max_poll_interval_s / 4))
             if self._is_stuck():
                 return "stuck"
             self._look_for_topics()
@@ -225,15 +226,15 @@ class ClassicMember(GroupMember):
         options = self._options
         connection = await self._coordinator.connection()
         request = HeartbeatRequest(
-            group_id=options.group_id,
+            group_id=self._group_id,
             generation_id=self._generation_id,
             member_id=self._member_id,
             group_instance_id=options.group_instance_id,
         )
-        response = await connection.call(request, HeartbeatResponse, timeout_s=options.session_timeout_s)
+        response = await connection.call(request, HeartbeatResponse, timeout_s=options.session_timeout_ms / 1000)
         code = response.error_code
         if code and code != ErrorCode.REBALANCE_IN_PROGRESS and code not in _GIVEN_UP:
-            raise error_for(code, context=f"heartbeat of group {options.group_id}")
+            raise error_for(code, context=f"heartbeat of group {self._group_id}")
         return code
 
     async def leave(self) -> None:
@@ -241,7 +242,7 @@ class ClassicMember(GroupMember):
         if not self._member_id or self._options.group_instance_id is not None:
             return
         connection = await self._coordinator.connection()
-        request = LeaveGroupRequest(group_id=self._options.group_id)
+        request = LeaveGroupRequest(group_id=self._group_id)
         version = _version(connection, LeaveGroupRequest)
         if version < _FIRST_VERSION_OF_LEAVE_WITH_MEMBERS:
             request.member_id = self._member_id

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from client.consumer.group_offsets import commit_offsets, fetch_offsets
+from client.consumer.options import ConsumerOptions
 from client.errors import CommitFailedError, KafkaError, error_for
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
@@ -33,18 +34,16 @@ class Committer:
         self,
         cluster: Cluster,
         coordinator: Coordinator,
+        options: ConsumerOptions,
         *,
         group: Callable[[], ConsumerGroupMetadata],
         commits_as: Callable[[], ConsumerGroupMetadata],
-        timeout_s: float,
-        require_stable: bool,
     ) -> None:
         self._cluster = cluster
         self._coordinator = coordinator
         self._group = group
         self._commits_as = commits_as
-        self._timeout_s = timeout_s
-        self._require_stable = require_stable
+        self._options = options
         # One commit after the other: an older one must not arrive behind a newer one.
         self._lock = asyncio.Lock()
 
@@ -59,7 +58,7 @@ class Committer:
             connection = await self._coordinator.connection()
             try:
                 return await fetch_offsets(
-                    connection, group.group_id, partitions, member=group, require_stable=self._require_stable
+                    connection, group.group_id, partitions, member=group, require_stable=self._options.read_committed
                 )
             except KafkaError as error:
                 self._coordinator.heed(error)
@@ -81,7 +80,9 @@ class Committer:
             await self._retry(lambda: self._attempt(offsets))
 
     async def _retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        return await self._cluster.retry(attempt, timeout_s=self._timeout_s, also_retriable=_NEWER_EPOCH_COMES)
+        return await self._cluster.retry(
+            attempt, timeout_s=self._options.api_timeout_s, also_retriable=_NEWER_EPOCH_COMES
+        )
 
     async def _attempt(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         group = self._commits_as()

@@ -14,30 +14,24 @@ the batch, that it has in hand. When an exception ends the `async with` block, w
 
 import asyncio
 import logging
-import random as random_module
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final, Unpack
 
-from client.consumer.assignors import make_assignors
 from client.consumer.fetched import ConsumerRecord, FetchedBatches
 from client.consumer.group import ConsumerGroup
 from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from client.consumer.group_partitions import BEGINNINGS, Reading
-from client.consumer.member import MemberOptions
+from client.consumer.group_partitions import Reading
+from client.consumer.options import ConsumerKeywords, ConsumerOptions
 from client.consumer.reader import Reader
 from client.consumer.reader_state import Chunk, PartitionState, Position
 from client.consumer.rebalance_listener import RebalanceListener
 from client.consumer.topic_subscription import TopicSubscription
 from client.errors import IllegalStateError
-from client.options import check_choice, check_range, refuse, refuse_unknown
+from client.options import refuse, refuse_unknown, shows
 from client.topic_partition import TopicPartition
-from client.wire.network import Network
 
 logger = logging.getLogger(__name__)
-
-Deserializer = Callable[[bytes], Any]
-GROUP_PROTOCOLS = ("classic", "consumer")
 
 
 class Consumer(Reader):
@@ -65,107 +59,22 @@ class Consumer(Reader):
     Raises InvalidOptionError for a value that breaks a rule.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
-        group_id: str | None = None,
-        client_id: str = "ottla-consumer",
-        group_instance_id: str | None = None,
-        group_protocol: str = "classic",
-        group_remote_assignor: str | None = None,
-        partition_assignment_strategy: object = ("range", "cooperative-sticky"),
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
-        max_poll_interval_ms: int = 300_000,
-        max_poll_records: int = 500,
-        enable_auto_commit: bool = True,
-        auto_commit_interval_ms: int = 5_000,
-        auto_offset_reset: str = "latest",
-        isolation_level: str = "read_uncommitted",
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
-        exclude_internal_topics: bool = True,
-        api_timeout_ms: int = 60_000,
-        client_rack: str = "",
-        fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 500,
-        fetch_max_bytes: int = 50 * 1024 * 1024,
-        max_partition_fetch_bytes: int = 1024 * 1024,
-        max_buffered_bytes: int = 4 * 1024 * 1024,
-        check_crcs: bool = True,
-        allow_auto_create_topics: bool = True,
-        request_timeout_ms: int = 30_000,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        metadata_max_age_ms: int = 300_000,
-        connections_max_idle_ms: int = 540_000,
-        network: Network | None = None,
-        random: random_module.Random | None = None,
-        **unknown: object,
-    ) -> None:
-        refuse_unknown(unknown, Consumer)
-        check_choice("group_protocol", group_protocol, GROUP_PROTOCOLS)
-        check_range("session_timeout_ms", session_timeout_ms, 1)
-        check_range("heartbeat_interval_ms", heartbeat_interval_ms, 1, session_timeout_ms - 1)
-        check_range("max_poll_interval_ms", max_poll_interval_ms, 1)
-        check_range("max_poll_records", max_poll_records, 1)
-        check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
-        check_range("api_timeout_ms", api_timeout_ms, 1)
-        if group_id == "":
-            raise refuse("group_id", group_id, "must not be empty; None is for no group")
-        assignors = make_assignors(partition_assignment_strategy)
-        super().__init__(
-            bootstrap_servers=bootstrap_servers,
-            client_id=client_id,
-            auto_offset_reset=auto_offset_reset,
-            isolation_level=isolation_level,
-            fetch_min_bytes=fetch_min_bytes,
-            fetch_max_wait_ms=fetch_max_wait_ms,
-            fetch_max_bytes=fetch_max_bytes,
-            max_partition_fetch_bytes=max_partition_fetch_bytes,
-            max_buffered_bytes=max_buffered_bytes,
-            check_crcs=check_crcs,
-            client_rack=client_rack,
-            allow_auto_create_topics=allow_auto_create_topics,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            connections_max_idle_ms=connections_max_idle_ms,
-            network=network,
-            random=random,
-        )
-        self.max_poll_records: Final = max_poll_records
-        self.enable_auto_commit: Final = enable_auto_commit
-        self._key_deserializer = key_deserializer
-        self._value_deserializer = value_deserializer
+    @shows(ConsumerOptions)
+    def __init__(self, *topics: str, **keywords: Unpack[ConsumerKeywords]) -> None:
+        refuse_unknown(keywords, Consumer)
+        options = ConsumerOptions(**keywords)
+        super().__init__(options)
+        self.max_poll_records: Final = options.max_poll_records
+        self.enable_auto_commit: Final = options.enable_auto_commit
+        self._key_deserializer = options.key_deserializer
+        self._value_deserializer = options.value_deserializer
         self._started = self._began = False
         self._lookup: asyncio.Task[None] | None = None
-        self._subscription = TopicSubscription(exclude_internal=exclude_internal_topics)
-        self._beginning = BEGINNINGS[auto_offset_reset]
+        self._subscription = TopicSubscription(exclude_internal=options.exclude_internal_topics)
         self._group: ConsumerGroup | None = None
-        if group_id is not None:
-            self._group = ConsumerGroup(
-                self._cluster,
-                Reading(self._turn, self._states, self._add, self._drop, self._failed, self._progress),
-                MemberOptions(
-                    group_id,
-                    group_instance_id,
-                    client_rack,
-                    session_timeout_ms / 1000,
-                    heartbeat_interval_ms / 1000,
-                    max_poll_interval_ms / 1000,
-                    request_timeout_ms / 1000,
-                ),
-                protocol=group_protocol,
-                assignors=assignors,
-                remote_assignor=group_remote_assignor,
-                auto_commit_s=auto_commit_interval_ms / 1000 if enable_auto_commit else None,
-                auto_offset_reset=auto_offset_reset,
-                require_stable=isolation_level == "read_committed",
-                timeout_s=api_timeout_ms / 1000,
-            )
+        if options.group_id is not None:
+            reading = Reading(self._turn, self._states, self._add, self._drop, self._failed, self._progress)
+            self._group = ConsumerGroup(self._cluster, reading, options.group_id, options)
         self._cluster.metadata_listeners.append(self._metadata_changed)
         if topics:
             self._subscription.set(topics, None)
@@ -298,9 +207,10 @@ class Consumer(Reader):
             self._lookup = None
 
     def _add_beginnings(self, partitions: Iterable[TopicPartition]) -> None:
-        if self._beginning is None:
+        beginning = self._options.beginning
+        if beginning is None:
             raise refuse("auto_offset_reset", "none", "needs positions, or a group that has committed offsets")
-        self._add({name: PartitionState(name, self._beginning) for name in partitions})
+        self._add({name: PartitionState(name, beginning) for name in partitions})
 
     async def _begin(self) -> None:
         """Begin to read what is subscribed to."""
@@ -310,7 +220,7 @@ class Consumer(Reader):
             self._group.join(self.subscription)
             return
         for name in self._subscription.names:
-            await self._cluster.topic(name, timeout_s=self._timeout_s)
+            await self._cluster.topic(name, timeout_s=self._options.request_timeout_s)
         self._add_beginnings(self._new_partitions())
         self._began = True
 

@@ -31,12 +31,11 @@ Outcome = Literal["lost", "stuck"]
 
 
 class ConsumerMember(GroupMember):
-    """See the module. `remote_assignor`: the name of the coordinator's assignor, None for its default."""
+    """See the module."""
 
-    def __init__(self, parts: MemberParts, remote_assignor: str | None) -> None:
+    def __init__(self, parts: MemberParts) -> None:
         super().__init__(parts)
-        self._remote_assignor = remote_assignor
-        self._interval_s = parts.options.heartbeat_interval_s
+        self._interval_s = parts.options.heartbeat_interval_ms / 1000
         # Set when there is something to tell, or to do, before the interval is over.
         self._news = asyncio.Event()
         self._target_changed = asyncio.Event()
@@ -123,7 +122,7 @@ class ConsumerMember(GroupMember):
         if not self._member_id and version >= _FIRST_VERSION_WITH_OWN_IDS:
             self._member_id = str(uuid.uuid4())
         request = ConsumerGroupHeartbeatRequest(
-            group_id=options.group_id, member_id=self._member_id, member_epoch=self._generation_id
+            group_id=self._group_id, member_id=self._member_id, member_epoch=self._generation_id
         )
         topics = sorted(self._topics())
         owned = sorted(self._partitions.owned)
@@ -131,8 +130,8 @@ class ConsumerMember(GroupMember):
         if is_full:
             request.instance_id = options.group_instance_id
             request.rack_id = options.client_rack or None
-            request.rebalance_timeout_ms = round(options.max_poll_interval_s * 1000)
-            request.server_assignor = self._remote_assignor
+            request.rebalance_timeout_ms = round(options.max_poll_interval_ms)
+            request.server_assignor = options.group_remote_assignor
         if is_full or topics != self._told_topics:
             request.subscribed_topic_names = topics
             if version >= _FIRST_VERSION_WITH_REGEX:
@@ -145,7 +144,7 @@ class ConsumerMember(GroupMember):
         if response.error_code:
             if response.error_code in _GIVEN_UP:
                 return True
-            raise error_for(response.error_code, response.error_message, context=f"group {options.group_id}")
+            raise error_for(response.error_code, response.error_message, context=f"group {self._group_id}")
         self._told_topics, self._told_owned = topics, owned
         self._member_id = response.member_id or self._member_id
         is_joining = self._generation_id == _JOIN_EPOCH
@@ -176,7 +175,7 @@ class ConsumerMember(GroupMember):
             return
         static = self._options.group_instance_id is not None
         request = ConsumerGroupHeartbeatRequest(
-            group_id=self._options.group_id,
+            group_id=self._group_id,
             member_id=self._member_id,
             member_epoch=_STATIC_LEAVE_EPOCH if static else _LEAVE_EPOCH,
             instance_id=self._options.group_instance_id,

@@ -9,9 +9,9 @@ until that fails, or has held for `metadata_max_age_ms`.
 import asyncio
 from collections.abc import Callable
 
-from client.consumer.fetch_options import FetchOptions
 from client.consumer.fetched import FetchedBatches
 from client.consumer.offsets import list_offsets
+from client.consumer.options import ReaderOptions
 from client.consumer.read_epochs import UNKNOWN_EPOCH
 from client.consumer.reader_state import PartitionState
 from client.errors import KafkaError, error_for
@@ -43,19 +43,14 @@ class Fetcher:
         self,
         cluster: Cluster,
         states: dict[TopicPartition, PartitionState],
-        options: FetchOptions,
+        options: ReaderOptions,
         *,
-        read_replica_max_age_s: float,
-        lookup_timeout_s: float,
         on_fetched: Callable[[PartitionState, FetchedBatches], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
         self._cluster = cluster
         self._states = states
         self._options = options
-        self._read_committed = options.read_committed
-        self._read_replica_max_age_s = read_replica_max_age_s
-        self._lookup_timeout_s = lookup_timeout_s
         self._on_fetched = on_fetched
         self._on_error = on_error
         # Leaders with a Fetch under way.
@@ -81,7 +76,7 @@ class Fetcher:
             if state.topic_id is None or known is None or known.topic_id in (state.topic_id, ZERO_ID):
                 continue
             try:
-                state.made_anew(self._options.policy)
+                state.made_anew(self._options.reset_timestamp)
             except KafkaError as error:
                 self._report(state, error)
         self.wake()
@@ -133,8 +128,8 @@ class Fetcher:
                 found = await list_offsets(
                     self._cluster,
                     {state.partition: state.lookup for state in states if state.lookup is not None},
-                    read_committed=self._read_committed,
-                    timeout_s=self._lookup_timeout_s,
+                    read_committed=self._options.read_committed,
+                    timeout_s=self._options.request_timeout_s,
                 )
                 for state, generation in zip(states, generations, strict=True):
                     if state.generation == generation:
@@ -280,7 +275,7 @@ class Fetcher:
             max_wait_ms=wait_ms,
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=self._options.fetch_max_bytes,
-            isolation_level=int(self._read_committed),
+            isolation_level=int(self._options.read_committed),
             session_epoch=SESSIONLESS_EPOCH,
             topics=list(topics.values()),
             rack_id=self._options.client_rack,
@@ -305,13 +300,13 @@ class Fetcher:
             state.read_replica = None  # a follower may be behind: the leader's word counts
             return
         if diverging.end_offset >= 0:
-            state.truncated(diverging.epoch, diverging.end_offset, self._options.policy)
+            state.truncated(diverging.epoch, diverging.end_offset, self._options.reset_timestamp)
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.epochs.latest >= 0:
                 state.forget_epochs()  # it may be only the epoch of which the leader does not know
             else:
-                state.reset(self._options.policy)
+                state.reset(self._options.reset_timestamp)
             return
         if code != ErrorCode.NONE:
             error = error_for(code, context=str(state.partition))
@@ -322,7 +317,7 @@ class Fetcher:
             return
         if data.preferred_read_replica >= 0:
             state.read_replica = data.preferred_read_replica
-            state.read_replica_until = asyncio.get_running_loop().time() + self._read_replica_max_age_s
+            state.read_replica_until = asyncio.get_running_loop().time() + self._options.metadata_max_age_ms / 1000
             return
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
@@ -332,7 +327,7 @@ class Fetcher:
             return
         assert isinstance(records, (bytes, bytearray, memoryview)), "an answer read from the wire is in memory"
         assert state.fetch_offset is not None
-        aborted = data.aborted_transactions if self._read_committed else None
+        aborted = data.aborted_transactions if self._options.read_committed else None
         batches = FetchedBatches(
             state.partition,
             state.fetch_offset,

@@ -12,17 +12,15 @@ from typing import NamedTuple
 
 from client.consumer.committer import Committer
 from client.consumer.group_metadata import OffsetAndMetadata
+from client.consumer.options import ConsumerOptions
 from client.consumer.read_epochs import UNKNOWN_EPOCH
-from client.consumer.reader_state import PartitionState, Position
+from client.consumer.reader_state import PartitionState
 from client.consumer.rebalance_listener import PartitionsCallback, RebalanceListener, call
 from client.consumer.turn import Turn
 from client.errors import NoOffsetError
 from client.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
-
-# Where to begin without a committed offset, by `auto_offset_reset`.
-BEGINNINGS: Mapping[str, Position | None] = {"earliest": "beginning", "latest": "end", "none": None}
 
 
 class Reading(NamedTuple):
@@ -40,9 +38,9 @@ class Reading(NamedTuple):
 
 
 class GroupPartitions:
-    """See the module. `auto_commit`: commit what was handled before it is taken away."""
+    """See the module."""
 
-    def __init__(self, reading: Reading, committer: Committer, *, auto_commit: bool, auto_offset_reset: str) -> None:
+    def __init__(self, reading: Reading, committer: Committer, options: ConsumerOptions) -> None:
         self.listener: RebalanceListener = RebalanceListener()
         self.turn = reading.turn
         self.failed = reading.failed
@@ -51,8 +49,7 @@ class GroupPartitions:
         self._add = reading.add
         self._drop = reading.drop
         self._committer = committer
-        self._auto_commit = auto_commit
-        self._beginning = BEGINNINGS[auto_offset_reset]
+        self._options = options
 
     @property
     def owned(self) -> list[TopicPartition]:
@@ -87,7 +84,7 @@ class GroupPartitions:
         states = {}
         for partition in partitions:
             found = committed.get(partition)
-            position = self._beginning if found is None else found.offset
+            position = self._options.beginning if found is None else found.offset
             epoch = UNKNOWN_EPOCH if found is None else found.leader_epoch
             if position is None:
                 self.failed(
@@ -117,7 +114,7 @@ class GroupPartitions:
             return
         await self.turn.take()
         try:
-            if self._auto_commit:
+            if self._options.enable_auto_commit:
                 positions = self.positions()
                 await self._committer.try_to_commit({name: positions[name] for name in going if name in positions})
             await self._tell(self.listener.on_partitions_revoked, going)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from client.consumer.group_metadata import ConsumerGroupMetadata
 from client.consumer.group_partitions import GroupPartitions
+from client.consumer.options import ConsumerOptions
 from client.errors import CommitFailedError, KafkaError
 from client.wire.cluster import Cluster
 from client.wire.coordinator import Coordinator
@@ -23,34 +24,23 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class MemberOptions(NamedTuple):
-    """What a consumer's options say of its membership; times in seconds."""
-
-    group_id: str
-    group_instance_id: str | None
-    client_rack: str
-    session_timeout_s: float
-    heartbeat_interval_s: float
-    max_poll_interval_s: float
-    request_timeout_s: float
-
-
 class MemberParts(NamedTuple):
-    """What a member works with."""
+    """The objects that a member works with."""
 
     cluster: Cluster
     coordinator: Coordinator
     partitions: GroupPartitions
-    options: MemberOptions
+    group_id: str
+    options: ConsumerOptions
     topics: Callable[[], Collection[str]]
-    """Those subscribed to that exist."""
+    """Returns the topics of the subscription."""
 
 
 class GroupMember(ABC):
     """The base of `ClassicMember` and `ConsumerMember`."""
 
     def __init__(self, parts: MemberParts) -> None:
-        self._cluster, self._coordinator, self._partitions, self._options, self._topics = parts
+        self._cluster, self._coordinator, self._partitions, self._group_id, self._options, self._topics = parts
         self._member_id = ""
         self._generation_id = -1
         self._progress: object = None
@@ -61,8 +51,9 @@ class GroupMember(ABC):
     @property
     def metadata(self) -> ConsumerGroupMetadata:
         """The member's identity in the group."""
-        options = self._options
-        return ConsumerGroupMetadata(options.group_id, self._generation_id, self._member_id, options.group_instance_id)
+        return ConsumerGroupMetadata(
+            self._group_id, self._generation_id, self._member_id, self._options.group_instance_id
+        )
 
     def commits_as(self) -> ConsumerGroupMetadata:
         """The identity to commit with.
@@ -72,7 +63,7 @@ class GroupMember(ABC):
         """
         if self._is_given_up:
             raise CommitFailedError(
-                f"group {self._options.group_id} has removed this member; its partitions go to other members"
+                f"group {self._group_id} has removed this member; its partitions go to other members"
             )
         return self.metadata
 
@@ -86,12 +77,12 @@ class GroupMember(ABC):
             except KafkaError as error:
                 self._coordinator.heed(error)
                 if not error.retriable:
-                    logger.error("left group %s: %s", self._options.group_id, error)
+                    logger.error("left group %s: %s", self._group_id, error)
                     self._is_given_up = True
                     await self._partitions.lose_all()
                     self._partitions.failed(error)
                     return
-                logger.info("group %s: %s; trying again", self._options.group_id, error)
+                logger.info("group %s: %s; trying again", self._group_id, error)
                 await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
                 attempt += 1
 
@@ -113,7 +104,7 @@ class GroupMember(ABC):
         self._coordinator.heed(error)
         if not error.retriable:
             raise error
-        logger.info("heartbeat of group %s: %s", self._options.group_id, error)
+        logger.info("heartbeat of group %s: %s", self._group_id, error)
 
     @abstractmethod
     async def leave(self) -> None:
@@ -124,7 +115,7 @@ class GroupMember(ABC):
         try:
             await self.leave()
         except KafkaError as error:
-            logger.info("group %s was not told that we leave: %s", self._options.group_id, error)
+            logger.info("group %s was not told that we leave: %s", self._group_id, error)
 
     # ---- is the application stuck?
 
@@ -142,8 +133,8 @@ class GroupMember(ABC):
         """Leave as if the process had died, and wait for the application to come back."""
         logger.warning(
             "the application has not asked for records for max_poll_interval_ms=%d; leaving group %s until it does",
-            self._options.max_poll_interval_s * 1000,
-            self._options.group_id,
+            self._options.max_poll_interval_ms,
+            self._group_id,
         )
         self._is_given_up = True
         await self.try_to_leave()

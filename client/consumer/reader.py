@@ -10,22 +10,20 @@ up to `max_buffered_bytes` for each partition; then that partition rests until t
 """
 
 import asyncio
-import random as random_module
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Self, Unpack
 
-from client.consumer.fetch_options import FetchOptions
 from client.consumer.fetched import ConsumerRecord, FetchedBatches
 from client.consumer.fetcher import Fetcher
 from client.consumer.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from client.consumer.options import ReaderKeywords, ReaderOptions
 from client.consumer.reader_state import Chunk, PartitionState, Position, Timestamp, known_position
 from client.consumer.turn import Turn
 from client.errors import ClosedError, KafkaError
-from client.options import refuse_unknown
+from client.options import refuse_unknown, shows
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
-from client.wire.network import Network
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,68 +48,16 @@ class Reader:
     Raises InvalidOptionError for a value that breaks a rule.
     """
 
-    def __init__(
-        self,
-        *,
-        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
-        client_id: str = "ottla-reader",
-        auto_offset_reset: str = "latest",
-        isolation_level: str = "read_uncommitted",
-        fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 500,
-        fetch_max_bytes: int = 50 * 1024 * 1024,
-        max_partition_fetch_bytes: int = 1024 * 1024,
-        max_buffered_bytes: int = 4 * 1024 * 1024,
-        check_crcs: bool = True,
-        client_rack: str = "",
-        allow_auto_create_topics: bool = False,
-        request_timeout_ms: int = 30_000,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        metadata_max_age_ms: int = 300_000,
-        connections_max_idle_ms: int = 540_000,
-        network: Network | None = None,
-        random: random_module.Random | None = None,
-        **unknown: object,
-    ) -> None:
-        refuse_unknown(unknown, Reader)
-        options = FetchOptions(
-            auto_offset_reset,
-            isolation_level,
-            fetch_min_bytes,
-            fetch_max_wait_ms,
-            fetch_max_bytes,
-            max_partition_fetch_bytes,
-            max_buffered_bytes,
-            check_crcs,
-            client_rack,
-        )
-        options.check(request_timeout_ms)
-        self._read_committed = options.read_committed
-        self._timeout_s = request_timeout_ms / 1000
-        self._cluster = Cluster(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            connections_max_idle_ms=connections_max_idle_ms,
-            allow_auto_create_topics=allow_auto_create_topics,
-            network=network,
-            random=random,
-            on_error=self._failed,
-        )
+    @shows(ReaderOptions)
+    def __init__(self, options: ReaderOptions | None = None, /, **keywords: Unpack[ReaderKeywords]) -> None:
+        # A subclass passes `options`; users pass keywords.
+        if options is None:
+            refuse_unknown(keywords, Reader)
+            options = ReaderOptions(**keywords)
+        self._options = options
+        self._cluster = Cluster(options, on_error=self._failed)
         self._states: dict[TopicPartition, PartitionState] = {}
-        self._fetcher = Fetcher(
-            self._cluster,
-            self._states,
-            options,
-            read_replica_max_age_s=metadata_max_age_ms / 1000,
-            lookup_timeout_s=self._timeout_s,
-            on_fetched=self._fetched,
-            on_error=self._failed,
-        )
+        self._fetcher = Fetcher(self._cluster, self._states, options, on_fetched=self._fetched, on_error=self._failed)
         self._turn = Turn(self._has_nothing_in_hand, self._wake)
         # Fetched and not handed out.
         self._ready: deque[Chunk] = deque()
@@ -153,7 +99,7 @@ class Reader:
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. Raises UnknownTopicOrPartitionError."""
-        found = await self._cluster.topic(topic, timeout_s=self._timeout_s, tolerate_unknown_s=0)
+        found = await self._cluster.topic(topic, timeout_s=self._options.request_timeout_s, tolerate_unknown_s=0)
         return list(found.partitions)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
@@ -232,7 +178,7 @@ class Reader:
         offset); None before the first.
         """
         state = self._states[partition]
-        end = state.last_stable_offset if self._read_committed else state.high_watermark
+        end = state.last_stable_offset if self._options.read_committed else state.high_watermark
         return None if end < 0 or state.position is None else max(end - state.position, 0)
 
     def last_fetch_error(self) -> KafkaError | None:
@@ -261,7 +207,12 @@ class Reader:
         return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
 
     async def _list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        return await list_offsets(self._cluster, wanted, read_committed=self._read_committed, timeout_s=self._timeout_s)
+        return await list_offsets(
+            self._cluster,
+            wanted,
+            read_committed=self._options.read_committed,
+            timeout_s=self._options.request_timeout_s,
+        )
 
     # ---- records
 

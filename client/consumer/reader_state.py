@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from client.consumer.fetched import ConsumerRecord, FetchedBatches
 from client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
@@ -21,8 +21,6 @@ class Timestamp(int):
 
 Position = int | Timestamp | Literal["beginning", "end"]
 """Where to read from: an offset, a `Timestamp`, the log start offset, or the end."""
-
-POLICIES: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
 class PartitionState:

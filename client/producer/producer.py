@@ -39,6 +39,7 @@ from client.producer.sender import Sender
 from client.producer.transaction_manager import TransactionManager
 from client.producer.transactional_producer import TransactionalProducer
 from client.wire.cluster import Cluster
+from client.wire.cluster_options import ClusterOptions
 from client.wire.network import Network
 from protocol.compression import CompressionType
 from protocol.record import INT64_MAX, Header
@@ -128,8 +129,8 @@ class Producer(TransactionalProducer):
         check_range("max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, 1)
         check_range("delivery_timeout_ms", delivery_timeout_ms, linger_ms)
         check_range("transaction_timeout_ms", transaction_timeout_ms, 1)
-        self._cluster = Cluster(
-            bootstrap_servers,
+        options = ClusterOptions(
+            bootstrap_servers=bootstrap_servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
@@ -139,8 +140,8 @@ class Producer(TransactionalProducer):
             allow_auto_create_topics=allow_auto_create_topics,
             network=network,
             random=random,
-            on_error=self._on_background_error,
         )
+        self._cluster = Cluster(options, on_error=self._on_background_error)
         self._transactions = (
             None
             if transactional_id is None

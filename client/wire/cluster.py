@@ -7,7 +7,7 @@ Concurrent requests for a refresh are coalesced into one; a failed refresh is re
 
 import asyncio
 import random as random_module
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from client.background import Background
@@ -19,11 +19,12 @@ from client.errors import (
     NoBrokersAvailableError,
     error_for,
 )
-from client.options import check_range, parse_bootstrap_servers
+from client.options import parse_bootstrap_servers
 from client.wire.backoff import Backoff
+from client.wire.cluster_options import ClusterOptions
 from client.wire.connection import Connection
 from client.wire.metadata import Metadata, TopicMetadata
-from client.wire.network import AsyncioNetwork, Network
+from client.wire.network import AsyncioNetwork
 from client.wire.node_connection import ConnectionOptions, NodeConnection
 from protocol.error_codes import ErrorCode
 from protocol.host_port import HostPort
@@ -42,49 +43,25 @@ class Cluster:
     `on_error` is called with errors of background tasks that no caller awaits (a bug, not a lost connection).
     """
 
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str],
-        *,
-        client_id: str = "ottla",
-        request_timeout_ms: int = 30_000,
-        connect_timeout_ms: int = 10_000,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        metadata_max_age_ms: int = 300_000,
-        connections_max_idle_ms: int = 540_000,
-        allow_auto_create_topics: bool = False,
-        network: Network | None = None,
-        random: random_module.Random | None = None,
-        on_error: Callable[[BaseException], None] | None = None,
-    ) -> None:
-        self.bootstrap_servers = parse_bootstrap_servers(bootstrap_servers)
-        check_range("request_timeout_ms", request_timeout_ms, 1)
-        check_range("connect_timeout_ms", connect_timeout_ms, 1)
-        check_range("retry_backoff_ms", retry_backoff_ms, 0)
-        check_range("retry_backoff_max_ms", retry_backoff_max_ms, 0)
-        check_range("metadata_max_age_ms", metadata_max_age_ms, 1)
-        check_range("connections_max_idle_ms", connections_max_idle_ms, 1)
-        self.client_id = client_id
-        self.request_timeout_ms = request_timeout_ms
-        self.random = random if random is not None else random_module.Random()
-        self.backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms, self.random)
+    def __init__(self, options: ClusterOptions, *, on_error: Callable[[BaseException], None] | None = None) -> None:
+        self.bootstrap_servers = parse_bootstrap_servers(options.bootstrap_servers)
+        self.random = options.random if options.random is not None else random_module.Random()
+        self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, self.random)
         self.metadata = Metadata()
         # Called after every new snapshot.
         self.metadata_listeners: list[Callable[[], None]] = []
         self.background = Background(on_error if on_error is not None else _ignore)
-        self._metadata_max_age_s = metadata_max_age_ms / 1000
-        self._max_idle_s = connections_max_idle_ms / 1000
+        self._metadata_max_age_s = options.metadata_max_age_ms / 1000
+        self._max_idle_s = options.connections_max_idle_ms / 1000
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._allow_auto_create_topics = allow_auto_create_topics
+        self._options = options
         self._connection_options = ConnectionOptions(
-            network if network is not None else AsyncioNetwork(),
-            client_id,
-            request_timeout_s=request_timeout_ms / 1000,
-            connect_timeout_s=connect_timeout_ms / 1000,
+            options.network if options.network is not None else AsyncioNetwork(),
+            options.client_id,
+            request_timeout_s=options.request_timeout_s,
             negotiates=True,
         )
-        # Connections by node id; the bootstrap connection becomes one of them once metadata tells its node id.
+        # Connections by node id. The bootstrap connection gets its node id when metadata names the broker.
         self._nodes: dict[int, NodeConnection] = {}
         self._bootstrap: Connection | None = None
         self._opening_bootstrap = asyncio.Lock()
@@ -225,7 +202,7 @@ class Cluster:
         The answer contains the errors of single topics. Raises NoBrokersAvailableError after a few attempts.
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
-        auto_create = self._allow_auto_create_topics if allow_auto_create is None else allow_auto_create
+        auto_create = self._options.allow_auto_create_topics if allow_auto_create is None else allow_auto_create
         attempt = 0
         while True:
             try:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
 from client.errors import BrokerUnknownError, ConnectionLostError
-from client.wire.connection import DEFAULT_CONNECT_TIMEOUT_S, Connection
+from client.wire.connection import Connection
 from client.wire.network import Network
 from protocol.host_port import HostPort
 from protocol.message import Message
@@ -21,14 +21,13 @@ R = TypeVar("R", bound=Message)
 class ConnectionOptions(NamedTuple):
     """How a connection is opened.
 
-    client_id: sent with every request. request_timeout_s: for an answer. connect_timeout_s: for the TCP connection.
+    client_id: sent with every request. request_timeout_s: for an answer.
     negotiates: ask the broker for its API versions (KIP-511), so that requests may leave their version open.
     """
 
     network: Network
     client_id: str
     request_timeout_s: float
-    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
     negotiates: bool = False
 
     async def open(self, address: HostPort) -> Connection:
@@ -41,7 +40,6 @@ class ConnectionOptions(NamedTuple):
             network=self.network,
             client_id=self.client_id,
             request_timeout_s=self.request_timeout_s,
-            connect_timeout_s=self.connect_timeout_s,
         )
         if self.negotiates:
             try:

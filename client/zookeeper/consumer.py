@@ -17,9 +17,9 @@ from contextlib import suppress
 from typing import Final
 
 from client.background import Background
-from client.consumer.fetch_options import FetchOptions
 from client.consumer.fetched import ConsumerRecord
 from client.consumer.fetcher import Fetcher
+from client.consumer.options import ReaderOptions
 from client.consumer.reader_state import PartitionState, Position
 from client.errors import ClosedError, KafkaError, ZooKeeperSessionError
 from client.options import check_choice, check_range, refuse, refuse_unknown
@@ -138,16 +138,20 @@ class ZooKeeperConsumer:
         check_range("refresh_leader_backoff_ms", refresh_leader_backoff_ms, 0)
         check_range("fetch_wait_max_ms", fetch_wait_max_ms, 0, socket_timeout_ms - 1)
         check_range("fetch_message_max_bytes", fetch_message_max_bytes, 1)
-        options = FetchOptions(
-            RESETS[auto_offset_reset],
-            isolation_level,
-            fetch_min_bytes,
-            fetch_wait_max_ms,
-            fetch_max_bytes,
-            fetch_message_max_bytes,
-            max_buffered_bytes,
+        options = ReaderOptions(
+            client_id=client_id or group_id,
+            auto_offset_reset=RESETS[auto_offset_reset],
+            isolation_level=isolation_level,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_wait_ms=fetch_wait_max_ms,
+            fetch_max_bytes=fetch_max_bytes,
+            max_partition_fetch_bytes=fetch_message_max_bytes,
+            max_buffered_bytes=max_buffered_bytes,
+            request_timeout_ms=socket_timeout_ms,
+            retry_backoff_ms=refresh_leader_backoff_ms,
+            network=network,
+            random=random,
         )
-        options.check(socket_timeout_ms)
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000 if auto_commit_enable else None
         self._timeout_s = socket_timeout_ms / 1000
         self._zookeeper_connect = zookeeper_connect
@@ -155,26 +159,12 @@ class ZooKeeperConsumer:
         self._lease = SessionLease()
         self._gate = StreamGate(self._lease)
         self._background = Background(self._gate.fail)
-        self._cluster = Cluster(
-            ["localhost"],
-            client_id=client_id or group_id,
-            request_timeout_ms=socket_timeout_ms,
-            retry_backoff_ms=refresh_leader_backoff_ms,
-            network=network,
-            random=random,
-            on_error=self._failed,
-        )
+        self._cluster = Cluster(options, on_error=self._failed)
         self._cluster.bootstrap_servers = []  # later the brokers from ZooKeeper
         states: dict[TopicPartition, PartitionState] = {}
         self._partitions = OwnedPartitions(self._cluster, self._gate, states, _PLACES[options.auto_offset_reset])
         self._partitions.fetcher = self._fetcher = Fetcher(
-            self._cluster,
-            states,
-            options,
-            read_replica_max_age_s=0,
-            lookup_timeout_s=self._timeout_s,
-            on_fetched=self._partitions.fetched,
-            on_error=self._failed,
+            self._cluster, states, options, on_fetched=self._partitions.fetched, on_error=self._failed
         )
         tree, offset_nodes = _LAYOUTS[layout]
         self._offsets = GroupOffsets(

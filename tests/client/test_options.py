@@ -1,8 +1,14 @@
 """Options that are unknown or break a rule are refused by name."""
 
+import dataclasses
+import inspect
+import typing
+
 import pytest
 
 from client.admin.admin import Admin
+from client.consumer.consumer import Consumer
+from client.consumer.options import ConsumerKeywords, ConsumerOptions, ReaderKeywords, ReaderOptions
 from client.consumer.reader import Reader
 from client.consumer.reader_state import PartitionState, Timestamp
 from client.errors import InvalidOptionError
@@ -10,6 +16,7 @@ from client.options import parse_bootstrap_servers
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from client.wire.backoff import Backoff
+from client.wire.cluster_options import ClusterKeywords, ClusterOptions
 
 
 @pytest.mark.parametrize(
@@ -85,6 +92,37 @@ def test_unknown_option_names_what_there_is(option, hint):
     with pytest.raises(InvalidOptionError, match=f"^Producer has no option {option}: .*{hint}") as caught:
         Producer(**{option: 1})
     assert caught.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("options", "keywords"),
+    [
+        (ClusterOptions, ClusterKeywords),
+        (ReaderOptions, ReaderKeywords),
+        (ConsumerOptions, ConsumerKeywords),
+    ],
+)
+def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
+    fields = {field.name: field.type for field in dataclasses.fields(options) if field.init}
+    assert typing.get_type_hints(keywords) == fields
+
+
+@pytest.mark.parametrize(("made", "options"), [(Reader, ReaderOptions), (Consumer, ConsumerOptions)])
+def test_signatures_show_every_option(made, options):
+    shown = inspect.signature(made).parameters
+    fields = [field for field in dataclasses.fields(options) if field.init]
+    assert {name: shown[name].default for name in shown if name != "topics"} == {
+        field.name: field.default for field in fields
+    }
+    assert all(shown[field.name].annotation == field.type for field in fields)
+
+
+def test_a_subclass_may_have_a_constructor_of_its_own():
+    class Mine(Consumer):
+        def __init__(self, servers):
+            super().__init__(bootstrap_servers=servers)
+
+    assert list(inspect.signature(Mine).parameters) == ["servers"]
 
 
 def test_idempotence_needs_acks_all():

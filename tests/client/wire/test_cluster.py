@@ -6,6 +6,7 @@ import pytest
 
 from client.errors import ClosedError
 from client.wire.cluster import Cluster
+from client.wire.cluster_options import ClusterOptions
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from support.fake_broker import FakeBroker
@@ -37,7 +38,7 @@ async def broker():
 
 
 async def test_a_connection_that_is_open_when_another_one_has_been_negotiated_is_kept(broker):
-    cluster = Cluster(broker.address)
+    cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
     await cluster.start()
     broker.drop_connections()
     await until(lambda: cluster.has_lost(0), "the connection is gone")
@@ -53,7 +54,7 @@ async def test_a_connection_that_is_open_when_another_one_has_been_negotiated_is
 
 
 async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(broker):
-    cluster = Cluster(broker.address)
+    cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
     await cluster.start()
     event = broker.hold()
     own = asyncio.create_task(cluster.open_own(0))

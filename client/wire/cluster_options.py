@@ -1,0 +1,59 @@
+"""Options that every client has: where the cluster is, and how to talk to it."""
+
+import random as random_module
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from client.options import check_range, parse_bootstrap_servers
+from client.wire.network import Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What `client.wire.cluster.Cluster` needs; the options of each client extend it.
+
+    A field has the name of Kafka's setting with _ for dots: `retry_backoff_ms` is `retry.backoff.ms`. Fields in `_ms`
+    are times in ms. `network` opens connections and `random` makes jitter; None: real ones.
+
+    Raises InvalidOptionError for a value that breaks a rule.
+    """
+
+    bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092"
+    client_id: str = "ottla"
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    connections_max_idle_ms: int = 540_000
+    allow_auto_create_topics: bool = False
+    network: Network | None = None
+    random: random_module.Random | None = None
+
+    def __post_init__(self) -> None:
+        parse_bootstrap_servers(self.bootstrap_servers)
+        check_range("request_timeout_ms", self.request_timeout_ms, 1)
+        check_range("retry_backoff_ms", self.retry_backoff_ms, 0)
+        check_range("retry_backoff_max_ms", self.retry_backoff_max_ms, 0)
+        check_range("metadata_max_age_ms", self.metadata_max_age_ms, 1)
+        check_range("connections_max_idle_ms", self.connections_max_idle_ms, 1)
+
+    @property
+    def request_timeout_s(self) -> float:
+        """`request_timeout_ms` in seconds."""
+        return self.request_timeout_ms / 1000
+
+
+class ClusterKeywords(TypedDict, total=False):
+    """The fields of `ClusterOptions` as keyword arguments of a client."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    connections_max_idle_ms: int
+    allow_auto_create_topics: bool
+    network: Network | None
+    random: random_module.Random | None
