@@ -11,6 +11,7 @@ from typing import NamedTuple
 from client.errors import KafkaError, error_for
 from client.producer.accumulator import PartitionQueue, PendingRecord
 from client.producer.column_batch import ColumnBatch, Columns
+from client.producer.options import ProducerOptions
 from client.producer.partitioner import Partitioner
 from client.producer.sender import Sender
 from client.topic_partition import TopicPartition
@@ -36,16 +37,15 @@ class Placement:
         cluster: Cluster,
         sender: Sender,
         partitioner: Partitioner,
+        options: ProducerOptions,
         *,
-        batch_size: int,
-        max_block_s: float,
         on_failed: Callable[[PendingRecord, KafkaError], None],
     ) -> None:
         self._cluster = cluster
         self._sender = sender
         self._partitioner = partitioner
-        self._batch_size = batch_size
-        self._max_block_s = max_block_s
+        self._batch_size = options.batch_size
+        self._max_block_s = options.max_block_s
         self._on_failed = on_failed
         self._topics: dict[str, _Topic] = {}
         # Records with the partition that the caller chose, by topic.

@@ -16,13 +16,11 @@ partitions and a group's offsets are committed together or not at all:
 
 import asyncio
 import contextlib
-import random as random_module
-import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
 
 from client.errors import ClosedError, KafkaError
-from client.options import check_choice, check_range, refuse, refuse_unknown
+from client.options import refuse, refuse_unknown, shows
 from client.producer.accumulator import (
     RECORD_OVERHEAD,
     Batch,
@@ -33,33 +31,16 @@ from client.producer.accumulator import (
 )
 from client.producer.buffer_memory import BufferMemory
 from client.producer.column_batch import split_columns
-from client.producer.partitioner import Partitioner, PartitionFunction, make_partitioner
+from client.producer.options import ProducerKeywords, ProducerOptions
+from client.producer.partitioner import make_partitioner
 from client.producer.placement import Placement
 from client.producer.sender import Sender
 from client.producer.transaction_manager import TransactionManager
 from client.producer.transactional_producer import TransactionalProducer
 from client.wire.cluster import Cluster
-from client.wire.cluster_options import ClusterOptions
-from client.wire.network import Network
-from protocol.compression import CompressionType
 from protocol.record import INT64_MAX, Header
 
-Serializer = Callable[[Any], bytes]
 Headers = Iterable[tuple[str, bytes | None]]
-
-COMPRESSION_TYPES: dict[str | None, CompressionType] = {
-    None: CompressionType.NONE,
-    "none": CompressionType.NONE,
-    "gzip": CompressionType.GZIP,
-    "snappy": CompressionType.SNAPPY,
-    "lz4": CompressionType.LZ4,
-    "zstd": CompressionType.ZSTD,
-}
-ACKS: dict[object, int] = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Producer(TransactionalProducer):
@@ -86,103 +67,35 @@ class Producer(TransactionalProducer):
     Raises InvalidOptionError for a value that breaks a rule.
     """
 
-    def __init__(
-        self,
-        *,
-        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
-        client_id: str = "ottla-producer",
-        acks: int | str = "all",
-        enable_idempotence: bool | None = None,
-        compression_type: str | None = None,
-        compression_level: int | None = None,
-        batch_size: int = 64 * 1024,
-        linger_ms: float = 0,
-        buffer_memory: int = 32 * 1024 * 1024,
-        max_request_size: int = 1024 * 1024,
-        max_block_ms: int = 60_000,
-        max_in_flight_requests_per_connection: int = 5,
-        request_timeout_ms: int = 30_000,
-        delivery_timeout_ms: int = 120_000,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        metadata_max_age_ms: int = 300_000,
-        connections_max_idle_ms: int = 540_000,
-        allow_auto_create_topics: bool = True,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int = 60_000,
-        partitioner: str | Partitioner | PartitionFunction | None = None,
-        key_serializer: Serializer | None = None,
-        value_serializer: Serializer | None = None,
-        network: Network | None = None,
-        random: random_module.Random | None = None,
-        now_ms: Callable[[], int] = _now_ms,
-        **unknown: object,
-    ) -> None:
-        refuse_unknown(unknown, Producer)
-        required, idempotent = _acks(acks, enable_idempotence, transactional_id)
-        check_choice("compression_type", compression_type, tuple(COMPRESSION_TYPES))
-        check_range("batch_size", batch_size, 0)
-        check_range("linger_ms", linger_ms, 0)
-        check_range("buffer_memory", buffer_memory, 1)
-        check_range("max_request_size", max_request_size, 1)
-        check_range("max_block_ms", max_block_ms, 0)
-        check_range("max_in_flight_requests_per_connection", max_in_flight_requests_per_connection, 1)
-        check_range("delivery_timeout_ms", delivery_timeout_ms, linger_ms)
-        check_range("transaction_timeout_ms", transaction_timeout_ms, 1)
-        options = ClusterOptions(
-            bootstrap_servers=bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            connections_max_idle_ms=connections_max_idle_ms,
-            allow_auto_create_topics=allow_auto_create_topics,
-            network=network,
-            random=random,
-        )
+    @shows(ProducerOptions)
+    def __init__(self, **keywords: Unpack[ProducerKeywords]) -> None:
+        refuse_unknown(keywords, Producer)
+        options = ProducerOptions(**keywords)
         self._cluster = Cluster(options, on_error=self._on_background_error)
-        self._transactions = (
-            None
-            if transactional_id is None
-            else TransactionManager(
+        self._transactions: TransactionManager | None = None
+        if options.transactional_id is not None:
+            self._transactions = TransactionManager(
                 self._cluster,
-                transactional_id=transactional_id,
-                timeout_ms=transaction_timeout_ms,
-                max_block_ms=max_block_ms,
+                options.transactional_id,
+                options,
                 on_progress=self._wake,
                 on_failure=self._abandon,
             )
-        )
-        self._sender = Sender(
-            self._cluster,
-            acks=required,
-            compression=COMPRESSION_TYPES[compression_type],
-            level=compression_level,
-            linger_ms=linger_ms,
-            max_request_size=max_request_size,
-            max_in_flight=max_in_flight_requests_per_connection,
-            request_timeout_ms=request_timeout_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
-            idempotent=idempotent,
-            transactions=self._transactions,
-            on_done=self._batch_done,
-        )
+        self._sender = Sender(self._cluster, options, self._transactions, on_done=self._batch_done)
         self._placement = Placement(
             self._cluster,
             self._sender,
-            make_partitioner(partitioner, self._cluster.random),
-            batch_size=batch_size,
-            max_block_s=max_block_ms / 1000,
+            make_partitioner(options.partitioner, self._cluster.random),
+            options,
             on_failed=self._fail_record,
         )
-        self._key_serializer = key_serializer
-        self._value_serializer = value_serializer
-        self._now_ms = now_ms
-        self._memory = BufferMemory(buffer_memory, max_block_ms / 1000)
-        self._max_request_size = max_request_size
-        self._batch_size = batch_size
-        self._max_block_s = max_block_ms / 1000
+        self._memory = BufferMemory(options.buffer_memory, options.max_block_s)
+        # Each record needs these.
+        self._key_serializer = options.key_serializer
+        self._value_serializer = options.value_serializer
+        self._now_ms = options.now_ms
+        self._max_request_size = options.max_request_size
+        self._options = options
         self._closing = False
 
     # ---- start and close
@@ -318,7 +231,9 @@ class Producer(TransactionalProducer):
         if keys is not None and partition is None:
             raise refuse("partition", partition, "must be set if records have keys")
         futures = []
-        for columns in split_columns(self._now_ms(), keys, values, headers, self._batch_size, self._max_request_size):
+        for columns in split_columns(
+            self._now_ms(), keys, values, headers, self._options.batch_size, self._max_request_size
+        ):
             await self._memory.take(columns.size)
             try:
                 self._check_open()
@@ -341,7 +256,7 @@ class Producer(TransactionalProducer):
         """The partitions of a topic. The broker creates an unknown topic if it is configured to. Raises the broker's
         error.
         """
-        found = await self._cluster.topic(topic, timeout_s=self._max_block_s)
+        found = await self._cluster.topic(topic, timeout_s=self._options.max_block_s)
         return list(found.partitions)
 
     def _record(
@@ -408,20 +323,6 @@ class Producer(TransactionalProducer):
         asyncio.get_running_loop().call_exception_handler(
             {"message": "a background task of the producer failed", "exception": error}
         )
-
-
-def _acks(acks: object, enable_idempotence: bool | None, transactional_id: str | None) -> tuple[int, bool]:
-    """Kafka's number for `acks`, and whether the producer is idempotent."""
-    check_choice("acks", acks, tuple(ACKS))
-    required = ACKS[acks]
-    idempotent = required == -1 if enable_idempotence is None else enable_idempotence
-    if idempotent and required != -1:
-        raise refuse("acks", acks, 'must be "all" with enable_idempotence=True')
-    if transactional_id is not None and not idempotent:
-        raise refuse("transactional_id", transactional_id, 'needs acks="all" and enable_idempotence')
-    if transactional_id == "":
-        raise refuse("transactional_id", transactional_id, "must not be empty")
-    return required, idempotent
 
 
 def _as_bytes(name: str, part: Any) -> bytes:

@@ -18,6 +18,7 @@ from functools import partial
 from client.errors import DeliveryTimeoutError, KafkaError, MalformedResponseError, RequestTimeoutError, error_for
 from client.producer.accumulator import MAX_IN_FLIGHT_PER_PARTITION, Batch, PartitionQueue
 from client.producer.identity import NONE, ProducerIdentity
+from client.producer.options import ProducerOptions
 from client.producer.transaction_manager import TransactionManager
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
@@ -48,42 +49,35 @@ class Sender:
     def __init__(
         self,
         cluster: Cluster,
-        *,
-        acks: int,
-        compression: CompressionType,
-        level: int | None,
-        linger_ms: float,
-        max_request_size: int,
-        max_in_flight: int,
-        request_timeout_ms: int,
-        delivery_timeout_ms: int,
-        idempotent: bool,
+        options: ProducerOptions,
         transactions: TransactionManager | None,
+        *,
         on_done: Callable[[Batch], None],
     ) -> None:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         # How many flushes wait; while any does, batches do not linger.
         self.hurrying = 0
         self._cluster = cluster
-        self._acks = acks
-        self._compression = compression
+        self._options = options
+        self._acks = options.required_acks
         self._new_builder = partial(
-            RecordBatchBuilder, compression=compression, level=level, transactional=transactions is not None
+            RecordBatchBuilder,
+            compression=options.compression,
+            level=options.compression_level,
+            transactional=transactions is not None,
         )
-        self._linger_s = linger_ms / 1000
-        self._max_request_size = max_request_size
-        self._max_in_flight = max_in_flight
-        self._max_in_queue = min(max_in_flight, MAX_IN_FLIGHT_PER_PARTITION) if idempotent else 1
-        self._request_timeout_ms = request_timeout_ms
-        self._delivery_timeout_s = delivery_timeout_ms / 1000
-        self._idempotent = idempotent
+        self._linger_s = options.linger_ms / 1000
+        self._max_in_flight = options.max_in_flight_requests_per_connection
+        self._max_in_queue = min(self._max_in_flight, MAX_IN_FLIGHT_PER_PARTITION) if options.idempotent else 1
+        self._delivery_timeout_s = options.delivery_timeout_ms / 1000
+        self._idempotent = options.idempotent
         self._transactions = transactions
         self._identity = (
             transactions.identity
             if transactions is not None
             else ProducerIdentity(
                 cluster,
-                request_timeout_ms=request_timeout_ms,
+                request_timeout_ms=options.request_timeout_ms,
                 on_known=self.wake,
                 on_trouble=self._no_identity,
             )
@@ -227,7 +221,7 @@ class Sender:
                 batch = self._next_batch(queue) if queue.may_go_to(node_id) else None
                 if batch is None:
                     self._waiting.pop(queue.partition, None)
-                elif chosen and size + batch.size > self._max_request_size:
+                elif chosen and size + batch.size > self._options.max_request_size:
                     left.append(queue)
                 else:
                     size += batch.size
@@ -242,7 +236,7 @@ class Sender:
         sent: _Sent = {}
         try:
             version = connection.common_version(ProduceRequest)
-            needed = MIN_ZSTD_VERSION if self._compression == CompressionType.ZSTD else MIN_PRODUCE_VERSION
+            needed = MIN_ZSTD_VERSION if self._options.compression == CompressionType.ZSTD else MIN_PRODUCE_VERSION
             if version < needed:
                 raise error_for(ErrorCode.UNSUPPORTED_VERSION, f"Produce version {needed} is needed")
         except KafkaError as error:
@@ -262,7 +256,7 @@ class Sender:
         request = ProduceRequest(
             transactional_id=None if self._transactions is None else self._transactions.transactional_id,
             acks=self._acks,
-            timeout_ms=self._request_timeout_ms,
+            timeout_ms=self._options.request_timeout_ms,
             topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
         )
         if self._acks == 0:
@@ -279,7 +273,7 @@ class Sender:
         # At most until the youngest record expires: nobody waits for a later answer.
         now = asyncio.get_running_loop().time()
         left_s = max(batch.created_at for _, batch in sent.values()) + self._delivery_timeout_s - now
-        timeout_s = min(self._request_timeout_ms / 1000, max(left_s, 0.0))
+        timeout_s = min(self._options.request_timeout_s, max(left_s, 0.0))
         future = connection.submit(request, ProduceResponse, version, timeout_s=timeout_s)
         future.add_done_callback(partial(self._answered, node_id, sent))
 

@@ -24,6 +24,7 @@ from typing import TypeVar
 from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from client.errors import IllegalStateError, KafkaError, UnsupportedApiError, error_for
 from client.producer.identity import NONE, ProducerIdentity
+from client.producer.options import ProducerOptions
 from client.producer.prepared_transaction import PreparedTransaction
 from client.producer.transaction_status import FORGOTTEN, TransactionState, TransactionStatus, is_fatal
 from client.topic_partition import TopicPartition
@@ -69,21 +70,18 @@ class TransactionManager:
     def __init__(
         self,
         cluster: Cluster,
-        *,
         transactional_id: str,
-        timeout_ms: int,
-        max_block_ms: float,
+        options: ProducerOptions,
+        *,
         on_progress: Callable[[], None],
         on_failure: Callable[[KafkaError], None],
     ) -> None:
-        """timeout_ms: the coordinator aborts after this time. max_block_ms: the limit of each call."""
         self.transactional_id = transactional_id
         self.status = TransactionStatus()
         # The coordinator allocates producer ids, so `fetch` of this identity is never called.
         self.identity = ProducerIdentity(cluster, request_timeout_ms=0, on_known=on_progress, on_trouble=on_failure)
         self._cluster = cluster
-        self._timeout_ms = timeout_ms
-        self._max_block_s = max_block_ms / 1000
+        self._options = options
         self._on_progress = on_progress
         self._on_failure = on_failure
         self._nodes: dict[tuple[CoordinatorType, str], int] = {}
@@ -128,7 +126,7 @@ class TransactionManager:
                 raise self._fail(error, fatal=True)
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
-            transaction_timeout_ms=self._timeout_ms,
+            transaction_timeout_ms=self._options.transaction_timeout_ms,
             producer_id=used[0],
             producer_epoch=used[1],
         )
@@ -346,7 +344,7 @@ class TransactionManager:
         """
         key = self.transactional_id if key is None else key
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._max_block_s
+        deadline = loop.time() + self._options.max_block_s
         attempt = 0
         while True:
             try:

@@ -13,6 +13,7 @@ from client.consumer.reader import Reader
 from client.consumer.reader_state import PartitionState, Timestamp
 from client.errors import InvalidOptionError
 from client.options import parse_bootstrap_servers
+from client.producer.options import ProducerKeywords, ProducerOptions
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from client.wire.backoff import Backoff
@@ -100,6 +101,7 @@ def test_unknown_option_names_what_there_is(option, hint):
         (ClusterOptions, ClusterKeywords),
         (ReaderOptions, ReaderKeywords),
         (ConsumerOptions, ConsumerKeywords),
+        (ProducerOptions, ProducerKeywords),
     ],
 )
 def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
@@ -107,7 +109,9 @@ def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
     assert typing.get_type_hints(keywords) == fields
 
 
-@pytest.mark.parametrize(("made", "options"), [(Reader, ReaderOptions), (Consumer, ConsumerOptions)])
+@pytest.mark.parametrize(
+    ("made", "options"), [(Reader, ReaderOptions), (Consumer, ConsumerOptions), (Producer, ProducerOptions)]
+)
 def test_signatures_show_every_option(made, options):
     shown = inspect.signature(made).parameters
     fields = [field for field in dataclasses.fields(options) if field.init]
