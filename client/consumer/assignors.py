@@ -1,7 +1,7 @@
-"""How the leader of a classic group divides partitions among the members: range, round robin.
+"""Assignors of classic groups: how the group's leader assigns partitions to members. Here: range and round robin.
 
-The sticky ones are in `sticky_assignor`. An assignor is known to the group by its name, which is Kafka's, so
-members written in any language agree on one; which of them is the leader, and divides, is chance.
+The sticky assignors are in `sticky_assignor`. Assignors have Kafka's names, so that clients in any language can be
+members of one group. Any member can be the leader.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 class Member(NamedTuple):
-    """A member of a group, as its leader sees it."""
+    """A member as the group's leader sees it."""
 
     member_id: str
     subscription: Subscription
@@ -25,39 +25,39 @@ class Member(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, str]:
-        """Static members first, by instance id: what they get does not change with a restart (KIP-345)."""
+        """The sort key: static members first, by instance id. So a restart changes nothing (KIP-345)."""
         return self.group_instance_id is None, self.group_instance_id or self.member_id
 
 
 class Assignor(Protocol):
-    """Divides partitions. `is_cooperative`: members keep their partitions while they rejoin (KIP-429)."""
+    """Assigns partitions to members. `is_cooperative`: members keep their partitions while they rejoin (KIP-429)."""
 
     name: str
     is_cooperative: bool
 
     def user_data(self, owned: Sequence[TopicPartition], generation_id: int) -> bytes | None:
-        """What a member tells the leader beside its subscription."""
+        """The user data that a member adds to its subscription, for the leader."""
         ...
 
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> Assignment:
-        """Divide. `partitions`: how many each topic has; topics that do not exist are missing."""
+        """Assign all partitions. `partitions` is the number of partitions of each topic that exists."""
         ...
 
 
 class _Eager:
-    """What an assignor is that remembers nothing."""
+    """The base of assignors without state."""
 
     is_cooperative = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation_id: int) -> bytes | None:
-        """Nothing to tell."""
+        """No user data."""
         return None
 
 
 class RangeAssignor(_Eager):
-    """Topic by topic: each member a run of neighbouring partitions, the first ones one more.
+    """Each member gets consecutive partitions of each topic; the first members get one more if there is a remainder.
 
-    Members that subscribe to several topics with the same number of partitions get the same numbers of each.
+    If topics have the same number of partitions, a member gets the same partition numbers in each of them.
     """
 
     name = "range"
@@ -79,7 +79,7 @@ class RangeAssignor(_Eager):
 
 
 class RoundRobinAssignor(_Eager):
-    """All partitions in order, one to each member in turn that subscribes to the topic."""
+    """Assigns all partitions in order, one to each member in turn that subscribes to the topic."""
 
     name = "roundrobin"
 
@@ -96,7 +96,7 @@ class RoundRobinAssignor(_Eager):
 
 
 def make_assignors(option: object) -> tuple[Assignor, ...]:
-    """The assignors that the option `partition_assignment_strategy` names: names, classes or objects, best first.
+    """Make the assignors of the option `partition_assignment_strategy`: names, classes or objects, preferred first.
 
     Raises InvalidOptionError.
     """

@@ -1,8 +1,8 @@
 """A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-One generation is: join and be told the assignment; take over what is new in it and give up what is not; read until the
-group rebalances. With assignors that are all cooperative (KIP-429) a member keeps what it has while it rejoins; else it
-gives up everything first (the eager protocol). Heartbeats go on beside all that, whatever the application does.
+In each generation the member joins, receives its assignment, gives up the partitions that are not in it, starts reading
+the new ones, and reads until the group rebalances. If all assignors are cooperative (KIP-429), a member keeps its
+partitions while it rejoins; else it gives up all of them first (the eager protocol). Heartbeats run in parallel.
 """
 
 import asyncio
@@ -28,15 +28,16 @@ logger = logging.getLogger(__name__)
 
 PROTOCOL_TYPE: Final = "consumer"
 _FIRST_VERSION_OF_LEAVE_WITH_MEMBERS: Final = 3
-# Versions that bring only a more compact form, which librdkafka's mock cluster misreads, and others instead.
+# (version, the one to use instead): the version only has a more compact encoding, which librdkafka's mock cluster
+# decodes wrongly.
 _PLAINER: Final[dict[type[Message], tuple[int, int]]] = {
     JoinGroupRequest: (6, 5),
     SyncGroupRequest: (4, 3),
     LeaveGroupRequest: (4, 2),
 }
-# Beyond the time that the coordinator may let an answer wait.
+# Added to the time that the coordinator may delay a response.
 _WAIT_MARGIN_S: Final = 5.0
-# The group has gone on without us.
+# The group has removed this member.
 _GIVEN_UP: Final = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))
 
 Outcome = Literal["rejoin", "lost", "stuck"]
@@ -53,9 +54,9 @@ class ClassicMember(GroupMember):
         self._rejoin_wanted = asyncio.Event()
         self._reason = "joins"
         self._joined_with: tuple[str, ...] = ()
-        # As the leader: from which numbers of partitions it has divided.
+        # As the leader: the numbers of partitions by topic in the last assignment.
         self._divided: dict[str, int] = {}
-        # For sticky assignors: what the last assignment was, given up meanwhile with the eager protocol.
+        # For sticky assignors: the last generation and assignment; with the eager protocol the partitions are given up.
         self._last: tuple[int, tuple[TopicPartition, ...]] = (-1, ())
 
     async def _take_part(self) -> None:
@@ -82,19 +83,19 @@ class ClassicMember(GroupMember):
             await self._partitions.lose_all()
 
     async def _follow(self, assigned: Collection[TopicPartition]) -> Outcome:
-        """Take over what we are assigned, and read until the group rebalances."""
+        """Apply the assignment, and read until the group rebalances."""
         going = set(self._partitions.owned) - set(assigned)
         await self._partitions.take_away(going)
         await self._partitions.give(assigned)
         if going:
-            self._want_rejoin("has given up partitions that others wait for")
+            self._want_rejoin("has given up partitions that other members wait for")
         await self._rejoin_wanted.wait()
         if not self._is_cooperative:
             await self._partitions.take_away(self._partitions.owned)
         return "rejoin"
 
     def metadata_changed(self) -> None:
-        """Rejoin where that concerns the group."""
+        """Rejoin if the subscribed topics or the numbers of partitions have changed."""
         if tuple(sorted(self._topics())) != self._joined_with:
             self._want_rejoin("its subscription has changed")
         elif self._divided and self._partition_counts(self._divided) != self._divided:
@@ -149,7 +150,7 @@ class ClassicMember(GroupMember):
         )
 
     async def _sync(self, joined: JoinGroupResponse) -> tuple[TopicPartition, ...]:
-        """Send the assignment if we lead, and be told our part of it."""
+        """Receive the assignment of this member; if it is the leader, send the assignment of all members."""
         options = self._options
         assignments: Mapping[str, Sequence[TopicPartition]] = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
@@ -184,14 +185,14 @@ class ClassicMember(GroupMember):
         return assigned
 
     async def _divide(self, joined: JoinGroupResponse) -> dict[str, list[TopicPartition]]:
-        """The assignment of all members."""
+        """Make the assignment of all members."""
         assignor = self._assignors[joined.protocol_name or ""]
         members = [
             Member(member.member_id, _subscription_of(member.metadata), member.group_instance_id)
             for member in joined.members
         ]
         topics = {topic for member in members for topic in member.subscription.topics}
-        self._cluster.track(topics)  # to hear of new partitions
+        self._cluster.track(topics)  # to notice new partitions
         await self._cluster.refresh(topics)
         counts = self._partition_counts(topics)
         self._divided = counts | {topic: 0 for topic in topics if topic not in counts}
@@ -204,7 +205,7 @@ class ClassicMember(GroupMember):
     # ---- heartbeats
 
     async def _beat(self) -> Outcome:
-        """Tell the coordinator that we live, until it has given us up or the application is stuck."""
+        """Send heartbeats until the group has removed this member or the application is stuck."""
         options = self._options
         while True:
             await asyncio.sleep(min(options.heartbeat_interval_ms / 1000, options.max_poll_interval_s / 4))
@@ -222,7 +223,7 @@ class ClassicMember(GroupMember):
                 return "lost"
 
     async def _heartbeat(self) -> int:
-        """The answer's code: none, that the group rebalances, or that it has given us up. Raises any other error."""
+        """Return the error code: none, rebalance in progress, or member removed. Raises any other error."""
         options = self._options
         connection = await self._coordinator.connection()
         request = HeartbeatRequest(
@@ -238,7 +239,7 @@ class ClassicMember(GroupMember):
         return code
 
     async def leave(self) -> None:
-        """Tell the coordinator that we go, so that the others need not wait for the session to time out."""
+        """Leave, so that the group rebalances before the session times out."""
         if not self._member_id or self._options.group_instance_id is not None:
             return
         connection = await self._coordinator.connection()
@@ -258,7 +259,7 @@ def _version(connection: Connection, request: type[Message]) -> int:
 
 
 def _subscription_of(data: bytes) -> Subscription:
-    """What a member subscribes to; nothing if its bytes cannot be decoded: the others still get partitions."""
+    """Decode the subscription of a member; empty if that fails, so that the other members still get partitions."""
     try:
         return Subscription.decode(data)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""Commits a consumer's offsets, and finds out what its group has committed before."""
+"""Commits a consumer's offsets and fetches the committed offsets of its group."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from protocol.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# The heartbeat whose answer brings the newer epoch is on its way (KIP-848).
+# The response to the next heartbeat brings the new epoch (KIP-848).
 _NEWER_EPOCH_COMES = frozenset((ErrorCode.STALE_MEMBER_EPOCH,))
 # The group has removed this member.
 _GIVEN_UP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH))
@@ -44,13 +44,13 @@ class Committer:
         self._group = group
         self._commits_as = commits_as
         self._options = options
-        # One commit after the other: an older one must not arrive behind a newer one.
+        # One commit at a time: an older commit must not arrive after a newer one.
         self._lock = asyncio.Lock()
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed for these; those without an offset are left out.
+        """Return the committed offsets of these partitions, without partitions that have none.
 
-        Raises the broker's error once it does not go away within the timeout.
+        Retriable errors are retried for `api_timeout_ms`. Raises the broker's error.
         """
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
@@ -70,8 +70,8 @@ class Committer:
         """Commit offsets for the group.
 
         Raises CommitFailedError if the group has removed this member, even if `offsets` is empty;
-        RebalanceInProgressError during a rebalance, which may be tried again; the broker's error once it does not go
-        away within the timeout.
+        RebalanceInProgressError during a rebalance: the caller may retry; the broker's error if it is not retriable
+        or `api_timeout_ms` has passed.
         """
         self._commits_as()
         if not offsets:
@@ -97,7 +97,7 @@ class Committer:
             raise error
 
     async def try_to_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """As `commit`, but what goes wrong is only logged: the records are handed out again to whoever comes next."""
+        """As `commit`, but errors are only logged: the next owner of the partitions gets the records again."""
         if not offsets:
             return
         try:

@@ -4,12 +4,12 @@
         async for record in consumer:
             print(record.topic, record.partition, record.offset, record.value)
 
-In a group each partition is read by one member at a time. Partitions move between records only: never while one of
-theirs is being handled, and what has been handled is committed before. Delivery is at least once: what was handed out
-and not committed when a member dies is handed out again, to another.
+In a group, one member at a time reads each partition. A partition moves to another member only between records: never
+while the application handles one of its records, and after the handled records are committed. Delivery is at least
+once: if a member dies, another member gets its records that are not committed.
 
-The commits of `enable_auto_commit` cover records that the application is done with, that is those before the one, or
-the batch, that it has in hand. When an exception ends the `async with` block, what was in hand counts as not handled.
+Records count as handled when the application asks for more. `enable_auto_commit` commits handled records only. If an
+exception ends the `async with` block, the last returned record, or the last records of `getmany`, are not handled.
 """
 
 import asyncio
@@ -37,24 +37,25 @@ logger = logging.getLogger(__name__)
 class Consumer(Reader):
     """An asyncio consumer; an asynchronous context manager and iterator. All methods belong to one event loop.
 
-    `topics` are subscribed to; without them call `subscribe` or `assign`. Beside the options of `Reader` (names as in
-    aiokafka and kafka-python; times in ms):
+    It subscribes to `topics`; without topics call `subscribe` or `assign`. It has the options of `Reader` and these
+    (names as in aiokafka and kafka-python; times in ms):
 
-    - `group_id`: the group; without one all partitions of the topics are read, from `auto_offset_reset` on.
-    - `group_instance_id`: makes a static member, whose restart within the session timeout moves no partition.
-    - `group_protocol`: "classic", or "consumer" for that of KIP-848, in which the broker divides;
-      `group_remote_assignor`: how ("uniform", "range").
-    - `partition_assignment_strategy`: classic groups' assignors, best first: "range", "roundrobin", "sticky",
-      "cooperative-sticky" or objects. Where all are cooperative a rebalance stops only what moves.
-    - `session_timeout_ms`, `heartbeat_interval_ms`: when a member is taken for dead, how often it says that it lives
-      (in groups of the new protocol the broker decides both).
-    - `max_poll_interval_ms`: the longest time that records may be in hand, and that a rebalance waits for that.
-    - `max_poll_records`: the most that `getmany` gives at once.
-    - `enable_auto_commit`, `auto_commit_interval_ms`: commit what has been handled.
-    - `auto_offset_reset`: also where a group begins that has committed nothing: "latest", "earliest", "none" (raise).
+    - `group_id`: the group; without one, the consumer reads all partitions of its topics from `auto_offset_reset` on.
+    - `group_instance_id`: makes a static member: a restart within the session timeout moves no partition.
+    - `group_protocol`: "classic", or "consumer" for KIP-848, in which the broker assigns the partitions with
+      `group_remote_assignor` ("uniform", "range"; None: the broker's default).
+    - `partition_assignment_strategy`: assignors of classic groups, preferred first: "range", "roundrobin", "sticky",
+      "cooperative-sticky" or objects. If all are cooperative, a rebalance interrupts only partitions that move.
+    - `session_timeout_ms`: the group removes a member that sends no heartbeat for this time.
+      `heartbeat_interval_ms`: the time between heartbeats. In groups of the new protocol the broker sets both.
+    - `max_poll_interval_ms`: the longest time that the application may handle records before it asks for more; a
+      rebalance waits for it.
+    - `max_poll_records`: the largest number of records that `getmany` returns.
+    - `enable_auto_commit`, `auto_commit_interval_ms`: commit handled records periodically.
+    - `auto_offset_reset`: also where a group without a committed offset starts: "latest", "earliest" or "none" (raise).
     - `key_deserializer`, `value_deserializer`: functions of bytes.
-    - `exclude_internal_topics`: whether a pattern matches them.
-    - `api_timeout_ms`: how long commits and lookups are tried.
+    - `exclude_internal_topics`: whether patterns ignore internal topics.
+    - `api_timeout_ms`: how long commits and fetches of committed offsets are retried.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -82,7 +83,7 @@ class Consumer(Reader):
     # ---- life
 
     async def start(self) -> None:
-        """Reach the cluster, and join the group. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        """Connect to the cluster and join the group. `async with` calls it. Raises NoBrokersAvailableError."""
         await super().start()
         self._started = True
         if self._group is not None:
@@ -96,9 +97,9 @@ class Consumer(Reader):
         await self.close()
 
     async def close(self, timeout_s: float | None = 30.0) -> None:
-        """Commit what was handled (with `enable_auto_commit`), leave the group, close the connections.
+        """Commit (with `enable_auto_commit`), leave the group, close the connections.
 
-        What is in hand counts as handled. Everything that needs a broker is given up after `timeout_s` (None: never).
+        All returned records count as handled. Commit and leave are given up after `timeout_s` (None: never).
         """
         if self._closed:
             return
@@ -108,20 +109,20 @@ class Consumer(Reader):
                 async with asyncio.timeout(timeout_s):
                     await self._group.close()
         except TimeoutError:
-            logger.warning("closed without having committed or left the group: no answer in %g s", timeout_s)
+            logger.warning("closed without a commit or without leaving the group: no response within %g s", timeout_s)
         finally:
             await super().close()
 
     def _let_go(self) -> None:
-        """What is in hand is handled."""
+        """Count all returned records as handled."""
         self._chunk = None
         self._in_hand = {}
 
     def _take_back(self) -> None:
-        """What is in hand is not handled: commit what came before."""
+        """Count the records that the application got last as not handled."""
         chunk = self._chunk
         if chunk is not None and chunk.state.position and chunk.state.partition not in self._in_hand:
-            chunk.state.position -= 1  # the one record that `async for` has handed out last
+            chunk.state.position -= 1  # the last record of `async for`
         for partition, first_offset in self._in_hand.items():
             if partition in self._states:
                 self._states[partition].position = first_offset
@@ -135,13 +136,13 @@ class Consumer(Reader):
         pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or those whose whole name matches a regular expression, instead of the ones before.
+        """Replace the subscription: read these topics, or all topics whose whole name matches `pattern`.
 
-        The listener hears of partitions that come and go. Raises IllegalStateError while partitions are assigned by
-        hand, InvalidOptionError for no topics or a bad pattern.
+        `listener` is called in rebalances. Raises IllegalStateError if partitions are assigned with `assign`,
+        InvalidOptionError for no topics or a bad pattern.
         """
         if self._states and not self._subscription.is_set:
-            raise IllegalStateError("partitions are assigned by hand: call unsubscribe() first")
+            raise IllegalStateError("partitions are assigned with assign(): call unsubscribe() first")
         before = self._subscription.is_set
         self._subscription.set(topics, pattern)
         self._stop_lookup()
@@ -156,7 +157,7 @@ class Consumer(Reader):
                 await self._begin()
 
     async def unsubscribe(self) -> None:
-        """Leave the group and read nothing; what is in hand counts as handled."""
+        """Leave the group and stop reading. All returned records count as handled."""
         self._let_go()
         if self._group is not None:
             await self._group.quit()
@@ -166,7 +167,7 @@ class Consumer(Reader):
 
     @property
     def rebalance_listener(self) -> RebalanceListener:
-        """Who hears of partitions that come and go. Raises IllegalStateError without a group."""
+        """The listener that is called in rebalances. Raises IllegalStateError without a group."""
         return self._joined().partitions.listener
 
     @rebalance_listener.setter
@@ -174,17 +175,17 @@ class Consumer(Reader):
         self._joined().partitions.listener = listener
 
     def subscription(self) -> list[str]:
-        """The topics that are subscribed to; with a pattern those that match it now."""
+        """The topics of the subscription; with a pattern, those that match it now."""
         return self._subscription.topics(self._cluster.metadata)
 
     def assign(self, positions: Mapping[TopicPartition, Position] | Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others, without being a member of the group.
+        """Read exactly these partitions, without being a member of the group.
 
-        Each from its position, or where none is given from what the group has committed, else from
-        `auto_offset_reset`. Raises IllegalStateError while topics are subscribed to, InvalidOptionError.
+        Each partition starts at its position; without a position at the committed offset of the group, else at
+        `auto_offset_reset`. Raises IllegalStateError if there is a subscription, InvalidOptionError.
         """
         if self._subscription.is_set:
-            raise IllegalStateError("topics are subscribed to: call unsubscribe() first")
+            raise IllegalStateError("there is a subscription to topics: call unsubscribe() first")
         self._stop_lookup()
         if isinstance(positions, Mapping):
             super().assign(positions)
@@ -201,7 +202,7 @@ class Consumer(Reader):
         self._add(await group.partitions.states_for(partitions))
 
     def _stop_lookup(self) -> None:
-        """Other partitions take the place of those whose committed offsets are being asked for."""
+        """Cancel the fetch of committed offsets: other partitions take the place of these."""
         if self._lookup is not None:
             self._lookup.cancel()
             self._lookup = None
@@ -213,7 +214,7 @@ class Consumer(Reader):
         self._add({name: PartitionState(name, beginning) for name in partitions})
 
     async def _begin(self) -> None:
-        """Begin to read what is subscribed to."""
+        """Start reading the topics of the subscription."""
         self._track()
         await self._cluster.refresh(None if self._subscription.pattern else self._subscription.names)
         if self._group is not None:
@@ -225,7 +226,7 @@ class Consumer(Reader):
         self._began = True
 
     def _new_partitions(self) -> list[TopicPartition]:
-        """Those of the topics that are not read."""
+        """The partitions of the topics that are not read yet."""
         known = self._cluster.metadata.topics
         return [
             partition
@@ -252,10 +253,10 @@ class Consumer(Reader):
     # ---- the group
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit these offsets, or behind the last record handed out of each partition.
+        """Commit these offsets; None: in each partition the offset after the last returned record.
 
-        An offset is that of the next record to handle. Raises CommitFailedError where the group has gone on without
-        this member, RebalanceInProgressError where it is about to, IllegalStateError without a group.
+        An offset is that of the next record to handle. Raises CommitFailedError if the group has removed this member,
+        RebalanceInProgressError during a rebalance, IllegalStateError without a group.
         """
         group = self._joined()
         if offsets is None:
@@ -264,12 +265,13 @@ class Consumer(Reader):
         await group.committer.commit(group.partitions.with_epochs(offsets))
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed for these; those without an offset are left out."""
+        """Return the committed offsets of these partitions, without partitions that have none."""
         return await self._joined().committer.committed(list(partitions))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who commits: for `Producer.send_offsets`. Raises IllegalStateError without a group, and as `commit`
-        CommitFailedError where the group has gone on without this member.
+        """The identity of this member, for `Producer.send_offsets`.
+
+        Raises IllegalStateError without a group, CommitFailedError if the group has removed this member.
         """
         return self._joined().commits_as()
 
@@ -283,10 +285,10 @@ class Consumer(Reader):
     async def getmany(
         self, *, timeout_ms: float | None = None, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The next records, at most `max_records` (None: `max_poll_records`), by partition and in order.
+        """Return the next records by partition, in order: at most `max_records` (None: `max_poll_records`).
 
-        Waits for the first of them, for at most `timeout_ms` (None: as long as it takes); then none. Asking for more
-        says that these are handled. Raises the broker's error, CorruptRecordError, ClosedError.
+        Waits for the first record; returns none if `timeout_ms` passes first (None: no limit). The records count as
+        handled when the application asks for more. Raises the broker's error, CorruptRecordError, ClosedError.
         """
         most = self.max_poll_records if max_records is None else max_records
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -299,7 +301,7 @@ class Consumer(Reader):
         return found
 
     def _hand_out(self, chunk: Chunk | None, most: int, found: dict[TopicPartition, list[ConsumerRecord]]) -> None:
-        """Move at most so many records from what is fetched to `found`."""
+        """Move at most `most` fetched records to `found`."""
         while chunk is not None and most > 0:
             state = chunk.state
             assert state.position is not None
@@ -311,7 +313,7 @@ class Consumer(Reader):
                 self._put_back(chunk)
                 if not found:
                     raise
-                return  # it comes again when these are handled
+                return  # raised by the next call, after these are handled
             if records:
                 found.setdefault(state.partition, []).extend(records)
                 state.position = records[-1].offset + 1

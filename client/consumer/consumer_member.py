@@ -1,7 +1,8 @@
 """A member of a group of the new protocol (KIP-848): one request, ConsumerGroupHeartbeat.
 
-The coordinator divides. A heartbeat tells it what has changed with us, its answer the target assignment. We
-give up what is not among them, say so in the next heartbeat, and take over what is new; nobody else waits meanwhile.
+The coordinator assigns the partitions. A heartbeat reports the changes of the member, the response contains the target
+assignment. The member gives up the partitions that are not in it, reports that in the next heartbeat, and starts
+reading the new ones. Other members do not wait for it.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from protocol.messages.consumer_group_heartbeat import (
 
 _JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
-# The next process with this instance id may take over what was assigned.
+# A static member leaves for a while: the next process with its instance id gets its partitions.
 _STATIC_LEAVE_EPOCH: Final = -2
 _FIRST_VERSION_WITH_OWN_IDS: Final = 1
 _FIRST_VERSION_WITH_REGEX: Final = 1
@@ -36,17 +37,17 @@ class ConsumerMember(GroupMember):
     def __init__(self, parts: MemberParts) -> None:
         super().__init__(parts)
         self._interval_s = parts.options.heartbeat_interval_ms / 1000
-        # Set when there is something to tell, or to do, before the interval is over.
+        # Set to send the next heartbeat before the interval ends.
         self._news = asyncio.Event()
         self._target_changed = asyncio.Event()
-        # The target assignment, as topic ids and numbers: a name may not be known yet.
+        # The target assignment as (topic id, partition number), as the name of a topic may not be known yet.
         self._target: set[tuple[bytes, int]] = set()
-        # What the coordinator has been told since we joined.
+        # What this member has reported since it joined; None: nothing.
         self._told_topics: list[str] | None = None
         self._told_owned: list[TopicPartition] | None = None
 
     async def _take_part(self) -> None:
-        await self._partitions.lose_all()  # who joins has nothing
+        await self._partitions.lose_all()  # a joining member owns no partitions
         self._generation_id = _JOIN_EPOCH
         self._told_topics = self._told_owned = None
         self._target = set()
@@ -57,11 +58,11 @@ class ConsumerMember(GroupMember):
         else:
             member_id = self._member_id
             self._forget()
-            self._member_id = member_id  # it stays ours, says KIP-848
+            self._member_id = member_id  # a member keeps its id (KIP-848)
             await self._partitions.lose_all()
 
     def metadata_changed(self) -> None:
-        """Tell the coordinator of new topics, and look again at what was assigned under unknown ids."""
+        """Report new topics, and resolve the topic ids of the assignment again."""
         if self._told_topics is not None and sorted(self._topics()) != self._told_topics:
             self._news.set()
         self._target_changed.set()
@@ -69,7 +70,7 @@ class ConsumerMember(GroupMember):
     # ---- the assignment
 
     async def _follow(self) -> Outcome:
-        """Take over the assignment whenever it changes, until the group has removed this member."""
+        """Apply each new target assignment until the group has removed this member."""
         while True:
             await self._target_changed.wait()
             self._target_changed.clear()
@@ -79,7 +80,7 @@ class ConsumerMember(GroupMember):
             try:
                 await self._partitions.give(target)
             except KafkaError as error:
-                if error.code in _GIVEN_UP:  # OffsetFetch heard of it before the heartbeat did
+                if error.code in _GIVEN_UP:  # OffsetFetch got the error before the heartbeat
                     return "lost"
                 raise
             self._news.set()
@@ -103,7 +104,7 @@ class ConsumerMember(GroupMember):
                 given_up = await self._heartbeat()
             except KafkaError as error:
                 self._heartbeat_failed(error)
-                self._told_topics = self._told_owned = None  # say everything again: who knows what has arrived
+                self._told_topics = self._told_owned = None  # report everything again: it is unknown what has arrived
                 await asyncio.sleep(self._cluster.backoff.delay_s(3))
                 continue
             if given_up:
@@ -135,7 +136,7 @@ class ConsumerMember(GroupMember):
         if is_full or topics != self._told_topics:
             request.subscribed_topic_names = topics
             if version >= _FIRST_VERSION_WITH_REGEX:
-                request.subscribed_topic_regex = ""  # none: what matches a pattern we find out ourselves
+                request.subscribed_topic_regex = ""  # none: the client resolves patterns itself
         if is_full or owned != self._told_owned:
             request.topic_partitions = self._by_topic_id([] if self._generation_id == _JOIN_EPOCH else owned)
         response = await connection.call(
@@ -170,7 +171,7 @@ class ConsumerMember(GroupMember):
         ]
 
     async def leave(self) -> None:
-        """Tell the coordinator that we go; of a static member, that its next process may come."""
+        """Leave the group; a static member leaves for a while, so that its next process can take its place."""
         if not self._member_id or self._generation_id <= 0:
             return
         static = self._options.group_instance_id is not None

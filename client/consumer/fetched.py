@@ -1,10 +1,9 @@
-"""What a Fetch brought for one partition: whole batches, and of these the records that a reader may see.
+"""The result of a Fetch for one partition: complete batches, and the records that a reader may see.
 
-A broker cuts its answer by bytes, so the last batch may be incomplete: it is left for the next fetch. A
-batch may begin before the offset asked for: the earlier records are dropped. Control batches are never
-shown, and with isolation level read_committed neither are batches of aborted transactions: the answer lists
-(producer id, first offset) of each, which holds from that offset up to the producer's ABORT marker
-(KIP-98).
+A broker limits its response by bytes, so the last batch may be incomplete: the next Fetch gets it. A batch may start
+before the requested offset: the earlier records are dropped. Readers never see control batches. With isolation level
+read_committed they do not see batches of aborted transactions either: the response contains the (producer id, first
+offset) of each aborted transaction, which ends at the producer's ABORT marker (KIP-98).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as a reader gets it.
+    """A record that a reader returns.
 
-    `key` and `value` are bytes or None, or what a consumer's deserializers have made of them.
-    `timestamp` is ms since the epoch, -1 for none; `timestamp_type` 0 for the producer's time, 1 for the
-    broker's; `headers` are (name, value) pairs.
+    `key` and `value` are bytes or None, or the results of the consumer's deserializers. `timestamp` is in ms since the
+    epoch, -1 for none. `timestamp_type` is 0 for the producer's time, 1 for the broker's. `headers` are (name, value)
+    pairs.
     """
 
     topic: str
@@ -40,10 +39,10 @@ class ConsumerRecord(NamedTuple):
 
 
 class FetchedBatches:
-    """Batches of one partition in offset order, as one Fetch brought them.
+    """The batches of one partition in one Fetch response, in offset order.
 
-    `batches` are views into `data`, the answer. `first_offset` is the offset asked for, `next_offset` the one to
-    fetch next. `records()` gives what may be seen. `size_bytes` is what the batches take in memory.
+    `batches` are views into `data`, the response. `first_offset` is the requested offset, `next_offset` the one to
+    fetch next. `records()` returns the visible records. `size_bytes` is the size of the batches in memory.
     """
 
     __slots__ = (
@@ -70,13 +69,13 @@ class FetchedBatches:
     ) -> None:
         """Split `records`. `aborted` are (producer id, first offset); empty with read_uncommitted.
 
-        Raises CorruptRecordError for a batch that is no batch.
+        Raises CorruptRecordError for bytes that are not a batch.
         """
         self.partition = partition
         self.data = records
         self.first_offset = first_offset
         self.high_watermark = high_watermark
-        # LegacyMessage: message format 0 or 1, which a broker keeps for old topics.
+        # LegacyMessage: message format 0 or 1, in topics of old brokers.
         self.batches: list[RecordBatch | LegacyMessage] = []
         self._aborted = sorted(aborted, key=lambda pair: pair[1])
         self._check_crcs = check_crcs
@@ -88,8 +87,9 @@ class FetchedBatches:
             self.size_bytes += batch.size_bytes
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """The records from `first_offset` on. Raises CorruptRecordError, InvalidRecordError where one is
-        malformed.
+        """Yield the visible records from `first_offset` on.
+
+        Raises CorruptRecordError, and InvalidRecordError for a malformed record.
         """
         topic, number = self.partition
         first = self.first_offset
@@ -106,17 +106,17 @@ class FetchedBatches:
             yield from (record for record in records if record.offset >= first)
 
     def to_arrow(self, columns: Collection[str] | None = None) -> "pa.Table":
-        """The same records as an Arrow table (see client.arrow.tables), for which pyarrow and numpy must be installed.
+        """Return the same records as an Arrow table (see client.arrow.tables). Needs pyarrow and numpy.
 
-        `columns`: some of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None for all. What
-        is not asked for is not decoded.
+        `columns`: some of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None for all. Only
+        these columns are decoded.
         """
         from client.arrow.tables import to_arrow
 
         return to_arrow([self], columns)
 
     def visible_batches(self) -> Iterator[RecordBatch | LegacyMessage]:
-        """The batches without control batches and aborted transactions, each with its CRC checked."""
+        """Yield the batches except control batches and aborted transactions. Checks the CRC of each (`check_crcs`)."""
         aborting: set[int] = set()
         aborted = iter(self._aborted)
         following = next(aborted, None)

@@ -1,9 +1,9 @@
-"""Fetches ahead for a reader: looks up where to start, long-polls every leader, follows leader changes.
+"""Fetches ahead for a reader: looks up start offsets, long-polls each leader, follows leader changes.
 
-One Fetch at a time to a leader, over all its partitions that have room. A long poll blocks the connection,
-so a partition whose room comes back meanwhile waits for it; where some partition of the leader is out of
-room the poll is therefore kept short. A leader may name a follower in the client's rack to fetch from (KIP-392):
-until that fails, or has held for `metadata_max_age_ms`.
+There is one Fetch at a time to a leader, for all its partitions that have room in their buffer. A long poll blocks the
+connection, so a partition that gets room meanwhile has to wait. Therefore the poll is short if some partition of the
+leader has no room. A leader may name a follower in the client's rack (KIP-392). It is used for `metadata_max_age_ms`,
+or until it fails.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse,
 
 SHORT_WAIT_MS = 20
 ERROR_PAUSE_S = 1.0
-# Up to this version a request names topics, from the next one on it gives their ids.
+# Up to this version a request has topic names, later versions have topic ids.
 LAST_VERSION_WITH_NAMES = 12
 MIN_VERSION = 4
-# From here on a request tells the epoch of what was read last, and the answer where the leader's log is another one.
+# From this version on a request has the epoch of the last batch, and the response tells where the logs diverge.
 FIRST_VERSION_WITH_EPOCHS = 12
-# How long a leader is looked for that is as new as what was read. Then the topic counts as recreated.
+# How long to wait for metadata with a leader as new as the last batch. Then the topic counts as recreated.
 NEWER_LEADER_PATIENCE_S = 5.0
 # A Fetch outside a session (KIP-227).
 SESSIONLESS_EPOCH = -1
 
 
 class Fetcher:
-    """Fetches for the partitions in `states`, which the reader changes and then calls `wake`."""
+    """Fetches for the partitions in `states`. The reader changes `states`, then calls `wake`."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Fetcher:
         self._looking_up = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        # Why the last Fetch that failed is tried again; None after one that did not.
+        # The error of the last Fetch, which is retried; None after a success.
         self.last_error: KafkaError | None = None
         cluster.metadata_listeners.append(self._metadata_changed)
 
     def close(self) -> None:
-        """Start nothing more."""
+        """Start no more requests."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -76,13 +76,13 @@ class Fetcher:
             if state.topic_id is None or known is None or known.topic_id in (state.topic_id, ZERO_ID):
                 continue
             try:
-                state.made_anew(self._options.reset_timestamp)
+                state.recreated(self._options.reset_timestamp)
             except KafkaError as error:
                 self._report(state, error)
         self.wake()
 
     def wake(self) -> None:
-        """Start whatever can be fetched or looked up now."""
+        """Start all Fetches and lookups that are possible now."""
         if self._closed:
             return
         if self._timer is not None:
@@ -145,7 +145,7 @@ class Fetcher:
     # ---- fetching
 
     def _source(self, state: PartitionState) -> int | None:
-        """Whom to ask for a partition: the follower that the leader has named, else the leader; None while unknown."""
+        """The node to fetch a partition from: the preferred read replica or the leader; None if unknown."""
         metadata = self._cluster.metadata
         if state.read_replica is not None:
             now = asyncio.get_running_loop().time()
@@ -157,8 +157,9 @@ class Fetcher:
         return metadata.leader(state.partition)
 
     def _is_outdated(self, state: PartitionState, known: PartitionMetadata | None) -> bool:
-        """Whether the leader that is known was replaced before what has been read was written: it might say that
-        offset and epoch are outside of its log. Not for longer than its patience allows.
+        """Whether the known leader is older than the last batch: it would refuse the offset and the epoch.
+
+        After NEWER_LEADER_PATIENCE_S it counts as current.
         """
         if known is None or not 0 <= known.leader_epoch < state.epochs.latest:
             state.newer_leader_until = None
@@ -172,12 +173,12 @@ class Fetcher:
         return False
 
     async def _poll(self, leader: int) -> None:
-        """Fetch from one broker until there is nothing to ask it for."""
+        """Fetch from one broker until no partition needs it."""
         try:
             while states := self._chosen(leader):
                 try:
                     connection = await self._cluster.connection(leader)
-                    states = self._chosen(leader)  # others may lead by now
+                    states = self._chosen(leader)  # the leaders may have changed
                     asked = [(state.generation, state.fetch_offset) for state in states]
                     answered = await self._fetch(connection, leader, states) if states else {}
                 except KafkaError as error:
@@ -208,9 +209,7 @@ class Fetcher:
         self.wake()
 
     def _report(self, state: PartitionState, error: Exception) -> None:
-        """Tell the reader, and leave the partition alone for a while: the error may go away, or come
-        again.
-        """
+        """Report an error to the reader, and do not fetch the partition for ERROR_PAUSE_S."""
         state.retry_at = asyncio.get_running_loop().time() + ERROR_PAUSE_S
         self._on_error(error)
 
@@ -230,7 +229,7 @@ class Fetcher:
         ]
 
     def _is_awaited(self, state: PartitionState, leader: int, asked_for: tuple[int, int | None]) -> bool:
-        """Whether an answer counts: another broker may have been asked since, one that leads now, or somewhere else."""
+        """Whether a response is still wanted: since the request there was no seek and no other leader."""
         if (state.generation, state.fetch_offset) != asked_for:
             return False
         return self._source(state) in (leader, None)
@@ -297,14 +296,14 @@ class Fetcher:
         code = data.error_code
         diverging = data.diverging_epoch
         if (code or diverging.end_offset >= 0) and state.read_replica is not None:
-            state.read_replica = None  # a follower may be behind: the leader's word counts
+            state.read_replica = None  # a follower may be behind: ask the leader
             return
         if diverging.end_offset >= 0:
             state.truncated(diverging.epoch, diverging.end_offset, self._options.reset_timestamp)
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.epochs.latest >= 0:
-                state.forget_epochs()  # it may be only the epoch of which the leader does not know
+                state.forget_epochs()  # perhaps the leader only does not know the epoch
             else:
                 state.reset(self._options.reset_timestamp)
             return
@@ -325,7 +324,7 @@ class Fetcher:
         records = data.records
         if records is None or len(records) == 0:
             return
-        assert isinstance(records, (bytes, bytearray, memoryview)), "an answer read from the wire is in memory"
+        assert isinstance(records, (bytes, bytearray, memoryview)), "a response read from the wire is in memory"
         assert state.fetch_offset is not None
         aborted = data.aborted_transactions if self._options.read_committed else None
         batches = FetchedBatches(
@@ -339,7 +338,7 @@ class Fetcher:
         if not batches.batches:
             raise error_for(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"the batch at offset {state.fetch_offset} did not come whole: raise fetch_max_bytes",
+                f"the batch at offset {state.fetch_offset} is larger than the response: raise fetch_max_bytes",
                 context=str(state.partition),
             )
         state.epochs.add(batches.batches)

@@ -1,4 +1,4 @@
-"""A consumer's side of its group: coordinator, membership, committed offsets, commits from time to time."""
+"""The group of a consumer: coordinator, membership, committed offsets, periodic commits."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -34,15 +34,15 @@ class ConsumerGroup:
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """The member, or the group alone while there is no membership."""
+        """The identity of the member; without a membership, that of the group alone."""
         return ConsumerGroupMetadata(self._group_id) if self._member is None else self._member.metadata
 
     def commits_as(self) -> ConsumerGroupMetadata:
-        """As `metadata`. Raises CommitFailedError where the group has gone on without the member."""
+        """As `metadata`. Raises CommitFailedError if the group has removed this member."""
         return self.metadata if self._member is None else self._member.commits_as()
 
     def start(self) -> None:
-        """Commit from now on, now and then."""
+        """Start the periodic commits of `enable_auto_commit`."""
         if self._options.enable_auto_commit:
             interval_s = self._options.auto_commit_interval_ms / 1000
             self._cluster.background.spawn(self._commit_now_and_then(interval_s), "auto commit")
@@ -50,7 +50,7 @@ class ConsumerGroup:
     # ---- membership
 
     def join(self, topics: Callable[[], Collection[str]]) -> None:
-        """Become a member that wants the topics that `topics` gives at the time."""
+        """Start a membership. `topics` returns the subscribed topics at the time of the call."""
         parts = MemberParts(self._cluster, self._coordinator, self.partitions, self._group_id, self._options, topics)
         kind = ConsumerMember if self._options.group_protocol == "consumer" else ClassicMember
         self._member = kind(parts)
@@ -62,7 +62,7 @@ class ConsumerGroup:
             self._reading.failed(error)
 
     async def quit(self) -> None:
-        """Give up the partitions, as at a rebalance, and the membership."""
+        """Give up the partitions as in a rebalance, then leave the group."""
         member, membership = self._member, self._membership
         if member is None or membership is None:
             return
@@ -75,11 +75,11 @@ class ConsumerGroup:
 
     @property
     def is_member(self) -> bool:
-        """Whether partitions come from the group."""
+        """Whether there is a membership."""
         return self._member is not None
 
     def metadata_changed(self) -> None:
-        """Topics may have come, gone or grown."""
+        """Tell the member that topics or their numbers of partitions may have changed."""
         if self._member is not None:
             self._member.metadata_changed()
 
@@ -102,7 +102,7 @@ class ConsumerGroup:
             handled.set_result(self.partitions.positions())
 
     async def close(self) -> None:
-        """Leave the group, with auto commit after a last commit."""
+        """Leave the group; with `enable_auto_commit`, commit the handled offsets first."""
         if self.is_member:
             await self.quit()
         elif self._options.enable_auto_commit:

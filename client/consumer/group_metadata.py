@@ -1,12 +1,12 @@
-"""What a commit of offsets says: an offset, and who commits: the group alone or a member in one generation."""
+"""The parts of an offset commit: the offset, and the group or the member that commits it."""
 
 from typing import NamedTuple
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """What a commit names beside the offsets, so that a member that has been replaced commits nothing (KIP-447).
+    """The identity with which offsets are committed. Commits of a member that was replaced are refused (KIP-447).
 
-    `generation_id` is the member epoch in a group of the new protocol (KIP-848), -1 outside of a group's membership.
+    `generation_id` is the member epoch in a group of the new protocol (KIP-848); -1 without a membership.
     """
 
     group_id: str
@@ -16,7 +16,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset. `leader_epoch` is that of the last record handled, -1 where it is not known."""
+    """A committed offset. `leader_epoch` is the epoch of the record before it, -1 if unknown."""
 
     offset: int
     leader_epoch: int = -1

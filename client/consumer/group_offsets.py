@@ -1,4 +1,4 @@
-"""The offsets that a group has committed: OffsetFetch and OffsetCommit, each one request to the group's coordinator."""
+"""Committed offsets of a group: OffsetFetch and OffsetCommit, each one request to the group coordinator."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -22,11 +22,11 @@ async def fetch_offsets(
     member: ConsumerGroupMetadata | None = None,
     require_stable: bool = False,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a group has committed for these partitions (None: for all); those without an offset are left out.
+    """Return the committed offsets of these partitions (None: of all), without partitions that have none.
 
-    With `require_stable` an offset that a transaction is about to replace is waited for: UnstableOffsetCommitError is
-    retriable (KIP-447). A member of a group of the new protocol names itself. Raises the broker's error,
-    UnsupportedApiError where the broker is too old for what is asked.
+    With `require_stable`, an offset that an open transaction may replace raises UnstableOffsetCommitError, which is
+    retriable (KIP-447). Groups of the new protocol need `member`. Raises the broker's error, and UnsupportedApiError if
+    the broker is too old.
     """
     from protocol.messages.offset_fetch import (
         OffsetFetchRequest,
@@ -38,7 +38,7 @@ async def fetch_offsets(
 
     version = connection.common_version(OffsetFetchRequest)
     if partitions is None and version < _FIRST_FETCH_VERSION_WITH_ALL:
-        raise UnsupportedApiError("the broker is too old to tell all offsets of a group")
+        raise UnsupportedApiError("the broker is too old to return all offsets of a group")
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions or ():
         by_topic.setdefault(topic, []).append(number)
@@ -78,7 +78,7 @@ def _offsets(group_id: str, answers: Iterable[Any]) -> dict[TopicPartition, Offs
 async def commit_offsets(
     connection: Connection, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> dict[TopicPartition, int]:
-    """Commit offsets; the error code for each partition. Raises what the connection does."""
+    """Commit offsets and return the error code of each partition. Raises the errors of the connection."""
     from protocol.messages.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,

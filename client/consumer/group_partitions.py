@@ -1,9 +1,10 @@
-"""The partitions that a group gives to a consumer and takes away from it.
+"""Applies the assignments of a group to a consumer.
 
-What a membership (classic or KIP-848) decides becomes effective here, in an order that loses and repeats as little as
-can be. Taken away: wait until no record is handled, commit what has been handled, tell the application, stop reading.
-Given: find the committed offsets, tell the application, hand records out. Lost, as the group has given this member up:
-stop reading at once, tell the application, commit nothing.
+Both kinds of membership (classic and KIP-848) use it. The order of the steps loses no records and repeats few:
+
+- Revoked partitions: wait until the application handles no record, commit, call the listener, stop reading.
+- Assigned partitions: fetch the committed offsets, call the listener, start reading.
+- Lost partitions, after the group has removed this member: stop reading at once, call the listener, do not commit.
 """
 
 import logging
@@ -24,17 +25,17 @@ logger = logging.getLogger(__name__)
 
 
 class Reading(NamedTuple):
-    """The reader, as far as its group has to do with it."""
+    """The parts of a reader that its group uses."""
 
     turn: Turn
     states: Mapping[TopicPartition, PartitionState]
-    """What is read; only `add` and `drop` change it."""
+    """The partitions that are read. Only `add` and `drop` change it."""
     add: Callable[[Mapping[TopicPartition, PartitionState]], None]
     drop: Callable[[Collection[TopicPartition]], None]
     failed: Callable[[BaseException], None]
-    """Have the application hear of an error when it next asks for records."""
+    """Raise an error to the application when it next asks for records."""
     progress: Callable[[], object]
-    """Something that changes whenever the application has asked for more."""
+    """Returns a value that changes whenever the application has asked for more records."""
 
 
 class GroupPartitions:
@@ -53,11 +54,11 @@ class GroupPartitions:
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """What is ours now."""
+        """The partitions that this member owns."""
         return list(self._states)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What would be committed now: the offset behind the last record handed out, where there is one."""
+        """The offsets to commit now: in each partition, the offset after the last returned record."""
         return self.with_epochs(
             {name: state.position for name, state in self._states.items() if state.position is not None}
         )
@@ -65,7 +66,7 @@ class GroupPartitions:
     def with_epochs(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Mere offsets with the leader epochs of the records before them, where those were read here."""
+        """Add the leader epoch of the record before it to each plain offset; -1 if the record was not read here."""
         full = {}
         for partition, offset in offsets.items():
             if isinstance(offset, OffsetAndMetadata):
@@ -77,8 +78,10 @@ class GroupPartitions:
         return full
 
     async def states_for(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """Where to begin in these partitions; one for which that is not known (`auto_offset_reset="none"`) is reported
-        and left out. Raises the broker's error.
+        """Return the states in which reading starts, from the committed offsets.
+
+        A partition without a committed offset is reported and left out if `auto_offset_reset` is "none". Raises the
+        broker's error.
         """
         committed = await self._committer.committed(partitions)
         states = {}
@@ -95,7 +98,7 @@ class GroupPartitions:
         return states
 
     async def give(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are ours from now on. Raises the broker's error where the committed offsets are not to be had."""
+        """Start reading these partitions. Raises the broker's error if the committed offsets cannot be fetched."""
         wanted = sorted(set(partitions) - set(self._states))
         if not wanted:
             return
@@ -108,7 +111,7 @@ class GroupPartitions:
             self.turn.give_back()
 
     async def take_away(self, partitions: Iterable[TopicPartition]) -> None:
-        """These go to others, once no record is handled any more and what was handled is committed."""
+        """Stop reading these partitions, after the application has handled its records and they are committed."""
         going = sorted(set(partitions) & set(self._states))
         if not going:
             return
@@ -123,15 +126,15 @@ class GroupPartitions:
             self.turn.give_back()
 
     async def lose_all(self) -> None:
-        """All are others' already."""
+        """Stop reading all partitions: other members may have them already."""
         lost = sorted(self._states)
         if lost:
-            logger.warning("the group has given up this member; partitions lost: %s", ", ".join(map(str, lost)))
+            logger.warning("the group has removed this member; partitions lost: %s", ", ".join(map(str, lost)))
             self._drop(lost)
             await self._tell(self.listener.on_partitions_lost, lost)
 
     async def _tell(self, callback: PartitionsCallback, partitions: list[TopicPartition]) -> None:
         try:
             await call(callback, partitions)
-        except Exception as error:  # the application's own: it hears of it when it next asks for records
+        except Exception as error:  # an error of the callback: raised when the application next asks for records
             self.failed(error)

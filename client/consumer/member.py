@@ -1,9 +1,9 @@
-"""What both kinds of group membership share: who we are, what we want, and how it ends.
+"""The common base of both kinds of group members.
 
-A membership is one task. It keeps the coordinator informed whatever the application does, and gives partitions to the
-application and takes them away through `GroupPartitions`. The application that does not ask for records for longer than
-`max_poll_interval_ms` is taken for stuck: the member leaves, others get its partitions, and it comes back when the
-application does.
+A membership is one task. It sends heartbeats while the application works, and changes the application's partitions
+through `GroupPartitions`. If the application does not ask for records for `max_poll_interval_ms`, it counts as stuck:
+the member leaves the group, so that other members get its partitions. It joins again when the application asks for
+records.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class GroupMember(ABC):
         self._generation_id = -1
         self._progress: object = None
         self._progressed_at = 0.0
-        # The group has gone on without us: we have not joined again, or the application does not know yet.
+        # The group has removed this member. It has not joined again, or the application has not yet asked for records.
         self._is_given_up = False
 
     @property
@@ -68,7 +68,7 @@ class GroupMember(ABC):
         return self.metadata
 
     async def run(self) -> None:
-        """Be a member until cancelled, or until an error that does not go away; the application hears of that."""
+        """Be a member until cancelled or until a fatal error, which the application gets."""
         attempt = 0
         while True:
             try:
@@ -88,19 +88,19 @@ class GroupMember(ABC):
 
     @abstractmethod
     async def _take_part(self) -> None:
-        """Join, and be a member as long as that lasts."""
+        """Join the group, and return when the member has to join again."""
 
     @abstractmethod
     def metadata_changed(self) -> None:
-        """The topics may have changed, or how many partitions they have."""
+        """React to new metadata: topics or their numbers of partitions may have changed."""
 
     def _look_for_topics(self) -> None:
-        """Ask again for topics that do not exist yet. To be called now and then."""
+        """Refresh the metadata if a subscribed topic does not exist yet. Called periodically."""
         if not self._cluster.metadata.topics.keys() >= set(self._topics()):
             self._cluster.request_refresh()
 
     def _heartbeat_failed(self, error: KafkaError) -> None:
-        """Raise what does not go away; anything else the next heartbeat may do better."""
+        """Raise an error that is not retriable; log any other, for the next heartbeat may succeed."""
         self._coordinator.heed(error)
         if not error.retriable:
             raise error
@@ -108,19 +108,19 @@ class GroupMember(ABC):
 
     @abstractmethod
     async def leave(self) -> None:
-        """Tell the group that we go; a static member stays one until its session times out (KIP-345)."""
+        """Leave the group. A static member stays in the group until its session times out (KIP-345)."""
 
     async def try_to_leave(self) -> None:
-        """As `leave`; what goes wrong is only logged: the session times out then."""
+        """As `leave`, but errors are only logged: the session then times out."""
         try:
             await self.leave()
         except KafkaError as error:
-            logger.info("group %s was not told that we leave: %s", self._group_id, error)
+            logger.info("the request to leave group %s failed: %s", self._group_id, error)
 
     # ---- is the application stuck?
 
     def _is_stuck(self) -> bool:
-        """Whether the application has had records in hand for too long. To be asked now and then."""
+        """Whether the application has handled records for longer than `max_poll_interval_ms`. Called periodically."""
         now = asyncio.get_running_loop().time()
         progress = self._partitions.progress()
         if self._partitions.turn.is_idle or progress != self._progress:
@@ -130,7 +130,7 @@ class GroupMember(ABC):
         return now - self._progressed_at > self._options.max_poll_interval_s
 
     async def _leave_stuck(self) -> None:
-        """Leave as if the process had died, and wait for the application to come back."""
+        """Leave the group without a commit, and wait until the application asks for records."""
         logger.warning(
             "the application has not asked for records for max_poll_interval_ms=%d; leaving group %s until it does",
             self._options.max_poll_interval_ms,
@@ -144,7 +144,7 @@ class GroupMember(ABC):
         self._partitions.turn.give_back()
 
     def _forget(self) -> None:
-        """The group does not know us any more."""
+        """Forget the identity: the group does not know this member any more."""
         self._is_given_up = True
         self._member_id = ""
         self._generation_id = -1
@@ -155,11 +155,11 @@ class GroupMember(ABC):
             self._partitions.turn.between_records(self._application_is_back)
 
     def _application_is_back(self) -> None:
-        self._is_given_up = self._generation_id <= 0  # given up again, if we are no member now
+        self._is_given_up = self._generation_id <= 0  # still removed if it is no member now
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """What the first of them to end returns or raises; the others are cancelled."""
+    """Return or raise the result of the first coroutine to end; cancel the others."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

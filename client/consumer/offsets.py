@@ -1,4 +1,4 @@
-"""Which offset a partition has at a time: ListOffsets to the leader of every partition, with retries."""
+"""Offsets by timestamp: ListOffsets to the leader of each partition, with retries."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from protocol.messages.list_offsets import (
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
-# A topic just created is known to the controller before it is known to the leader.
+# After a topic is created, its leaders learn of it later than the controller.
 UNKNOWN_PATIENCE_S: Final = 1.0
 _MAX_TIMESTAMP_VERSION: Final = 7
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset and its record's time in ms; both -1 where no record is as late as the time asked for."""
+    """An offset and the timestamp of its record in ms; both -1 if all records are older than the requested time."""
 
     offset: int
     timestamp: int
@@ -38,12 +38,11 @@ async def list_offsets(
     read_committed: bool = False,
     timeout_s: float,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The offset of the first record at or after a time, for each partition.
+    """Return the offset of the first record at or after a time, for each partition.
 
-    Times are ms since the epoch or LATEST (the end: high watermark, with `read_committed` the last stable
-    offset), EARLIEST (the log start offset), MAX_TIMESTAMP (the record with the greatest time). Leader
-    changes are followed for `timeout_s`; then, and for errors that do not go away, raises the broker's
-    error.
+    A time is in ms since the epoch, or LATEST (the high watermark; with `read_committed` the last stable offset),
+    EARLIEST (the log start offset) or MAX_TIMESTAMP (the record with the greatest timestamp). Retriable errors are
+    retried for `timeout_s`. Raises the broker's error.
     """
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
 

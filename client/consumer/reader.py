@@ -5,8 +5,8 @@
         async for record in reader:
             print(record.offset, record.value)
 
-Fetching runs ahead of the caller: one Fetch at a time to each leader over all its partitions, a long poll,
-up to `max_buffered_bytes` for each partition; then that partition rests until the caller has taken some.
+It fetches ahead of the caller, up to `max_buffered_bytes` for each partition: one Fetch at a time to each leader, a
+long poll for all its partitions. A partition whose buffer is full is not fetched until the caller has taken records.
 """
 
 import asyncio
@@ -34,16 +34,16 @@ class Reader:
 
     Options (names as in aiokafka and kafka-python; times in ms, sizes in bytes):
 
-    - `auto_offset_reset`: "latest", "earliest" or "none" (raise): where to go on when an offset is not in
-      the log.
+    - `auto_offset_reset`: where to continue if an offset is out of range: "latest", "earliest" or "none" (raise).
     - `isolation_level`: "read_uncommitted" or "read_committed" (only committed transactions).
-    - `fetch_min_bytes`, `fetch_max_wait_ms`: a broker answers when it has so much or so long has passed.
-    - `fetch_max_bytes`: one answer; `max_partition_fetch_bytes`: one partition in it. A single larger batch
-      still comes.
-    - `max_buffered_bytes`: fetched ahead for one partition.
-    - `check_crcs`: check the checksum of every batch.
-    - `client_rack`: where this client stands; a broker may name a replica there to fetch from (KIP-392).
-    - `allow_auto_create_topics`: have the broker make topics that are asked for, where it does that.
+    - `fetch_min_bytes`, `fetch_max_wait_ms`: a broker responds when it has this many bytes or this time has passed.
+    - `fetch_max_bytes`: the size of a response; `max_partition_fetch_bytes`: of one partition in it. A single larger
+      batch is returned nevertheless.
+    - `max_buffered_bytes`: the bytes that are fetched ahead for one partition.
+    - `check_crcs`: check the CRC of every batch.
+    - `client_rack`: the rack of this client; a broker may name a replica in it to fetch from (KIP-392).
+    - `allow_auto_create_topics`: let the broker create missing topics, if it is configured to.
+    - `bootstrap_servers`, `client_id`, `request_timeout_ms` and the rest: as in `Producer`.
 
     Raises InvalidOptionError for a value that breaks a rule.
     """
@@ -59,22 +59,22 @@ class Reader:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._fetcher = Fetcher(self._cluster, self._states, options, on_fetched=self._fetched, on_error=self._failed)
         self._turn = Turn(self._has_nothing_in_hand, self._wake)
-        # Fetched and not handed out.
+        # Fetched and not yet returned.
         self._ready: deque[Chunk] = deque()
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
-        # What `async for` is in the middle of.
+        # The chunk whose records `async for` returns one by one.
         self._chunk: Chunk | None = None
-        # Where that begins which the caller has got in one piece, until it comes back for more.
+        # The first offsets of the records that the caller got at once, by partition, until it asks for more.
         self._in_hand: dict[TopicPartition, int] = {}
-        # How often it has come back.
+        # How often the caller has asked for more.
         self._asked = 0
         self._closed = False
 
     # ---- life
 
     async def start(self) -> None:
-        """Reach the cluster. Raises NoBrokersAvailableError. Not needed inside `async with`."""
+        """Connect to the cluster. `async with` calls it. Raises NoBrokersAvailableError."""
         await self._cluster.start()
 
     async def __aenter__(self) -> Self:
@@ -89,7 +89,7 @@ class Reader:
         await self.close()
 
     async def close(self) -> None:
-        """Stop fetching and close the connections; a waiting caller gets ClosedError."""
+        """Stop fetching and close the connections. A waiting call raises ClosedError."""
         self._closed = True
         self._wake()
         self._fetcher.close()
@@ -98,48 +98,50 @@ class Reader:
     # ---- assignment
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic. Raises UnknownTopicOrPartitionError."""
+        """Return the partitions of a topic. Raises UnknownTopicOrPartitionError."""
         found = await self._cluster.topic(topic, timeout_s=self._options.request_timeout_s, tolerate_unknown_s=0)
         return list(found.partitions)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
-        """Read these partitions, each from its position, and no others. Raises InvalidOptionError."""
+        """Read exactly these partitions, each from its position. Raises InvalidOptionError."""
         states = {name: PartitionState(name, position) for name, position in positions.items()}
         self._drop(list(self._states))
         self._add(states)
 
     def _add(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Read these, too."""
+        """Start reading these partitions, too."""
         self._states.update(states)
         self._cluster.track({name.topic for name in states})
         self._fetcher.wake()
 
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these no more; answers under way are for nobody."""
+        """Stop reading these partitions; responses that are on their way are dropped."""
         for partition in partitions:
             self._states.pop(partition).generation += 1
         self._cluster.untrack({name.topic for name in partitions} - {name.topic for name in self._states})
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that this reader reads."""
         return list(self._states)
 
     def stop_at(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Fetch nothing from these offsets on, of partitions that are read; the batch that holds the last one before
-        comes whole. Raises KeyError for a partition not read.
+        """Stop fetching at these offsets. The batch with the last record before such an offset is returned whole.
+
+        Raises KeyError for a partition that is not read.
         """
         for partition, offset in offsets.items():
             self._states[partition].stop_offset = offset
 
     def seek(self, partition: TopicPartition, position: Position) -> None:
-        """Go on from another place; what was fetched ahead is dropped. Raises KeyError for a partition
-        not read.
+        """Continue at another position; records that were fetched ahead are dropped.
+
+        Raises KeyError for a partition that is not read.
         """
         self._states[partition].seek(position)
         self._fetcher.wake()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch no more of these, and hand nothing out; what is fetched already is kept."""
+        """Stop fetching and returning records of these partitions. Records that are already fetched are kept."""
         for partition in partitions:
             state = self._states[partition]
             state.paused = True
@@ -148,7 +150,7 @@ class Reader:
                 self._chunk = None
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with these."""
+        """Continue with paused partitions."""
         for partition in partitions:
             state = self._states[partition]
             state.paused = False
@@ -158,31 +160,32 @@ class Reader:
         self._fetcher.wake()
 
     def paused(self) -> list[TopicPartition]:
-        """The partitions that rest."""
+        """The paused partitions."""
         return [name for name, state in self._states.items() if state.paused]
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out. Raises NoOffsetError before it is looked up."""
+        """The offset of the next record to return. Raises NoOffsetError while it is unknown."""
         return known_position(self._states[partition])
 
     def is_known(self, partition: TopicPartition) -> bool:
-        """Whether the position has been looked up, so that `position` gives it."""
+        """Whether `position` is known."""
         return self._states[partition].position is not None
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The partition's high watermark as of the last answer; -1 before the first."""
+        """The high watermark of the partition in the last Fetch response; -1 before the first."""
         return self._states[partition].high_watermark
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets are left to read up to the end as of the last answer (with read_committed the last stable
-        offset); None before the first.
+        """The number of offsets up to the end of the partition in the last Fetch response; None before the first.
+
+        The end is the high watermark, with read_committed the last stable offset.
         """
         state = self._states[partition]
         end = state.last_stable_offset if self._options.read_committed else state.high_watermark
         return None if end < 0 or state.position is None else max(end - state.position, 0)
 
     def last_fetch_error(self) -> KafkaError | None:
-        """Why fetching does not get on, while it is tried again; None while it does."""
+        """The error because of which fetching is retried; None if the last Fetch succeeded."""
         return self._fetcher.last_error
 
     # ---- offsets
@@ -192,7 +195,7 @@ class Reader:
         return await self._offsets(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where reading ends now: the high watermarks, with read_committed the last stable offsets."""
+        """The high watermarks; with read_committed the last stable offsets."""
         return await self._offsets(partitions, LATEST)
 
     async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
@@ -202,7 +205,7 @@ class Reader:
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset at or after a time in ms; None where no record is as late."""
+        """The first offset at or after a time in ms since the epoch; None if all records are older."""
         found = await self._list_offsets(times)
         return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
 
@@ -217,9 +220,9 @@ class Reader:
     # ---- records
 
     async def fetch_batches(self, *, timeout_ms: float | None = None) -> FetchedBatches | None:
-        """The next run of whole batches of one partition, undecoded; None after `timeout_ms`.
+        """Return the next batches of one partition, not decoded; None if `timeout_ms` passes first.
 
-        The position moves behind them. Raises the broker's error, CorruptRecordError, ClosedError.
+        The position moves after them. Raises the broker's error, CorruptRecordError, ClosedError.
         """
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -231,12 +234,13 @@ class Reader:
     async def fetch_table(
         self, columns: Collection[str] | None = None, *, timeout_ms: float | None = None
     ) -> "pa.Table":
-        """All records that are there, of all partitions, as one Arrow table (see client.arrow.tables);
-        those of a partition are in order. Waits for the first of them, for at most `timeout_ms`; then it is empty.
-        pyarrow and numpy must be installed.
+        """Return all fetched records of all partitions as one Arrow table (see client.arrow.tables).
 
-        `columns`: as for `FetchedBatches.to_arrow`. Deserializers are not used. The positions move behind what is in
-        the table. Raises the broker's error, CorruptRecordError, InvalidRecordError, InvalidOptionError, ClosedError.
+        The records of a partition are in order. Waits for the first record; the table is empty if `timeout_ms` passes
+        first. Needs pyarrow and numpy. `columns`: as for `FetchedBatches.to_arrow`. Deserializers are not used. The
+        positions move after the records in the table.
+
+        Raises the broker's error, CorruptRecordError, InvalidRecordError, InvalidOptionError, ClosedError.
         """
         from client.arrow.tables import to_arrow
 
@@ -257,7 +261,7 @@ class Reader:
             raise
 
     def _whole(self, chunk: Chunk) -> FetchedBatches:
-        """Hand all of it out."""
+        """Return all batches of a chunk, and move the position after them."""
         self._chunk = None
         state, batches = chunk.state, chunk.batches
         assert state.position is not None
@@ -267,10 +271,10 @@ class Reader:
         return batches
 
     async def fetch(self, *, timeout_ms: float | None = None) -> list[ConsumerRecord]:
-        """The records of one answer of one partition, in order; empty after `timeout_ms`.
+        """Return the records of one partition in one Fetch response, in order; empty if `timeout_ms` passes first.
 
-        May be empty earlier: where an answer held nothing but control records or aborted transactions, only
-        the position moves. Raises the broker's error, CorruptRecordError, ClosedError.
+        It is also empty if the response has only control records or aborted transactions: then only the position moves.
+        Raises the broker's error, CorruptRecordError, ClosedError.
         """
         batches = await self.fetch_batches(timeout_ms=timeout_ms)
         if batches is None:
@@ -285,7 +289,7 @@ class Reader:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record of any partition; waits as long as it takes."""
+        """Return the next record of any partition, without a time limit."""
         if self._turn.wanted:
             await self._turn.come_back()
         while True:
@@ -304,14 +308,14 @@ class Reader:
             self._chunk = await self._next_chunk()
 
     def _put_back(self, chunk: Chunk) -> None:
-        """A record cannot be read: fetch it anew, for the caller to get the same error or to seek past it."""
+        """Fetch a record that cannot be decoded again: the caller gets the same error, or seeks past the record."""
         self._chunk = None
         assert chunk.state.position is not None
         chunk.state.seek(chunk.state.position)
         self._fetcher.wake()
 
     async def _next_chunk(self) -> Chunk:
-        """What is in hand still, or else the oldest answer that counts; waits as long as it takes."""
+        """Return the current chunk, else the oldest one in the buffer; wait for it without a time limit."""
         if self._turn.wanted:
             await self._turn.come_back()
         self._asked += 1
@@ -325,7 +329,7 @@ class Reader:
         return found
 
     def _take(self) -> Chunk | None:
-        """As `_pop`; raises what there is to tell instead of None."""
+        """As `_pop`, but raise the pending error instead of returning None."""
         if self._closed:
             raise ClosedError("the reader has been closed")
         if (chunk := self._pop()) is None and self._error is not None:
@@ -334,7 +338,7 @@ class Reader:
         return chunk
 
     def _pop(self) -> Chunk | None:
-        """The oldest answer that counts, None where there is none or it is not the caller's turn."""
+        """Return the oldest chunk in the buffer; None if there is none, or a rebalance has the turn."""
         while self._ready and not self._turn.is_taken:
             chunk = self._ready.popleft()
             state = chunk.state

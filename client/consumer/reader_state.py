@@ -1,4 +1,4 @@
-"""Where a reader stands in each of its partitions."""
+"""The state of a reader in each of its partitions."""
 
 import logging
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ logger = logging.getLogger(__name__)
 
 
 class Timestamp(int):
-    """A position by time: the first record at or after so many ms since the epoch."""
+    """A position by time: the first record at or after this time, in ms since the epoch."""
 
 
 Position = int | Timestamp | Literal["beginning", "end"]
-"""Where to read from: an offset, a `Timestamp`, the log start offset, or the end."""
+"""Where to start reading: an offset, a `Timestamp`, the log start offset ("beginning") or the end."""
 
 
 class PartitionState:
     """One assigned partition.
 
-    Invariant: `position` <= `fetch_offset`; what lies between is fetched and waits to be handed out.
-    `fetch_offset` is None while `lookup` (a time, or EARLIEST, LATEST) has yet to be turned into an offset.
+    Invariant: `position` <= `fetch_offset`; the records between are fetched and not yet returned to the caller.
+    `fetch_offset` is None until the offset of `lookup` (a time, EARLIEST or LATEST) is known.
     """
 
     __slots__ = (
@@ -52,42 +52,42 @@ class PartitionState:
     )
 
     def __init__(self, partition: TopicPartition, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
-        """leader_epoch: that of the record before an offset, where it is known."""
+        """leader_epoch: the epoch of the record before the offset, -1 if unknown."""
         self.partition = partition
         self.epochs = ReadEpochs()
-        # How long a leader is looked for that has been elected since the last record was written.
+        # Until when to wait for metadata with a leader that is as new as the last record that was read; a loop time.
         self.newer_leader_until: float | None = None
-        # Of the topic that the position is one of, once it was asked for (brokers from 2.8 on).
+        # The topic id of the position, known after the first Fetch (brokers from 2.8 on).
         self.topic_id: bytes | None = None
-        # Nothing is fetched from here on.
+        # Fetch no record at or after this offset.
         self.stop_offset: int | None = None
         self.position: int | None = None
         self.fetch_offset: int | None = None
         self.lookup: int | None = None
-        # Counts seeks: what was asked for before one is thrown away when it comes.
+        # Counts seeks: responses to requests from before a seek are dropped.
         self.generation = 0
-        # Bytes fetched and not handed out.
+        # Bytes that are fetched and not yet returned.
         self.buffered = 0
         self.paused = False
-        # What was fetched when it was paused.
+        # The fetched chunks of a paused partition.
         self.held: list[Chunk] = []
         self.retry_at = 0.0
-        # As of the last answer, -1 before the first.
+        # From the last Fetch response, -1 before the first.
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
-        # A follower that the leader has named to fetch from, for a while (KIP-392).
+        # The preferred read replica, and until which loop time to use it (KIP-392).
         self.read_replica: int | None = None
         self.read_replica_until = 0.0
         self.seek(position, leader_epoch)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all is fetched up to `stop_offset`."""
+        """Whether all records before `stop_offset` are fetched."""
         return self.stop_offset is not None and self.fetch_offset is not None and self.fetch_offset >= self.stop_offset
 
     def seek(self, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
-        """Go on from another place. Raises InvalidOptionError."""
+        """Continue at another position. Raises InvalidOptionError."""
         self._forget()
         self.retry_at = 0.0
         self.lookup = None
@@ -111,12 +111,12 @@ class PartitionState:
         self.forget_epochs()
 
     def forget_epochs(self) -> None:
-        """Compare no more with what the leader has."""
+        """Stop comparing the epochs with the leader's log."""
         self.epochs.begin(0, UNKNOWN_EPOCH)
         self.newer_leader_until = None
 
     def found(self, offset: int) -> None:
-        """The lookup gave an offset; -1 means that no record is as late, which is the end."""
+        """Take over the result of the lookup. -1: all records are older; then look up the end."""
         if offset < 0 and self.lookup != LATEST:
             self.lookup = LATEST if self.lookup != MAX_TIMESTAMP else EARLIEST
             return
@@ -124,17 +124,18 @@ class PartitionState:
         self.position = self.fetch_offset = max(offset, 0)
 
     def reset(self, policy: int | None) -> None:
-        """The offset is outside the log: start over as the policy says. Raises OffsetOutOfRangeError for
-        "none".
+        """Look up `policy`, a timestamp, because the offset is out of range.
+
+        Raises OffsetOutOfRangeError if the policy is None.
         """
         if policy is None:
             raise error_for(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {self.fetch_offset}", context=str(self.partition))
         self._start_over(policy)
 
-    def made_anew(self, policy: int | None) -> None:
-        """The topic is another one of the same name: start over as the policy says.
+    def recreated(self, policy: int | None) -> None:
+        """Look up `policy`, a timestamp, because the topic was deleted and recreated.
 
-        Raises LogTruncationError for "none"; after that the offset is tried in the new one.
+        Raises LogTruncationError if the policy is None; then reading continues at the same offset of the new topic.
         """
         self.topic_id = None
         what = f"{self.partition}: the topic was deleted and recreated; it had been read up to offset {self.position}"
@@ -149,46 +150,47 @@ class PartitionState:
         self.lookup = policy
 
     def truncated(self, epoch: int, end_offset: int, policy: int | None) -> None:
-        """The leader's log parts from what was read: its `epoch`, the last that both know, ends at `end_offset`.
+        """Go back to `end_offset`, where the leader's log diverges from the records that were read (KIP-320).
 
-        Goes back to there, whatever the policy is (KIP-320). Raises LogTruncationError for "none".
+        `epoch` is the last epoch that both have; in the leader's log it ends at `end_offset`. Raises LogTruncationError
+        if the policy is None and records after `end_offset` were returned to the caller.
         """
         position, fetched = self.position, self.fetch_offset
         assert position is not None
         assert fetched is not None
         if end_offset >= fetched:
-            self.forget_epochs()  # it parts from what was read somewhere before: nobody knows where
+            self.forget_epochs()  # it diverges somewhere before the fetched records: unknown where
             return
-        gone = f"{self.partition}: the log was cut off at offset {end_offset}, behind which records had been fetched"
+        gone = f"{self.partition}: the log was truncated at offset {end_offset}; records after it had been fetched"
         if position <= end_offset:
-            logger.warning("%s; none had been handed out", gone)
+            logger.warning("%s, but not returned", gone)
             self.seek(position, self.epochs.before(position))
             return
         if policy is None:
-            raise LogTruncationError(f"{gone} and handed out up to offset {position}", end_offset)
-        logger.warning("%s and handed out up to offset %d: reading goes on from there", gone, position)
+            raise LogTruncationError(f"{gone} and returned up to offset {position}", end_offset)
+        logger.warning("%s and returned up to offset %d; continuing at offset %d", gone, position, end_offset)
         self.seek(end_offset, epoch)
 
 
 class Chunk:
-    """What one answer brought of a partition, as far as it is not handed out."""
+    """The records of a partition from one Fetch response that are not yet returned to the caller."""
 
     __slots__ = ("batches", "end", "generation", "records", "size_bytes", "state")
 
     def __init__(self, state: PartitionState, batches: FetchedBatches, records: Iterator[ConsumerRecord]) -> None:
         self.state = state
-        # The state's at the time: after a seek this is for nobody.
+        # The generation of the state at the time: after a seek the chunk is dropped.
         self.generation = state.generation
         self.batches = batches
-        # The offset behind its last batch.
+        # The offset after the last batch.
         self.end = batches.next_offset
         self.records = records
-        # Counted as buffered.
+        # Its part of `PartitionState.buffered`.
         self.size_bytes = batches.size_bytes
 
 
 def known_position(state: PartitionState) -> int:
-    """The offset of the next record. Raises NoOffsetError while it is not looked up."""
+    """Return the offset of the next record. Raises NoOffsetError before the lookup has ended."""
     if state.position is None:
         raise NoOffsetError(f"{state.partition}: the position is not known yet")
     return state.position

@@ -1,4 +1,4 @@
-"""What an application may do when partitions come and go."""
+"""Callbacks of the application for rebalances."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,28 +9,28 @@ PartitionsCallback = Callable[[Sequence[TopicPartition]], Awaitable[None] | None
 
 
 class RebalanceListener:
-    """Subclass it and override what you need, as plain or as async methods.
+    """Subclass it and override the methods that you need, as plain or async methods.
 
-    Each is called while no record is handed out, with the partitions concerned, never with none. Seeking, pausing and
-    committing are allowed in them; asking for records is not, it would wait for itself.
+    The consumer returns no records during a call. The list of partitions is never empty. A callback may seek, pause and
+    commit. It must not ask for records: that call would wait for the callback itself.
     """
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These are ours from now on, each at its committed offset."""
+        """The group has assigned these partitions to this member; each starts at its committed offset."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These are about to go to other members: the last moment to finish and to commit."""
+        """This member is about to give up these partitions: the last moment to finish work and to commit."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These may be others' already, as the group has given us up: it is too late to commit.
+        """The group has removed this member; other members may have these partitions already, so commits fail.
 
-        Does what `on_partitions_revoked` does unless it is overridden.
+        Calls `on_partitions_revoked` unless overridden.
         """
         return self.on_partitions_revoked(partitions)
 
 
 async def call(callback: PartitionsCallback, partitions: Sequence[TopicPartition]) -> None:
-    """Call it, and wait for it where it is async."""
+    """Call the callback and, if it is async, wait for it."""
     result = callback(partitions)
     if inspect.isawaitable(result):
         await result

@@ -1,4 +1,4 @@
-"""What a listener container needs of a consumer: `Consumer` has it, and so have those that wrap one."""
+"""The consumer interface that a listener container needs: `Consumer` and its wrappers have it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -11,7 +11,7 @@ from client.topic_partition import TopicPartition
 
 
 class RecordSource(Protocol):
-    """The methods do what those of `Consumer` do."""
+    """See `Consumer` for the methods."""
 
     rebalance_listener: RebalanceListener
 

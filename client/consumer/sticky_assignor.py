@@ -1,12 +1,13 @@
-"""Assignors that divide evenly and move as few partitions as that takes (KIP-54); one is cooperative (KIP-429).
+"""Assignors that balance the load and move as few partitions as possible (KIP-54); one is cooperative (KIP-429).
 
-Members tell what they had and in which generation; where two claim a partition the newer generation counts, and among
-equal ones nobody. Then: everybody keeps what is still wanted; what is nobody's goes to the least loaded who wants it;
-partitions move from the more to the less loaded until no move makes it more even. A partition moves only in that last
-step, so as few move as can.
+Each member reports the partitions that it had, with the generation. If two members claim a partition, the newer
+generation wins; if the generations are equal, neither does. The assignment has three steps. Each member keeps its
+partitions of topics that it still subscribes to. Each partition without an owner goes to the least loaded subscriber.
+Then partitions move from more to less loaded members until no move improves the balance. Only this last step moves
+partitions between members.
 
-The cooperative one leaves out of the answer what another member has still to give up. That member rejoins when it has
-done so, and the partition finds its new owner in that second rebalance; all the others are read on meanwhile.
+The cooperative assignor leaves out a partition that its old owner still has. The old owner gives it up and rejoins; the
+second rebalance assigns the partition. Members read all other partitions meanwhile.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ from protocol.message import Message
 
 
 class PreviousTopic(Message):
-    """Partitions of one topic."""
+    """Partitions of one topic that a member had."""
 
     topic: str = string("0+")
     partitions: list[int] = array(int32, "0+")
 
 
 class StickyUserData(Message, versions="0-1"):
-    """What members of "sticky" tell, as Kafka's clients write it: there is no version in front."""
+    """The user data of "sticky" as Kafka's clients encode it: without a version at the start."""
 
     previous_assignment: list[PreviousTopic] = array(PreviousTopic, "0+")
     generation: int = int32("1+", default=-1)
 
 
 class CooperativeUserData(Message, versions="0"):
-    """What members of "cooperative-sticky" tell, for leaders that read no newer subscription."""
+    """The user data of "cooperative-sticky", for leaders that do not know newer versions of the subscription."""
 
     generation: int = int32("0+", default=-1)
 
 
 Claims = dict[TopicPartition, tuple[int, str | None]]
-"""Who had a partition: the generation, and the member; None where two members say so of the same generation."""
+"""The generation and the last owner of each partition; None if two members claim it in the same generation."""
 
 
 def divide(members: Sequence[Member], partitions: Mapping[str, int], claims: Claims) -> Assignment:
-    """An even assignment close to what members claim. See the module."""
+    """Balance the load and stay close to the claims. See the module."""
     assignment: Assignment = {member.member_id: [] for member in members}
     order = {member.member_id: member.order for member in members}
     takers: dict[str, list[str]] = {}
@@ -66,7 +67,7 @@ def divide(members: Sequence[Member], partitions: Mapping[str, int], claims: Cla
     def load(member_id: str) -> tuple[int, tuple[bool, str]]:
         return len(assignment[member_id]), order[member_id]
 
-    free.sort(key=lambda one: len(takers[one.topic]))  # those first that few can take
+    free.sort(key=lambda one: len(takers[one.topic]))  # partitions with few subscribers first
     for partition in free:
         assignment[min(takers[partition.topic], key=load)].append(partition)
     _balance(assignment, takers, load)
@@ -76,7 +77,7 @@ def divide(members: Sequence[Member], partitions: Mapping[str, int], claims: Cla
 def _balance(
     assignment: Assignment, takers: Mapping[str, Sequence[str]], load: Callable[[str], tuple[int, tuple[bool, str]]]
 ) -> None:
-    """Move a partition from the most loaded to a member with at least two less, until none can move."""
+    """Move partitions from the most loaded members to members that have at least two less, until none can move."""
 
     def move_one() -> bool:
         for member_id in sorted(assignment, key=load, reverse=True):
@@ -104,13 +105,13 @@ def _claim(claims: Claims, member_id: str, owned: Sequence[TopicPartition], gene
 
 
 class StickyAssignor:
-    """Even, and sticky; everything stops while the group rebalances."""
+    """Balanced and sticky, with the eager protocol: members give up all partitions before a rebalance."""
 
     name = "sticky"
     is_cooperative = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation_id: int) -> bytes | None:
-        """What this member had: it has given it up by the time it is asked (the eager protocol)."""
+        """The partitions that this member had before it gave them up for this rebalance."""
         topics: dict[str, list[int]] = {}
         for topic, number in sorted(owned):
             topics.setdefault(topic, []).append(number)
@@ -127,7 +128,7 @@ class StickyAssignor:
 
 
 def _previous(data: bytes) -> tuple[list[TopicPartition], int]:
-    """What a member says it had; nothing where it says nothing that can be read."""
+    """The partitions and the generation that a member reports; none if its user data cannot be decoded."""
     for version in (1, 0):
         try:
             told, _ = StickyUserData.decode(data, version, 0)
@@ -140,13 +141,13 @@ def _previous(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 class CooperativeStickyAssignor:
-    """Even, and sticky; members read on while the group rebalances, but for the partitions that move."""
+    """Balanced and sticky; during a rebalance members go on reading all partitions that do not move."""
 
     name = "cooperative-sticky"
     is_cooperative = True
 
     def user_data(self, owned: Sequence[TopicPartition], generation_id: int) -> bytes | None:
-        """The generation of what is owned."""
+        """The generation in which the member got its partitions."""
         return CooperativeUserData(generation=generation_id).to_bytes(0)
 
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> Assignment:

@@ -1,6 +1,6 @@
-"""What members of a classic group tell each other: subscriptions to the leader, assignments from it.
+"""The messages between members of a classic group: subscriptions to the leader, assignments from the leader.
 
-To the broker both are opaque bytes (KIP-429, KIP-792 for the owned partitions and their generation).
+The broker does not decode them. KIP-429 and KIP-792 define the owned partitions and their generation.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ _ASSIGNMENT_VERSION: Final = 3
 
 
 class Subscription(NamedTuple):
-    """What a member wants, and what it has had so far.
+    """The topics that a member subscribes to, and the partitions that it owns.
 
-    `generation_id` is that in which it got `owned`, -1 where it does not know. `user_data` is the assignor's own.
+    `generation_id` is the generation in which it got `owned`, or -1. `user_data` belongs to the assignor.
     """
 
     topics: tuple[str, ...]
@@ -33,7 +33,7 @@ class Subscription(NamedTuple):
     user_data: bytes | None = None
 
     def encode(self) -> bytes:
-        """The bytes for JoinGroup."""
+        """Return the bytes for JoinGroup."""
         owned = [OwnedTopicPartitions(topic=topic, partitions=numbers) for topic, numbers in _by_topic(self.owned)]
         message = ConsumerProtocolSubscription(
             topics=sorted(self.topics),
@@ -46,7 +46,7 @@ class Subscription(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "Subscription":
-        """What another member sent. Raises DecodeError for bytes that are none."""
+        """Decode the bytes of another member. Raises DecodeError for bytes that are not a subscription."""
         message = _decode(ConsumerProtocolSubscription, data)
         owned = tuple(
             TopicPartition(one.topic, number) for one in message.owned_partitions for number in one.partitions
@@ -55,20 +55,20 @@ class Subscription(NamedTuple):
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """The bytes for SyncGroup."""
+    """Return the bytes for SyncGroup."""
     assigned = [AssignedTopicPartition(topic=topic, partitions=numbers) for topic, numbers in _by_topic(partitions)]
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), _ASSIGNMENT_VERSION)
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions that a member is assigned, sorted; none for no bytes. Raises DecodeError."""
+    """Return the assigned partitions, sorted; none if `data` is empty. Raises DecodeError."""
     if not data:
         return ()
     return tuple(sorted(_flat(_decode(ConsumerProtocolAssignment, data).assigned_partitions)))
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """As `decode_assignment`; None for bytes that are no assignment, as any program may send any."""
+    """As `decode_assignment`, but None for bytes that are not an assignment: any program can send any bytes."""
     try:
         return decode_assignment(data)
     except ProtocolError:
@@ -76,7 +76,7 @@ def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
 
 
 def _decode(message: Any, data: bytes) -> Any:
-    """Read bytes of whatever version; of one newer than ours, what we know of it."""
+    """Decode any version; of a version newer than ours, the fields that we know."""
     if peek_version(data, message.NAME) <= message.MAX_VERSION:
         return decode_versioned(message, data)[0]
     return message.decode(data, message.MAX_VERSION, 2)[0]

@@ -1,4 +1,4 @@
-"""Which topics a consumer wants: by name, or all whose name matches a pattern."""
+"""The topics that a consumer subscribes to: names, or a pattern of names."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from client.wire.metadata import Metadata
 
 
 class TopicSubscription:
-    """Either `names` or `pattern` is set, or neither."""
+    """`names` and `pattern` are never both set. `exclude_internal`: the pattern does not match internal topics."""
 
     def __init__(self, *, exclude_internal: bool) -> None:
         self.names: frozenset[str] = frozenset()
@@ -17,11 +17,11 @@ class TopicSubscription:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a subscription."""
+        """Whether `names` or `pattern` is set."""
         return bool(self.names) or self.pattern is not None
 
     def set(self, topics: Iterable[str], pattern: str | None) -> None:
-        """Subscribe anew. Raises InvalidOptionError."""
+        """Replace the subscription. Raises InvalidOptionError."""
         names = frozenset([topics] if isinstance(topics, str) else topics)
         if bool(names) == (pattern is not None):
             raise refuse("topics", sorted(names), "give either topics or a pattern")
@@ -33,15 +33,15 @@ class TopicSubscription:
             try:
                 compiled = re.compile(pattern)
             except re.error as error:
-                raise refuse("pattern", pattern, f"is no regular expression: {error}") from None
+                raise refuse("pattern", pattern, f"is not a regular expression: {error}") from None
         self.names, self.pattern = names, compiled
 
     def clear(self) -> None:
-        """Want nothing."""
+        """Unsubscribe from all topics."""
         self.names, self.pattern = frozenset(), None
 
     def topics(self, metadata: Metadata) -> list[str]:
-        """The names, sorted; with a pattern those that match it as far as `metadata` knows."""
+        """The topic names, sorted; with a pattern, the names in `metadata` that match it."""
         if self.pattern is None:
             return sorted(self.names)
         return sorted(

@@ -1,9 +1,9 @@
-"""Whose turn it is: the application's, which handles records, or a rebalance's, which takes partitions away.
+"""The turn: either the application handles records, or a rebalance changes the assigned partitions.
 
-A rebalance takes its turn between two records: when the application asks for more, or is waiting for more already. So a
-record is never handled while its partition is given to somebody else, and what is committed before a partition goes is
-exactly what has been handled. Kafka's own consumer gets the same by rebalancing inside `poll`; here heartbeats go on
-meanwhile, whatever the application does.
+A rebalance takes the turn between two records: when the application asks for more records, or already waits for them.
+So no partition moves to another member while the application handles one of its records, and the commit before the move
+contains exactly the handled records. Kafka's own consumer rebalances inside `poll` for the same reason. Here,
+heartbeats go on while the application works.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 
 class Turn:
-    """`is_waiting()` says whether the application has nothing in hand; `on_given_back` is called when it may go on."""
+    """`is_waiting` returns whether the application has no record to handle; `on_given_back` lets it continue."""
 
     def __init__(self, is_waiting: Callable[[], bool], on_given_back: Callable[[], None]) -> None:
-        # Somebody waits for the application to come back: it looks at this before each record.
+        # A rebalance or an action waits for the turn. The application checks this before each record.
         self.wanted = False
         self._is_waiting = is_waiting
         self._on_given_back = on_given_back
@@ -25,16 +25,16 @@ class Turn:
 
     @property
     def is_taken(self) -> bool:
-        """Whether nothing may be handed out now."""
+        """Whether a rebalance has the turn, so that no record may be returned."""
         return self._takers > 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether the application has nothing in hand."""
+        """Whether the application has no record to handle."""
         return self._given_back is not None or self._is_waiting()
 
     def between_records(self, action: Callable[[], None]) -> None:
-        """Have `action` called when the application has nothing in hand, now or as soon as it comes back."""
+        """Call `action` now if the application has no record to handle, else when it asks for more records."""
         if self.is_idle:
             action()
         else:
@@ -42,7 +42,7 @@ class Turn:
             self.wanted = True
 
     async def take(self) -> None:
-        """Wait for the application; from now to `give_back` nothing is handed out."""
+        """Wait until the application has no record to handle. No record is returned from now until `give_back`."""
         self._takers += 1
         self.wanted = True
         try:
@@ -55,7 +55,7 @@ class Turn:
             raise
 
     def give_back(self) -> None:
-        """Let the application go on, once for each `take`."""
+        """End one `take`; after the last one the application may continue."""
         self._takers -= 1
         if not self._takers:
             self.wanted = bool(self._actions)
@@ -64,7 +64,7 @@ class Turn:
             self._on_given_back()
 
     async def come_back(self) -> None:
-        """The application has come back: whoever waited for it goes first."""
+        """The application asks for more records: run what waits for the turn first."""
         actions, self._actions = self._actions, []
         for action in actions:
             action()

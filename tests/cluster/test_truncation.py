@@ -55,7 +55,7 @@ async def test_records_that_a_new_leader_never_had(tmp_path):
             await write(cluster, 1, range(100, 115))
 
             assert await take(consumer, 15) == list(range(100, 115))  # else 110 would be the first
-            with pytest.raises(LogTruncationError, match=r"t-0: .*cut off at offset 10.*up to offset 20") as caught:
+            with pytest.raises(LogTruncationError, match=r"t-0: .*truncated at offset 10.*up to offset 20") as caught:
                 await strict.getmany()
             assert caught.value.offset == 10
             strict.seek(T0, 10)

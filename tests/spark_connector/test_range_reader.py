@@ -270,7 +270,7 @@ async def test_a_new_leader_that_never_had_what_was_read_is_data_loss(tmp_path, 
         await cluster.start(1)
         await cluster.until_led_by(1, "t")
         await write(1, range(101, 130))
-        lost = pytest.raises(DataLossError, match="cut off at offset 1") if fails else pytest.warns(match="cut off")
+        lost = pytest.raises(DataLossError, match="truncated at offset 1") if fails else pytest.warns(match="truncated")
         with lost:
             for one in await asyncio.to_thread(list, fetched):
                 values += [record.value[:3] for record in one.records()]

@@ -80,7 +80,7 @@ def test_where_it_goes_on_after_a_truncation(position, end_offset, goes_on, epoc
 
 def test_what_was_handed_out_and_is_gone_is_an_error_without_policy():
     state = read_to(30, 30)
-    with pytest.raises(LogTruncationError, match=r"t-0: .*cut off at offset 25.*up to offset 30") as caught:
+    with pytest.raises(LogTruncationError, match=r"t-0: .*truncated at offset 25.*up to offset 30") as caught:
         state.truncated(2, 25, None)
     assert (caught.value.offset, state.position) == (25, 30)
     state = read_to(25, 30)
