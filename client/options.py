@@ -79,7 +79,7 @@ def refuse_unknown(given: Iterable[str], client: type) -> None:
 
 def _hint(option: str, client: type, known: list[str]) -> str:
     """What to write instead of an unknown option."""
-    from protocol.classic_names import advice  # only on the way to an error
+    from protocol.classic_names import advice  # only needed for the error
 
     dotless = option.replace(".", "_").replace("-", "_")
     near = [dotless] if dotless in known else difflib.get_close_matches(dotless, known, 1, 0.7)
@@ -89,7 +89,7 @@ def _hint(option: str, client: type, known: list[str]) -> str:
         return _SECURITY
     if (instead := advice(option, _reader(client), known)) is not None:
         return instead
-    return f"did you mean {near[0]}?" if near else "known are " + ", ".join(sorted(known))
+    return f"did you mean {near[0]}?" if near else "known options: " + ", ".join(sorted(known))
 
 
 def _reader(client: type) -> "Reader":

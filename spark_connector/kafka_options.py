@@ -101,7 +101,7 @@ CONSUMER: Final = Settings(
     },
     refused={
         "auto.offset.reset": "set startingOffsets, which says where a query begins",
-        "enable.auto.commit": "offsets are in the checkpoint; see commitGroupId to have them in a group, too",
+        "enable.auto.commit": "offsets are in the checkpoint; set commitGroupId to commit them to a group, too",
         "interceptor.classes": "there are no interceptors: a Python source runs no Java classes",
         "key.deserializer": "keys are bytes: cast or decode the column",
         "value.deserializer": "values are bytes: cast or decode the column",

@@ -138,7 +138,7 @@ class OffsetLookup:
         later = [partition for partition, offset in found.items() if offset is None]
         if later and not (is_end or self._options.no_match_is_latest):
             names = ", ".join(map(str, sorted(later)))
-            rule = "no record is as late: startingOffsetsByTimestampStrategy=latest begins at the end of the log"
+            rule = "no record is at or after this time: startingOffsetsByTimestampStrategy=latest begins at the end"
             raise refuse(bound.option, {str(name): times[name] for name in sorted(later)}, f"in {names} {rule}")
         ends = await self.latest(later)
         return {partition: ends[partition] if offset is None else offset for partition, offset in found.items()}

@@ -35,7 +35,10 @@ OPTIONS: Final = (
     ),
     Option("endingOffsets", "batch", "latest", 'latest or JSON {"orders": {"0": 23, "1": -1}}; -1 is latest'),
     Option(
-        "endingOffsetsByTimestamp", "batch", "", f"{_TIMES}; overrides endingOffsets; latest if no record is as late"
+        "endingOffsetsByTimestamp",
+        "batch",
+        "",
+        f"{_TIMES}; overrides endingOffsets; latest if no record is at or after it",
     ),
     Option("endingTimestamp", "batch", "", "ms since the epoch, for all partitions; overrides other ending options"),
     Option("failOnDataLoss", "both", "true", "fail if offsets to read, or a topic, no longer exist"),

@@ -45,9 +45,9 @@ def column_names(options: Mapping[str, str]) -> tuple[str, ...]:
     names = [name.strip().lower() for name in text.split(",")]
     for name in names:
         if name == HEADERS.name and with_headers != "true":
-            raise refuse("columns", text, "headers is a column with includeHeaders=true only")
+            raise refuse("columns", text, "the column headers needs includeHeaders=true")
         if name not in by_lower:
-            raise refuse("columns", text, f"there is no column {name!r}; there are {', '.join(known)}")
+            raise refuse("columns", text, f"unknown column {name!r}; the columns are {', '.join(known)}")
     if len(set(names)) < len(names):
         raise refuse("columns", text, "names a column twice")
     return tuple(by_lower[name] for name in names)

@@ -25,7 +25,7 @@ class SinkOption(NamedTuple):
 
 OPTIONS: Final = (
     SinkOption("topic", "", "the topic of all rows; overrides the column topic"),
-    SinkOption("includeHeaders", "false", "accepted, without effect: a column headers is always written"),
+    SinkOption("includeHeaders", "false", "accepted, without effect: the column headers is always written"),
     SinkOption("deliveryGuarantee", AT_LEAST_ONCE, f"{AT_LEAST_ONCE}, or {EXACTLY_ONCE} through transactions"),
     SinkOption("transactionalIdPrefix", "", f"with {EXACTLY_ONCE}: the name of this query in the cluster"),
 )
@@ -88,5 +88,5 @@ def _refuse_unknown(options: Mapping[str, str]) -> None:
             continue
         near = difflib.get_close_matches(lower, list(_BY_NAME), 1, 0.6)
         names = ", ".join(option.name for option in OPTIONS)
-        hint = f"did you mean {_BY_NAME[near[0]].name}?" if near else f"known are {names} and kafka.*"
+        hint = f"did you mean {_BY_NAME[near[0]].name}?" if near else f"known options: {names} and kafka.*"
         raise refuse(name, value, f"the sink has no such option; {hint}")

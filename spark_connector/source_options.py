@@ -120,7 +120,7 @@ def refuse_unknown_names(options: Mapping[str, str]) -> None:
         elif near:
             hint = f"did you mean {BY_NAME[near[0]].name}?"
         else:
-            hint = "known are " + ", ".join(sorted(option.name for option in BY_NAME.values()))
+            hint = "known options: " + ", ".join(sorted(option.name for option in BY_NAME.values()))
         raise InvalidOptionError(name, f"the source has no option {name}: {hint}")
 
 

@@ -100,9 +100,9 @@ class ListenerContainer:
         if consumer.enable_auto_commit:
             raise refuse("enable_auto_commit", True, "must be False: the listener container commits")
         if batch and ack_mode is AckMode.RECORD:
-            raise refuse("ack_mode", ack_mode, "with batch=True records are not handled one by one")
+            raise refuse("ack_mode", ack_mode, "must not be RECORD with batch=True: records are not handled one by one")
         if batch and concurrency > 1:
-            raise refuse("concurrency", concurrency, "must be 1 with batch=True: batches of a partition have an order")
+            raise refuse("concurrency", concurrency, "must be 1 with batch=True: a partition's batches stay in order")
         self._is_async = _is_async(handler)
         if ack_mode.is_manual and not self._is_async:
             raise refuse("ack_mode", ack_mode, "needs an async handler: acknowledging is async")
@@ -211,7 +211,7 @@ class ListenerContainer:
             if not error.retriable:
                 self._fail(error)
                 return
-            logger.warning("polling failed, again in %g s: %s", PAUSE_AFTER_ERROR_S, error)
+            logger.warning("polling failed, retrying in %g s: %s", PAUSE_AFTER_ERROR_S, error)
             await asyncio.sleep(PAUSE_AFTER_ERROR_S)
             return
         except Exception as error:  # from a deserializer

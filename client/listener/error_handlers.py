@@ -85,7 +85,7 @@ class Retry:
         if attempt > self._retries or not isinstance(error, self._only):
             return await self._then.failed(records, error, attempt)
         pause_s = self._backoff.delay_s(attempt - 1)
-        logger.warning("attempt %d of %s failed, again in %.3g s: %r", attempt, name_of(records), pause_s, error)
+        logger.warning("attempt %d for %s failed, retrying in %.3g s: %r", attempt, name_of(records), pause_s, error)
         await asyncio.sleep(pause_s)
         return True
 
@@ -107,7 +107,7 @@ class DeadLetter:
     async def failed(self, records: Sequence[ConsumerRecord], error: Exception, attempt: int) -> bool:
         """Send all records and wait until they are acknowledged. Raises the producer's errors."""
         target = self._topic.format(topic=records[0].topic)
-        logger.error("to %s after %d attempts: %s", target, attempt, name_of(records), exc_info=error)
+        logger.error("sending to %s after %d attempts: %s", target, attempt, name_of(records), exc_info=error)
         partitions = await self._producer.partitions_for(target)
         for record in records:  # one by one, so that they keep their order even if one is too large to be sent
             await self._producer.send(

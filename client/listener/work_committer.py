@@ -99,7 +99,7 @@ class WorkCommitter:
             try:
                 await self._consumer.commit(offsets)
             except (CommitFailedError, RebalanceInProgressError) as error:
-                logger.info("not committed, for now: %s", error)
+                logger.info("could not commit during a rebalance: %s", error)
                 return False
             self._committed.update(offsets)
             return True

@@ -324,7 +324,7 @@ class PartitionQueue:
     def split(self, batch: Batch) -> None:
         """Replace a batch that is too large, and so was not written, by two batches of half as many records.
 
-        They keep its sequence numbers, which those of the next batch continue, and its share of the buffer memory.
+        They keep its sequence numbers, so that the next batch still follows, and its share of the buffer memory.
         """
         assert batch.data is not None
         sent = read_batch(batch.data)

@@ -294,7 +294,7 @@ class Sender:
                     found[0].answered(found[1])
                     self._partition_answered(*found, answer)
         if sent:
-            self._failed(sent, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves a partition out"))
+            self._failed(sent, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer lacks a partition"))
         self.wake()
 
     def _partition_answered(self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse) -> None:

@@ -385,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
         correlation_id = correlation_id_of(frame)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "no answer"
-            raise FrameError(f"correlation id {correlation_id} where {expected} was expected")
+            raise FrameError(f"correlation id {correlation_id}, expected {expected}")
         entry = self._in_flight[0]
         if not entry.future.done():  # else the request was cancelled
             message = decode_response(frame, entry.api_key, entry.api_version, entry.response)

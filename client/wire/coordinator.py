@@ -92,7 +92,7 @@ class Coordinator:
     def forget(self) -> None:
         """Forget the coordinator: the next call of `connection` looks it up again."""
         if self._connection is not None:
-            self._connection.abort("the coordinator is another broker now")
+            self._connection.abort("the coordinator has moved")
             self._connection = None
 
     async def close(self) -> None:

@@ -86,7 +86,7 @@ def test_unknown_option_is_named(made):
         ("retries", "until delivery_timeout_ms"),
         ("security_protocol", "TLS and SASL are not supported yet"),
         ("ssl_cafile", "TLS and SASL are not supported yet"),
-        ("colour", r"known are acks, .*, batch_size, .*, value_serializer"),
+        ("colour", r"known options: acks, .*, batch_size, .*, value_serializer"),
     ],
 )
 def test_unknown_option_names_what_there_is(option, hint):

@@ -102,7 +102,7 @@ def test_times_by_partition(read, two):
 
 def test_no_record_as_late_as_the_beginning_is_an_error_or_the_end(read, two):
     late = str(NOON_MS + 99_000)
-    with pytest.raises(Exception, match=rf"startingTimestamp.*{two}-0, {two}-1 no record is as late"):
+    with pytest.raises(Exception, match=rf"startingTimestamp.*{two}-0, {two}-1 no record is at or after"):
         read(subscribe=two, startingTimestamp=late).collect()
     assert values(read(subscribe=two, startingTimestamp=late, startingOffsetsByTimestampStrategy="latest")) == []
 

@@ -59,7 +59,7 @@ def test_columns_of_other_types_are_refused_by_name_and_type(types, message):
     ("options", "message"),
     [
         ({"topics": "t"}, "topics='t': the sink has no such option; did you mean topic?"),
-        ({"subscribe": "t"}, "the sink has no such option; known are topic, includeHeaders, deliveryGuarantee"),
+        ({"subscribe": "t"}, "the sink has no such option; known options: topic, includeHeaders, deliveryGuarantee"),
         ({"topic": " "}, "topic=' ': must not be empty"),
         ({"kafka.lingerms": "5"}, "kafka.lingerms='5': unknown; did you mean kafka.linger.ms?"),
         ({"kafka.request.required.acks": "1"}, "kafka.request.required.acks='1': use kafka.acks"),

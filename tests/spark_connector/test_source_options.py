@@ -245,7 +245,7 @@ def test_settings_of_the_consumer_that_cannot_hold_are_refused_with_the_reason(n
         ("fetch.message.max.bytes", "use kafka.max.partition.fetch.bytes"),
         ("zk.connect", "use kafka.bootstrap.servers"),
         ("autocommit.interval.ms", "use kafka.auto.commit.interval.ms"),
-        ("autocommit.enable", "offsets are in the checkpoint; see commitGroupId"),
+        ("autocommit.enable", "offsets are in the checkpoint; set commitGroupId"),
         ("autooffset.reset", "set startingOffsets"),
         ("queued.max.message.chunks", "the source has no such setting"),
         ("offsets.commit.max.retries", "the source has no such setting"),

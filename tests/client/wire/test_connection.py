@@ -172,7 +172,7 @@ async def test_a_cancelled_request_drops_its_answer(connection, fake):
     ("frame", "reason"),
     [
         (b"\0\0", "correlation id"),
-        (b"\0\0\0\x09" + bytes(30), "correlation id 9 where 0"),
+        (b"\0\0\0\x09" + bytes(30), "correlation id 9, expected 0"),
         (b"\0\0\0\0" + b"\x7f\xff\xff\xff" * 4, "MetadataResponse"),
         (b"\0\0\0\0", "MetadataResponse"),
     ],
