@@ -1,1 +1,1 @@
-"""The ZooKeeper tree: one class a znode, and the stores that hold it."""
+"""The ZooKeeper tree: one class for each kind of znode, and the stores that hold the tree."""

@@ -1,8 +1,7 @@
-"""What can go wrong between a caller and the registry.
+"""The exceptions of the registry.
 
-The classes mirror ZooKeeper's result codes one to one, so that a caller cannot tell the embedded store
-from an ensemble by its errors. An error of a `multi` is the error of the operation that failed, with
-`op_index` and `results` filled in.
+The classes correspond to ZooKeeper's result codes (in parentheses), so that the embedded store and an ensemble raise
+the same errors. A failed `multi` raises the error of the operation that failed, with `op_index` and `results` set.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class RegistryError(Exception):
-    """Base of everything that registry/ raises."""
+    """Base class of the exceptions that registry/ defines."""
 
-    # Set when the error came out of a multi: index of the operation that failed, and for every operation
-    # its own error (RolledBackError before the failed one, RuntimeInconsistencyError after it).
+    # Set if a multi raised the error: the index of the operation that failed, and an error for every operation
+    # (RolledBackError for those before the failed one, RuntimeInconsistencyError for those after it).
     op_index: int | None = None
     results: Sequence[RegistryError] = ()
 
@@ -31,15 +30,15 @@ class NoNodeError(RegistryError):
 
 
 class NodeExistsError(RegistryError):
-    """A node to be created is there already (-110)."""
+    """The node to be created exists already (-110)."""
 
 
 class BadVersionError(RegistryError):
-    """The node's version is not the one that a set, delete or check expected (-103)."""
+    """The node's version differs from the version that a set, delete or check expects (-103)."""
 
 
 class NotEmptyError(RegistryError):
-    """A node to be deleted has children (-111)."""
+    """The node to be deleted has children (-111)."""
 
 
 class NoChildrenForEphemeralsError(RegistryError):
@@ -51,31 +50,31 @@ class BadArgumentsError(RegistryError):
 
 
 class InvalidAclError(RegistryError):
-    """An ACL list is empty, or names an identity that the session cannot have (-114)."""
+    """An ACL list is empty, or has an identity that is not possible for the session (-114)."""
 
 
 class NoAuthError(RegistryError):
-    """The node's ACL does not let this session do that (-102)."""
+    """The node's ACL does not permit the operation to this session (-102)."""
 
 
 class DataTooLargeError(RegistryError):
-    """A request exceeds what ZooKeeper takes in one packet (jute.maxbuffer, 1 MiB)."""
+    """A request is larger than the largest packet that ZooKeeper accepts (jute.maxbuffer, 1 MiB)."""
 
 
 class RolledBackError(RegistryError):
-    """In a multi: an operation that would have succeeded, but a later one failed (0)."""
+    """In a multi: the operation was undone because a later one failed (0)."""
 
 
 class RuntimeInconsistencyError(RegistryError):
-    """In a multi: an operation that was not tried, because an earlier one failed (-2)."""
+    """In a multi: the operation was not tried because an earlier one failed (-2)."""
 
 
 class ConnectionLossError(RegistryError):
-    """The connection was lost with the request under way: it may have been applied or not (-4)."""
+    """The connection was lost during the request, which may or may not have been applied (-4)."""
 
 
 class SessionExpiredError(RegistryError):
-    """The session is gone with its ephemeral nodes; `start()` opens a new one (-112)."""
+    """The session has ended and its ephemeral nodes are deleted; `start()` opens a new session (-112)."""
 
 
 class RegistryClosedError(RegistryError):
@@ -87,19 +86,19 @@ class RegistryInUseError(RegistryError):
 
 
 class RegistryCorruptError(RegistryError):
-    """The embedded registry's file cannot be read as one."""
+    """The file of the embedded registry is not a valid registry file."""
 
 
 class RegistryStorageError(RegistryError):
-    """The embedded registry could not make a write durable; it takes no more work from then on."""
+    """The embedded registry could not make a write durable; it refuses all further calls."""
 
 
 class RegistryFullError(RegistryError):
-    """The disk of the embedded registry is full: the write was not applied, and may be tried again."""
+    """The disk of the embedded registry is full: the write was not applied and may be repeated."""
 
 
 class ZnodeFormatError(RegistryError):
-    """A znode's content breaks the rule that Kafka has for its path."""
+    """A znode's content breaks a rule of Kafka's format for its path."""
 
     def __init__(self, path: str, rule: str) -> None:
         super().__init__(f"{path}: {rule}", path)

@@ -1,20 +1,20 @@
-"""The registry that the rest of the broker programs against.
+"""The interface of the registry that the rest of the broker uses.
 
-It is ZooKeeper's data model seen through an asyncio door: a tree of nodes with versions, ephemeral and
-sequential nodes, atomic multis and watches. Two stores implement it: the embedded one (registry/embedded/store.py)
-and real ZooKeeper. Whatever differs between them is left open here on purpose:
+It is ZooKeeper's data model with asyncio methods: a tree of nodes with versions, ephemeral and sequential nodes, atomic
+multis and watches. Two stores implement it: the embedded one (registry/embedded/store.py) and real ZooKeeper. The
+interface does not specify what differs between them:
 
-* **Watches are level-triggered.** A watch is a lasting registration that calls back with nothing: something
-  changed here, read again. Calls may come late, be merged, come in any order among watches, and come without
-  a change. So register first, then read, and read again after each call. What is promised: a change that such a
-  read (the last that was made after registering, or after a call) did not show is called for. All watches are
-  called when a connection comes back or a session starts.
-* **Connection states.** SUSPENDED is not EXPIRED: the ephemeral nodes are still there, keep serving. Calls
-  made while suspended wait for the connection to come back or the session to expire. Writes under way when it
-  was lost raise ConnectionLossError, and may have been applied; reads under way may raise it too.
-* **Expiry is explicit.** After EXPIRED every call raises SessionExpiredError until `start()` has opened a new
-  session. No call that was meant for the old session can slip into the new one.
-* `children` come in no particular order.
+* **Watches are level-triggered.** A watch is a permanent registration. Its callback has no arguments and means:
+  something may have changed, read again. Calls may be late, merged, in any order among watches, and without a change.
+  So register first, then read, and read again after each call. The guarantee: if the last such read (after the
+  registration or a call) does not show a change, the callback is called after it. All watches are called when the
+  connection is restored or a session starts.
+* **Connection states.** SUSPENDED differs from EXPIRED: the ephemeral nodes still exist, so continue to serve. Calls
+  made while suspended wait until the connection is restored or the session expires. Writes in flight when the
+  connection is lost raise ConnectionLossError and may have been applied; reads in flight may raise it, too.
+* **Expiry is explicit.** After EXPIRED every call raises SessionExpiredError until `start()` has opened a new session.
+  No call that was meant for the old session is executed in the new one.
+* The order of `children` is not specified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# jute.maxbuffer: the longest request packet that a ZooKeeper server reads, in bytes.
+# jute.maxbuffer: the size of the largest request packet that a ZooKeeper server reads, in bytes.
 MAX_REQUEST_BYTES = 0xFFFFF
 
 ANY_VERSION = -1
@@ -60,9 +60,9 @@ class Stat(NamedTuple):
     mzxid: int  # transaction that last set its data
     ctime: int
     mtime: int
-    version: int  # how often the data was set
-    cversion: int  # how often the set of children changed
-    aversion: int  # how often the ACL was set
+    version: int  # number of changes of the data
+    cversion: int  # number of changes of the set of children
+    aversion: int  # number of changes of the ACL
     ephemeral_owner: int  # session id, 0 for a persistent node
     data_length: int  # bytes
     num_children: int
@@ -70,7 +70,7 @@ class Stat(NamedTuple):
 
 
 class Create(NamedTuple):
-    """Create a node; its result is the path, with the sequence number if there is one."""
+    """Create a node. The result is its path, with the sequence number if `sequence` is set."""
 
     path: str
     data: bytes | None = None
@@ -80,7 +80,7 @@ class Create(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Replace a node's data; its result is the new Stat."""
+    """Replace a node's data. The result is the new Stat."""
 
     path: str
     data: bytes | None
@@ -88,14 +88,14 @@ class Set(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Delete a node without children; its result is None."""
+    """Delete a node without children. The result is None."""
 
     path: str
     version: int = ANY_VERSION
 
 
 class Check(NamedTuple):
-    """Fail the multi unless the node exists with this version; its result is None."""
+    """Fail the multi unless the node exists with this version. The result is None."""
 
     path: str
     version: int
@@ -106,7 +106,7 @@ OpResult: TypeAlias = str | Stat | None
 
 
 class ConnectionState(Enum):
-    """Where a registry's session stands. Listeners hear of the first three only."""
+    """The state of a registry's session. Listeners are called for the first three only."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -115,36 +115,36 @@ class ConnectionState(Enum):
 
 
 class Watch(Protocol):
-    """A registration that can be taken back."""
+    """A registration of a callback."""
 
     def cancel(self) -> None:
-        """Call the callback no more, not even for a change that has already happened. Idempotent."""
+        """Stop calling the callback, also for changes that have already happened. Idempotent."""
 
 
 class Registry(Protocol):
-    """One client of the tree: a session and what it may do.
+    """A client of the tree, with its session.
 
-    Every method that takes a path raises BadArgumentsError for a malformed one; every asynchronous one may
-    raise SessionExpiredError, ConnectionLossError and RegistryClosedError. All writes of one registry are
-    applied in the order of the calls, and are durable when they return.
+    Every method with a path raises BadArgumentsError if the path is malformed. Every asynchronous method may raise
+    SessionExpiredError, ConnectionLossError and RegistryClosedError. The writes of a registry are applied in the order
+    of the calls, and are durable when they return.
     """
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes created here; 0 without a session."""
+        """The id of the session, which owns the ephemeral nodes created here; 0 without a session."""
 
     @property
     def state(self) -> ConnectionState:
-        """The state that listeners have heard, or are about to hear."""
+        """The latest state; listeners have been or will soon be called with it."""
 
     async def start(self) -> None:
         """Open a session: the first one, or a new one after the last expired."""
 
     async def close(self) -> None:
-        """End the session, which removes its ephemeral nodes, and forget the watches. Idempotent."""
+        """End the session, which deletes its ephemeral nodes, and cancel the watches. Idempotent."""
 
     def listen(self, callback: Callable[[ConnectionState], None]) -> Watch:
-        """Call back on the event loop with every change of state."""
+        """Call `callback` on the event loop with the new state after every change."""
 
     async def create(
         self,
@@ -158,15 +158,15 @@ class Registry(Protocol):
     ) -> str:
         """Create a node and return its path.
 
-        With `sequence` ten digits are appended: how many children the parent has ever had before. With
-        `make_parents` missing ancestors are created as persistent nodes without data, one by one, first.
+        With `sequence`, ten digits are appended: the number of children created before under this parent. With
+        `make_parents`, missing ancestors are created first, one by one, as persistent nodes without data.
 
         Raises NodeExistsError, NoNodeError (no parent), NoChildrenForEphemeralsError, InvalidAclError,
         NoAuthError, DataTooLargeError.
         """
 
     async def get(self, path: str) -> tuple[bytes | None, Stat]:
-        """Data and stat. Raises NoNodeError, NoAuthError."""
+        """Return the data and the stat. Raises NoNodeError, NoAuthError."""
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
         """Replace the data. Raises NoNodeError, BadVersionError, NoAuthError, DataTooLargeError."""
@@ -175,16 +175,16 @@ class Registry(Protocol):
         """Delete a node. Raises NoNodeError, BadVersionError, NotEmptyError, NoAuthError."""
 
     async def exists(self, path: str) -> Stat | None:
-        """Stat of the node, None if there is none."""
+        """Return the node's stat; None if it does not exist."""
 
     async def children(self, path: str) -> list[str]:
-        """Names of the children. Raises NoNodeError, NoAuthError."""
+        """Return the names of the children. Raises NoNodeError, NoAuthError."""
 
     async def children_with_stat(self, path: str) -> tuple[list[str], Stat]:
-        """Names of the children, and the stat of the node itself. Raises NoNodeError, NoAuthError."""
+        """Return the names of the children and the node's stat. Raises NoNodeError, NoAuthError."""
 
     async def get_acl(self, path: str) -> tuple[tuple[Acl, ...], Stat]:
-        """The node's ACL and stat. Raises NoNodeError."""
+        """Return the node's ACL and stat. Raises NoNodeError."""
 
     async def set_acl(self, path: str, acl: Sequence[Acl], version: int = ANY_VERSION) -> Stat:
         """Replace the ACL; `version` is the stat's aversion.
@@ -193,20 +193,19 @@ class Registry(Protocol):
         """
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Apply all operations or none, in order, each seeing the ones before; their results in order.
+        """Apply all operations or none, in order; return their results in order. Each sees the effects of those before.
 
-        If one fails its own error is raised (BadVersionError, NoNodeError, …) with `op_index` telling which
-        operation it was.
+        If an operation fails, its error is raised (BadVersionError, NoNodeError, …); `op_index` is its index.
         """
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> Watch:
-        """Call back on the event loop after the node was created, deleted or its data set.
+        """Call `callback` on the event loop after the node was created or deleted, or its data was set.
 
         The node need not exist.
         """
 
     def watch_children(self, path: str, callback: Callable[[], None]) -> Watch:
-        """Call back on the event loop after the node was created or deleted, or a child of it was.
+        """Call `callback` on the event loop after the node or one of its children was created or deleted.
 
         The node need not exist.
         """

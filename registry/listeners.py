@@ -1,4 +1,4 @@
-"""Who wants to hear of a registry's connection: callbacks that run on the event loop, in the order of the changes."""
+"""Listeners for the connection state of a registry. They run on the event loop, in the order of the changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class StateListener:
-    """One registration (the interface's Watch)."""
+    """The registration of one callback (the interface's Watch)."""
 
     __slots__ = ("_callback", "_group")
 
@@ -22,13 +22,13 @@ class StateListener:
         group.append(self)
 
     def cancel(self) -> None:
-        """Call the callback no more. Idempotent."""
+        """Stop calling the callback. Idempotent."""
         self._callback = None
         if self in self._group:
             self._group.remove(self)
 
     def call(self, state: ConnectionState) -> None:
-        """Tell the callback, unless it was cancelled meanwhile."""
+        """Call the callback, unless the registration was cancelled."""
         if self._callback is not None:
             self._callback(state)
 
@@ -44,10 +44,10 @@ class StateListeners:
         return StateListener(callback, self._listeners)
 
     def tell(self, state: ConnectionState) -> None:
-        """Have every callback run soon on the running loop."""
+        """Schedule every callback on the running event loop."""
         for listener in tuple(self._listeners):
             asyncio.get_running_loop().call_soon(listener.call, state)
 
     def clear(self) -> None:
-        """Forget all of them; calls that are under way still come."""
+        """Remove all listeners; calls that are already scheduled still run."""
         self._listeners.clear()

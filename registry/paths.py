@@ -1,8 +1,8 @@
-"""Which paths ZooKeeper takes, and the arithmetic on them.
+"""ZooKeeper's rules for paths, and operations on paths.
 
-Rules: starts with a slash, ends with none (but the root is one), no empty, "." or ".." element, and no
-character that ZooKeeper's own check refuses: control characters, surrogates (so nothing beyond the basic
-multilingual plane), the private use area, and the specials from U+FFF0.
+A path starts with a slash and does not end with one (except the root, "/"). It has no empty, "." or ".." elements, and
+no character that ZooKeeper refuses: control characters, surrogates (so nothing beyond the basic multilingual plane),
+the private use area, and the specials from U+FFF0.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\
 
 
 def validate_path(path: str, *, sequence: bool = False) -> None:
-    """Raise BadArgumentsError unless ZooKeeper would take the path.
+    """Raise BadArgumentsError unless ZooKeeper accepts the path.
 
-    A sequential node's path is judged with its number on it, so it may end with a slash.
+    The path of a sequential node is checked with its number appended, so it may end with a slash.
     """
     if sequence:
         path += "1"
@@ -35,10 +35,10 @@ def validate_path(path: str, *, sequence: bool = False) -> None:
 
 
 def parent_of(path: str) -> str:
-    """The path of the parent; the root's is the root."""
+    """Return the path of the parent; the root's parent is the root."""
     return path[: path.rindex("/")] or "/"
 
 
 def name_of(path: str) -> str:
-    """The last element."""
+    """Return the last element of a path."""
     return path[path.rindex("/") + 1 :]

@@ -1,4 +1,4 @@
-"""Many reads of the registry at once: ZooKeeper answers a session's requests in order, one round trip for many."""
+"""Concurrent reads of the registry. ZooKeeper answers a session's requests in order, so many share one round trip."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 READS_AT_ONCE: Final = 200
-"""So many hide the round trip; each is a task."""
+"""Number of concurrent reads, each of them a task: enough to hide the round trip."""
 
 
 async def read_all(read: Callable[[K], Awaitable[T]], keys: Sequence[K]) -> list[T]:
-    """What `read` returns for each key, in their order. Raises what one of them raises."""
+    """Return the result of `read` for each key, in the order of the keys. Raises the exceptions of `read`."""
     found: list[T] = []
     for start in range(0, len(keys), READS_AT_ONCE):
         found += await asyncio.gather(*map(read, keys[start : start + READS_AT_ONCE]))

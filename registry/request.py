@@ -1,7 +1,7 @@
-"""What is checked of a request before anything is sent: paths, types and its length.
+"""Checks of a request before it is sent: paths, types and length.
 
-A ZooKeeper server answers a packet beyond jute.maxbuffer by closing the connection, which would look like a network
-fault and be tried again for ever. So the length is worked out first, as the largest that the packet can have.
+If a packet is larger than jute.maxbuffer, a ZooKeeper server closes the connection. That would look like a network
+fault, and the request would be repeated forever. So an upper bound of the packet's length is checked first.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from registry.interface import Op
 
-# Fixed fields of an operation in a multi: its header, the lengths in front of path and data, version or flags, and
-# an ACL that is open to all. Generous.
+# Upper bound of an operation's fixed fields in a multi: header, the lengths of path and data, version or flags, and the
+# open ACL.
 _FIXED_BYTES = 64
 _ACL_ENTRY_BYTES = 12  # permissions and two lengths
 
 
 def validate_ops(ops: Sequence[Op], prefix_bytes: int = 0) -> None:
-    """Raise BadArgumentsError, TypeError or DataTooLargeError. `prefix_bytes`: what a chroot adds to each path."""
+    """Raise BadArgumentsError, TypeError or DataTooLargeError. `prefix_bytes`: length of the chroot, for each path."""
     size = 0
     for op in ops:
         validate_path(op.path, sequence=isinstance(op, Create) and op.sequence)
@@ -35,5 +35,5 @@ def validate_ops(ops: Sequence[Op], prefix_bytes: int = 0) -> None:
         if isinstance(op, Create) and op.acl is not None:
             size += sum(_ACL_ENTRY_BYTES + len(f"{entry.scheme}{entry.id}".encode()) for entry in op.acl)
     if size > MAX_REQUEST_BYTES:
-        rule = f"the request has {size} bytes, ZooKeeper takes {MAX_REQUEST_BYTES} (jute.maxbuffer)"
+        rule = f"the request has {size} bytes, ZooKeeper accepts at most {MAX_REQUEST_BYTES} (jute.maxbuffer)"
         raise DataTooLargeError(rule, ops[0].path)

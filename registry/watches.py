@@ -1,7 +1,7 @@
-"""The watches of one registry: lasting registrations that are called with nothing.
+"""The watches of one registry: permanent registrations of callbacks without arguments.
 
-A watch that has been called for but has not run yet is not scheduled a second time: it will read after both
-changes anyway. Everything here happens on the event loop's thread.
+A callback that is scheduled but has not run yet is not scheduled again: its read follows both changes anyway. All
+methods must be called on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 class WatchHandle:
-    """One registration (the interface's Watch)."""
+    """The registration of one callback (the interface's Watch)."""
 
     __slots__ = ("_callback", "_group", "_scheduled")
 
     def __init__(self, callback: Callable[[], None], group: list[WatchHandle]) -> None:
         self._callback: Callable[[], None] | None = callback
-        self._group: list[WatchHandle] = group  # the registrations on the same path, this one among them
+        self._group: list[WatchHandle] = group  # all registrations on the same path, with this one
         self._scheduled = False
         group.append(self)
 
     def cancel(self) -> None:
-        """Call the callback no more, not even for a change that has already happened. Idempotent."""
+        """Stop calling the callback, also for changes that have already happened. Idempotent."""
         self._callback = None
         if self in self._group:
             self._group.remove(self)
 
     def fire(self) -> None:
-        """Have the callback run soon on the running loop."""
+        """Schedule the callback on the running event loop."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._run)
@@ -43,7 +43,7 @@ class WatchHandle:
 
 
 class WatchTable:
-    """All watches of one registry, by what they watch and path."""
+    """All watches of one registry, by kind (data or children) and path."""
 
     def __init__(self) -> None:
         self._data: dict[str, list[WatchHandle]] = {}
@@ -66,23 +66,23 @@ class WatchTable:
         self._fire(self._children, path)
 
     def data_paths(self) -> list[str]:
-        """Paths whose data somebody watches."""
+        """Return the paths with a watch on the data."""
         return [path for path, group in self._data.items() if group]
 
     def children_paths(self) -> list[str]:
-        """Paths whose children somebody watches."""
+        """Return the paths with a watch on the children."""
         return [path for path, group in self._children.items() if group]
 
     def watches_data(self, path: str) -> bool:
-        """Whether somebody watches the node's data."""
+        """Whether there is a watch on the node's data."""
         return bool(self._data.get(path))
 
     def watches_children(self, path: str) -> bool:
-        """Whether somebody watches the node's children."""
+        """Whether there is a watch on the node's children."""
         return bool(self._children.get(path))
 
     def fire_all(self) -> None:
-        """Fire every watch, in order of registration per path: anything may have been missed."""
+        """Fire every watch, per path in the order of registration: changes may have been missed."""
         for handle in self._all():
             handle.fire()
 
@@ -103,7 +103,7 @@ class WatchTable:
         group = table.get(path)
         if group is None:
             return
-        if not group:  # all of them were cancelled
+        if not group:  # all registrations were cancelled
             del table[path]
         for handle in group:
             handle.fire()

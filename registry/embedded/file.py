@@ -1,15 +1,15 @@
-"""The embedded registry's file: one SQLite database with a row a node.
+"""The embedded registry's file: an SQLite database with one row per node.
 
-Journal: WAL with `synchronous=FULL`, because a write is acknowledged after its commit and must survive a
-power cut. In WAL mode NORMAL syncs only at checkpoints, so the last commits could be lost; FULL syncs the WAL
-once a commit, which is still half of what the rollback journal needs. EXTRA would add nothing in WAL mode.
+Journal: WAL with `synchronous=FULL`, because a write is acknowledged after its commit and must survive a power cut. In
+WAL mode, NORMAL syncs only at checkpoints, so the last commits could be lost. FULL syncs the WAL once per commit, half
+as often as the rollback journal would. EXTRA has no further effect in WAL mode.
 
-Lock: `locking_mode=EXCLUSIVE`. The first transaction takes SQLite's file lock and keeps it until the file is
-closed or the process dies, so a second process is refused. WAL then needs no shared memory file either.
+Lock: `locking_mode=EXCLUSIVE`. The first transaction takes SQLite's file lock and keeps it until the file is closed or
+the process ends, so a second process is refused. WAL then needs no shared memory file.
 
-Tables: `znode` holds the fields of TreeNode but the number of children, which is counted; `acl` is null for
-the open ACL, else lines of `permissions:scheme:id`. `meta` has the last zxid, which must never go back: Kafka
-uses it as broker epoch. `user_version` is the layout's version, `application_id` marks the file as ours.
+Tables: `znode` has the fields of TreeNode except the number of children, which is counted at load; `acl` is null for
+the open ACL, else lines of `permissions:scheme:id`. `meta` has the last zxid, which must never decrease: Kafka uses it
+as broker epoch. `user_version` is the version of the layout; `application_id` identifies Ottla's files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UPSERT = "INSERT OR REPLACE INTO znode VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
 class RegistryFile:
-    """The open file. Not thread safe: calls must follow one another, on whatever threads."""
+    """The open file. Not thread safe: calls may be on any thread, but only one at a time."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class RegistryFile:
 
     @classmethod
     def open(cls, path: Path, now_ms: int) -> tuple[RegistryFile, Tree]:
-        """Open or create the file, and read the tree without the ephemerals of former processes.
+        """Open or create the file, and read the tree without the ephemeral nodes of earlier processes.
 
         Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
         """
@@ -71,8 +71,8 @@ class RegistryFile:
     def write(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
         """Make changes durable, all or none.
 
-        Raises RegistryFullError where there was no room: nothing has changed then. Raises RegistryStorageError for
-        everything else: then nobody knows.
+        Raises RegistryFullError if the disk is full: then nothing has changed. Raises RegistryStorageError for every
+        other failure: then the state of the file is unknown.
         """
         execute = self._connection.execute
         try:
@@ -90,7 +90,9 @@ class RegistryFile:
             raise RegistryStorageError(f"{self.path}: a write failed: {error}") from error
 
     def _rolled_back(self) -> bool:
-        """Undo the transaction, unless SQLite has done so itself. Pages that it wrote to the WAL are not part of it."""
+        """Roll the transaction back, unless SQLite has done so; False if that fails. SQLite ignores its pages in the
+        WAL.
+        """
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -99,7 +101,7 @@ class RegistryFile:
         return True
 
     def close(self) -> None:
-        """Close the file; what was not committed is rolled back."""
+        """Close the file; an open transaction is rolled back."""
         self._connection.close()
 
     def _load(self) -> Tree:
@@ -119,9 +121,9 @@ class RegistryFile:
         application_id = execute("PRAGMA application_id").fetchone()[0]
         layout = execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
-            raise RegistryCorruptError(f"{self.path}: a database of another program")
+            raise RegistryCorruptError(f"{self.path}: the database belongs to another program")
         if layout != _LAYOUT:
-            raise RegistryCorruptError(f"{self.path}: layout {layout} is not known, {_LAYOUT} is")
+            raise RegistryCorruptError(f"{self.path}: unknown layout {layout}, only {_LAYOUT} is supported")
         zxid = execute("SELECT value FROM meta WHERE name = 'zxid'").fetchone()
         if zxid is None:
             raise RegistryCorruptError(f"{self.path}: the last zxid is missing")
@@ -130,7 +132,7 @@ class RegistryFile:
 
     def _with_children_counted(self, nodes: dict[str, TreeNode]) -> dict[str, TreeNode]:
         if "/" not in nodes:
-            raise RegistryCorruptError(f"{self.path}: there is no root")
+            raise RegistryCorruptError(f"{self.path}: the root is missing")
         counts = dict.fromkeys(nodes, 0)
         for path in nodes:
             if path == "/":
@@ -142,7 +144,7 @@ class RegistryFile:
         return {path: node._replace(num_children=counts[path]) for path, node in nodes.items()}
 
     def _drop_ephemerals(self, tree: Tree, now_ms: int) -> None:
-        """End the sessions of the process that had the file before: none of them can have survived it."""
+        """Delete the ephemeral nodes of the previous process, whose sessions ended with it."""
         ephemerals = [path for path, node in tree.nodes.items() if node.ephemeral_owner]
         if not ephemerals:
             return

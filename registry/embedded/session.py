@@ -1,8 +1,8 @@
-"""One session on the embedded store: the Registry that the rest of the broker holds.
+"""One session on the embedded store: the Registry that the rest of the broker uses.
 
-The "connection" to a store in the same process never breaks by itself. Tests and simulations break it:
-`disconnect()` makes it SUSPENDED, the store ends the session after the timeout, and the registry does not
-learn of that before `reconnect()`; `expire()` ends the session at once and tells the registry.
+The "connection" to a store in the same process never breaks by itself. Tests and simulations break it: after
+`disconnect()` the state is SUSPENDED, and the store ends the session after the timeout; the registry learns of the end
+in `reconnect()`. `expire()` ends the session at once and tells the registry.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class EmbeddedRegistry:
         self._timeout_ms = timeout_ms
         self._session_id = 0
         self._state = ConnectionState.CLOSED
-        self._closed = False  # for good
-        self._session_over = False  # the store ended it, whether or not this side has been told
-        self._expiry: asyncio.TimerHandle | None = None  # runs while disconnected
+        self._closed = False  # set by `close`, never reset
+        self._session_over = False  # the store has ended the session; the state may not be EXPIRED yet
+        self._expiry: asyncio.TimerHandle | None = None  # set while disconnected
         self._waiting: list[asyncio.Future[None]] = []  # calls made while suspended
         self._under_way: set[asyncio.Future[Any]] = set()  # writes that the store has not answered
         self._listeners = StateListeners()
@@ -64,12 +64,12 @@ class EmbeddedRegistry:
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes created here; 0 without a session."""
+        """The id of the session, which owns the ephemeral nodes created here; 0 without a session."""
         return self._session_id
 
     @property
     def state(self) -> ConnectionState:
-        """The state that listeners have heard, or are about to hear."""
+        """The latest state; listeners have been or will soon be called with it."""
         return self._state
 
     async def start(self) -> None:
@@ -84,9 +84,9 @@ class EmbeddedRegistry:
         self._watches.fire_all()
 
     async def close(self) -> None:
-        """End the session, which removes its ephemeral nodes, and forget the watches. Idempotent.
+        """End the session, which deletes its ephemeral nodes, and cancel the watches. Idempotent.
 
-        Without a connection the store cannot be told: it ends the session when the timeout is over.
+        Without a connection, the store ends the session when the timeout expires.
         """
         if self._closed:
             return
@@ -96,12 +96,12 @@ class EmbeddedRegistry:
         self._listeners.clear()
         self._wake()
         if state is ConnectionState.CONNECTED and not self._session_over:
-            with suppress(RegistryError):  # it has ended, or the store has, meanwhile
+            with suppress(RegistryError):  # the session has ended meanwhile, or the store is closed
                 await self._store.end_session(self._session_id)
         self._session_id = 0
 
     def listen(self, callback: Callable[[ConnectionState], None]) -> StateListener:
-        """Call back on the event loop with every change of state."""
+        """Call `callback` on the event loop with the new state after every change."""
         return self._listeners.add(callback)
 
     async def create(
@@ -114,7 +114,7 @@ class EmbeddedRegistry:
         acl: Sequence[Acl] | None = None,
         make_parents: bool = False,
     ) -> str:
-        """Create a node and return its path; errors as the interface says."""
+        """See `Registry.create`."""
         op = Create(path, data, ephemeral, sequence, acl)
         validate_ops([op])
         try:
@@ -122,12 +122,12 @@ class EmbeddedRegistry:
         except NoNodeError:
             if not make_parents:
                 raise
-        with suppress(NodeExistsError):  # somebody else was faster
+        with suppress(NodeExistsError):  # created by another session meanwhile
             await self.create(parent_of(path), acl=acl, make_parents=True)
         return await self._write(lambda draft, owner: draft.create(op, owner))
 
     async def get(self, path: str) -> tuple[bytes | None, Stat]:
-        """Data and stat."""
+        """Return the data and the stat."""
         validate_path(path)
         await self._connected()
         node = self._store.tree.node(path)
@@ -147,18 +147,18 @@ class EmbeddedRegistry:
         await self._write(lambda draft, _owner: draft.delete(op))
 
     async def exists(self, path: str) -> Stat | None:
-        """Stat of the node, None if there is none."""
+        """Return the node's stat; None if it does not exist."""
         validate_path(path)
         await self._connected()
         node = self._store.tree.get(path)
         return None if node is None else node.stat()
 
     async def children(self, path: str) -> list[str]:
-        """Names of the children."""
+        """Return the names of the children."""
         return (await self.children_with_stat(path))[0]
 
     async def children_with_stat(self, path: str) -> tuple[list[str], Stat]:
-        """Names of the children, and the stat of the node itself."""
+        """Return the names of the children and the node's stat."""
         validate_path(path)
         await self._connected()
         node = self._store.tree.node(path)
@@ -166,7 +166,7 @@ class EmbeddedRegistry:
         return self._store.tree.children(path), node.stat()
 
     async def get_acl(self, path: str) -> tuple[tuple[Acl, ...], Stat]:
-        """The node's ACL and stat."""
+        """Return the node's ACL and stat."""
         validate_path(path)
         await self._connected()
         node = self._store.tree.node(path)
@@ -178,30 +178,30 @@ class EmbeddedRegistry:
         return await self._write(lambda draft, _owner: draft.set_acl(path, acl, version))
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Apply all operations or none, in order; their results in order."""
+        """Apply all operations or none, in order; return their results in order."""
         validate_ops(ops)
         return await self._write(lambda draft, owner: draft.multi(ops, owner))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> WatchHandle:
-        """Call back on the event loop after the node was created, deleted or its data set."""
+        """Call `callback` on the event loop after the node was created or deleted, or its data was set."""
         validate_path(path)
         return self._watches.add_data(path, callback)
 
     def watch_children(self, path: str, callback: Callable[[], None]) -> WatchHandle:
-        """Call back on the event loop after the node was created or deleted, or a child of it was."""
+        """Call `callback` on the event loop after the node or one of its children was created or deleted."""
         validate_path(path)
         return self._watches.add_children(path, callback)
 
     async def expire(self) -> None:
-        """End the session at the store, as after a long pause, and tell this side. For tests."""
+        """Let the session expire at once, as after a long pause, and tell the registry. For tests."""
         if self._state is ConnectionState.SUSPENDED:
             self.reconnect()
         if self._state is ConnectionState.CONNECTED:
-            with suppress(SessionExpiredError):  # it has ended meanwhile
+            with suppress(SessionExpiredError):  # the session has ended meanwhile
                 await self._store.end_session(self._session_id)
 
     def disconnect(self) -> None:
-        """Cut the connection: the session's timeout starts to run. For tests and simulations."""
+        """Break the connection and start the session timeout. For tests and simulations."""
         if self._state is not ConnectionState.CONNECTED:
             return
         for future in list(self._under_way):
@@ -211,7 +211,7 @@ class EmbeddedRegistry:
         self._expiry = asyncio.get_running_loop().call_later(self._timeout_ms / 1000, self._timed_out, self._session_id)
 
     def reconnect(self) -> None:
-        """Restore the connection, and learn what became of the session. For tests and simulations."""
+        """Restore the connection; if the session has ended meanwhile, it is now EXPIRED. For tests and simulations."""
         if self._state is not ConnectionState.SUSPENDED:
             return
         if self._expiry is not None:
@@ -226,9 +226,9 @@ class EmbeddedRegistry:
         self._wake()
 
     def changed(self, changes: Sequence[NodeChange]) -> None:
-        """Hear from the store what has become visible."""
+        """Fire the watches for changes that have become visible. Called by the store."""
         if self._state is not ConnectionState.CONNECTED:
-            return  # all watches fire after the connection is back
+            return  # all watches fire when the connection is restored
         for change in changes:
             if change.data:
                 self._watches.data_changed(change.path)
@@ -236,14 +236,14 @@ class EmbeddedRegistry:
                 self._watches.children_changed(change.path)
 
     def session_ended(self) -> None:
-        """Hear from the store that the session is over; a disconnected side hears it later."""
+        """Note that the session has ended; a disconnected registry is told in `reconnect`. Called by the store."""
         self._session_over = True
         if self._state is ConnectionState.CONNECTED:
             self._session_id = 0
             self._set_state(ConnectionState.EXPIRED)
 
     async def _connected(self) -> int:
-        """The session's id, once there is a connection."""
+        """Wait until there is a connection; return the session's id."""
         while self._state is ConnectionState.SUSPENDED:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -266,7 +266,7 @@ class EmbeddedRegistry:
     def _timed_out(self, session_id: int) -> None:
         self._expiry = None
         ended = self._store.end_session(session_id)
-        # An error tells that it was over already, or that the store is: it is over in any case.
+        # Retrieve an error: the session had ended already, or the store is closed. It has ended in any case.
         ended.add_done_callback(lambda future: future.exception())
 
     def _set_state(self, state: ConnectionState) -> None:

@@ -1,18 +1,18 @@
-"""The embedded registry: ZooKeeper's tree and semantics in this process, kept in one SQLite file.
+"""The embedded registry: ZooKeeper's tree and semantics in this process, stored in one SQLite file.
 
-`EmbeddedStore` owns the tree, the file and the sessions; `store.session()` gives a Registry
-(registry/embedded/session.py). It is the default for one broker, for clusters of brokers in one process and
-for simulation.
+`EmbeddedStore` owns the tree, the file and the sessions; `store.session()` returns a Registry
+(registry/embedded/session.py). It is the default for a single broker, for clusters of brokers in one process and for
+simulations.
 
-A write goes through one queue. When the writer is free it takes all that has queued up, works it out in order
-on one draft, commits that draft to the file off the event loop, and only then makes it visible, answers the
-callers and fires the watches. So writes are applied in the order of the calls, many callers share one fsync,
-and nobody ever sees a state that a power cut could take back. Reads are served from memory and never wait.
+All writes go through one queue. The writer takes all queued writes, applies them in order to one draft, and commits the
+draft to the file off the event loop. Only then it makes the draft visible, answers the callers and fires the watches.
+So writes are applied in the order of the calls, many callers share one fsync, and no caller sees a state that a power
+cut could undo. Reads are served from memory and never wait.
 
-If a commit fails, the state on disk is not known any more: every caller gets RegistryStorageError, every
-session counts as expired (which stops a broker from leading), and the store takes no more work. A full disk is
-different, since nothing was written then: the callers get RegistryFullError and may try again. Only the end of a
-session cannot be refused; it happens in memory, which is enough: nobody's ephemerals outlive the process.
+If a commit fails, the state on disk is unknown: every caller gets RegistryStorageError, every session expires (which
+makes a broker give up its leadership), and the store refuses further calls. If the disk is full, nothing was written:
+the callers get RegistryFullError and may try again. Only the end of a session cannot be refused. It is applied in
+memory, which is sufficient because ephemeral nodes do not survive a restart of the process.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ DEFAULT_SESSION_TIMEOUT_MS = 18_000  # Kafka's zookeeper.session.timeout.ms
 
 
 class RunBlocking(Protocol):
-    """Runs a function that may block for the disk, off the event loop, and returns what it returns."""
+    """Runs a function that may wait for the disk off the event loop, and returns its result."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
         """Run `work` once."""
 
 
 class _Write:
-    """One queued write: what to do on a draft, for which session, and who waits for it."""
+    """One queued write: the function to apply to a draft, the session, and the caller's future."""
 
     __slots__ = ("apply", "ends_session", "error", "future", "result", "session_id")
 
@@ -66,7 +66,7 @@ class _Write:
         self.error: RegistryError | None = None
 
     def answer(self, error: RegistryError | None = None) -> None:
-        """Tell the caller, unless it has stopped waiting."""
+        """Answer the caller, unless the caller has stopped waiting."""
         error = error or self.error
         if self.future.done():
             return
@@ -77,17 +77,17 @@ class _Write:
 
 
 class EmbeddedStore:
-    """The tree, its file and its sessions. Use `open`; everything runs on one event loop."""
+    """The tree, its file and its sessions. Create it with `open`. All calls must be on one event loop."""
 
     def __init__(self, tree: Tree, file: RegistryFile | None, now_ms: Callable[[], int], runner: _Runner) -> None:
         self._tree = tree
-        self._file = file  # None: nothing is kept
+        self._file = file  # None: the store is in memory only
         self._now_ms = now_ms
         self._runner = runner
         self._queue: list[_Write] = []
-        self._writer: asyncio.Task[None] | None = None  # runs only while there is something to write
-        self._sessions: dict[int, EmbeddedRegistry] = {}  # the live ones, by session id
-        self._ended: list[EmbeddedRegistry] = []  # their sessions end with the group being written
+        self._writer: asyncio.Task[None] | None = None  # runs only while there are writes
+        self._sessions: dict[int, EmbeddedRegistry] = {}  # live sessions by id
+        self._ended: list[EmbeddedRegistry] = []  # sessions that end with the group being written
         self._last_session_id = now_ms() << 16
         self._failure: RegistryError | None = None
 
@@ -99,10 +99,10 @@ class EmbeddedStore:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         run_blocking: RunBlocking | None = None,
     ) -> EmbeddedStore:
-        """Open the store in the file at `path`, created if missing; without a path nothing is kept.
+        """Open the store in the file at `path`, which is created if missing; without a path it is in memory only.
 
-        Sessions of the process that had the file before are over and their ephemeral nodes gone.
-        `run_blocking` runs each commit; by default a thread of the store does.
+        The sessions of the previous process have ended; their ephemeral nodes are deleted. `run_blocking` runs each
+        commit; the default is a thread of the store.
 
         Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
         """
@@ -116,7 +116,7 @@ class EmbeddedStore:
             await runner(lambda: opened.append(RegistryFile.open(path, now_ms())))
         except BaseException:
             runner.close()
-            for file, _ in opened:  # cancelled while the thread was at it
+            for file, _ in opened:  # cancelled while the thread opened the file
                 file.close()
             raise
         ((file, tree),) = opened
@@ -124,18 +124,18 @@ class EmbeddedStore:
 
     @property
     def tree(self) -> Tree:
-        """What is durable. Read only."""
+        """The durable tree. Do not change it."""
         return self._tree
 
     def session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS) -> EmbeddedRegistry:
-        """Make a registry on this store; `await registry.start()` opens its session.
+        """Create a registry on this store; `await registry.start()` opens its session.
 
-        The timeout counts only while the registry is disconnected (a test or a simulation did that).
+        The timeout counts only while a test or a simulation has disconnected the registry.
         """
         return EmbeddedRegistry(self, timeout_ms)
 
     async def close(self) -> None:
-        """Finish the writes under way and close the file; sessions still open are over. Idempotent."""
+        """Finish the queued writes, close the file, and end all sessions. Idempotent."""
         if isinstance(self._failure, RegistryClosedError):
             return
         failed = self._failure
@@ -158,9 +158,9 @@ class EmbeddedStore:
         return self._last_session_id
 
     def write(self, session_id: int, apply: Callable[[Draft], T], *, ends_session: bool = False) -> asyncio.Future[T]:
-        """Queue a write for a session; the future has its result once it is durable and visible.
+        """Queue a write for a session; the future is done when the write is durable and visible.
 
-        `apply` either changes the draft and returns, or raises a RegistryError and leaves it alone.
+        `apply` must change the draft and return, or raise a RegistryError without changing it.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
@@ -172,7 +172,7 @@ class EmbeddedStore:
         return future
 
     def end_session(self, session_id: int) -> asyncio.Future[None]:
-        """Queue the end of a session: what it queued before still happens, nothing after."""
+        """Queue the end of a session: its earlier writes are applied, later ones are refused."""
 
         def apply(draft: Draft) -> None:
             self._ended.append(self._sessions.pop(session_id))
@@ -192,14 +192,14 @@ class EmbeddedStore:
                 await self._write_group()
         except BaseException as error:
             failure = error if isinstance(error, RegistryStorageError) else None
-            self._fail(failure or RegistryStorageError(f"the registry's writer died: {error!r}"))
+            self._fail(failure or RegistryStorageError(f"the registry's writer failed: {error!r}"))
             if not isinstance(error, RegistryStorageError):
                 raise
         finally:
             self._writer = None
 
     async def _write_group(self) -> None:
-        """Apply, commit and show all writes that are queued now."""
+        """Apply and commit all queued writes and make them visible."""
         group, self._queue = self._queue, []
         draft = Draft(self._tree.get, self._tree.zxid, self._now_ms())
         try:
@@ -211,7 +211,7 @@ class EmbeddedStore:
         except RegistryFullError as error:
             draft = self._refuse(group, error)
         except BaseException:
-            self._queue = group + self._queue  # for _fail to answer
+            self._queue = group + self._queue  # `_fail` answers them
             raise
         changes = self._tree.merge(draft)
         ended, self._ended = self._ended, []
@@ -223,7 +223,7 @@ class EmbeddedStore:
             registry.changed(changes)
 
     def _refuse(self, group: list[_Write], error: RegistryFullError) -> Draft:
-        """There was no room for a group: what happens of it is that sessions end."""
+        """Refuse a group of writes because the disk is full; return a draft with only the ends of sessions."""
         draft = Draft(self._tree.get, self._tree.zxid, self._now_ms())
         for write in group:
             if write.ends_session:
@@ -260,7 +260,7 @@ class EmbeddedStore:
 
 
 class _Runner:
-    """The injected way to block, or one thread of our own, started at the first commit."""
+    """Runs blocking work with the injected function, or in its own thread, which the first call starts."""
 
     def __init__(self, injected: RunBlocking | None) -> None:
         self._injected = injected

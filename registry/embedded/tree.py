@@ -1,11 +1,11 @@
 """ZooKeeper's tree in memory, and drafts of changes to it.
 
-`Tree` holds what is durable and is what reads see. A write is worked out on a `Draft`: an overlay of
-replaced nodes that refuses what ZooKeeper would refuse, in the same order of checks. Drafts stack: a multi
-works on one of its own, which is merged into the group's when every operation went through.
+`Tree` has the durable state; reads use it. A write is applied to a `Draft`: an overlay of changed nodes, with
+ZooKeeper's checks in ZooKeeper's order. Drafts can be nested: a multi uses its own draft, which is merged into the
+group's draft if all operations succeed.
 
-Nodes are immutable, so a draft shares them with the tree. The set of children stands beside the nodes: an
-overlay needs only the number, and copying a set for each of 10,000 topics would be quadratic.
+Nodes are immutable, so a draft shares them with the tree. The sets of children are separate from the nodes: a draft
+needs only the number of children, and copying a set for each of 10,000 topics would take quadratic time.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from registry.interface import Op, OpResult
 
-# Schemes that an ACL may name. Sessions of the embedded store have no identity but world:anyone.
+# The schemes that are valid in an ACL. Sessions of the embedded store have only the identity world:anyone.
 _SCHEMES = frozenset({"world", "digest", "sasl", "ip", "x509"})
 
 
 class TreeNode(NamedTuple):
-    """One node; the fields are those of Stat where they have the same name."""
+    """One node. Fields with the same name as in Stat have the same meaning."""
 
     data: bytes | None
     czxid: int
@@ -54,14 +54,14 @@ class TreeNode(NamedTuple):
     acl: tuple[Acl, ...]
 
     def stat(self) -> Stat:
-        """The node's metadata as clients see it."""
+        """Return the node's metadata for clients."""
         return Stat(
             self.czxid,
             self.mzxid,
             self.ctime,
             self.mtime,
             self.version,
-            # Every child that is not there any more was also deleted once.
+            # cversion counts creates and deletes; the children that no longer exist were deleted.
             2 * self.creates - self.num_children,
             self.aversion,
             self.ephemeral_owner,
@@ -72,15 +72,12 @@ class TreeNode(NamedTuple):
 
 
 def new_root() -> TreeNode:
-    """The root as ZooKeeper has it in an empty tree: empty data, not null."""
+    """Return the root of an empty tree, as in ZooKeeper: empty data, not null."""
     return TreeNode(b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, OPEN_ACL)
 
 
 class Draft:
-    """Changes that are not in the tree yet.
-
-    `zxid` and `now_ms` stamp what the next operation writes.
-    """
+    """Changes that are not in the tree yet. `zxid` and `now_ms` are those of the next operation."""
 
     def __init__(self, below: Callable[[str], TreeNode | None], zxid: int, now_ms: int) -> None:
         self._below = below
@@ -89,20 +86,20 @@ class Draft:
         self.changes: dict[str, TreeNode | None] = {}  # None: deleted
 
     def get(self, path: str) -> TreeNode | None:
-        """The node as this draft has it."""
+        """Return the node in this draft; None if it does not exist."""
         if path in self.changes:
             return self.changes[path]
         return self._below(path)
 
     def node(self, path: str) -> TreeNode:
-        """The node as this draft has it. Raises NoNodeError."""
+        """Return the node in this draft. Raises NoNodeError."""
         node = self.get(path)
         if node is None:
             raise NoNodeError(f"{path}: there is no such node", path)
         return node
 
     def apply(self, op: Op, session_id: int) -> OpResult:
-        """Apply one operation, or raise and change nothing."""
+        """Apply one operation. If it raises, nothing is changed."""
         if isinstance(op, Create):
             return self.create(op, session_id)
         if isinstance(op, Set):
@@ -118,7 +115,7 @@ class Draft:
     def create(self, op: Create, session_id: int) -> str:
         """Create a node and return its path."""
         acl = checked_acl(op.acl, op.path)
-        slash = op.path.rindex("/")  # not parent_of: a sequential path may end with it
+        slash = op.path.rindex("/")  # not parent_of: a sequential path may end with a slash
         parent_path = op.path[:slash] or "/"
         parent = self.node(parent_path)
         require(parent, Permission.CREATE, op.path)
@@ -168,14 +165,14 @@ class Draft:
         self.remove(op.path)
 
     def remove(self, path: str) -> None:
-        """Delete a node that has no children, whatever its version and ACL: the end of a session."""
+        """Delete a node without children and without a check of version and ACL, at the end of a session."""
         parent_path = parent_of(path)
         parent = self.node(parent_path)
         self.changes[path] = None
         self.changes[parent_path] = parent._replace(num_children=parent.num_children - 1, pzxid=self.zxid)
 
     def multi(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
-        """Apply all operations or none; the error raised is that of the one that failed."""
+        """Apply all operations or none. Raises the error of the operation that failed."""
         own = Draft(self.get, self.zxid, self.now_ms)
         results: list[OpResult] = []
         for index, op in enumerate(ops):
@@ -192,7 +189,7 @@ class Draft:
 
 
 class NodeChange(NamedTuple):
-    """What watchers of one path have to hear of."""
+    """A change at one path: whether the watches on its data and on its children fire."""
 
     path: str
     data: bool
@@ -200,7 +197,7 @@ class NodeChange(NamedTuple):
 
 
 class Tree:
-    """The nodes that are durable, with indexes of children and ephemerals.
+    """The durable nodes, with indexes of children and ephemeral nodes.
 
     Invariants: every node but the root has its parent here; `children[p]` has exactly `nodes[p].num_children`
     names; `zxid` is that of the last write.
@@ -215,26 +212,26 @@ class Tree:
             self._index(path, node)
 
     def get(self, path: str) -> TreeNode | None:
-        """The node, None if there is none."""
+        """Return the node; None if it does not exist."""
         return self.nodes.get(path)
 
     def node(self, path: str) -> TreeNode:
-        """The node. Raises NoNodeError."""
+        """Return the node. Raises NoNodeError."""
         node = self.nodes.get(path)
         if node is None:
             raise NoNodeError(f"{path}: there is no such node", path)
         return node
 
     def children(self, path: str) -> list[str]:
-        """Names of the children, sorted so that runs can be repeated."""
+        """Return the names of the children, sorted, so that simulations are reproducible."""
         return sorted(self._children.get(path, ()))
 
     def ephemerals(self, session_id: int) -> set[str]:
-        """Paths of the nodes that a session owns; the caller may keep the set."""
+        """Return the paths of a session's ephemeral nodes, as a new set."""
         return set(self._ephemerals.get(session_id, ()))
 
     def merge(self, draft: Draft) -> list[NodeChange]:
-        """Make a draft visible; what changed is returned."""
+        """Make a draft visible; return the changes."""
         self.zxid = draft.zxid
         changed = []
         for path, new in draft.changes.items():
@@ -276,7 +273,7 @@ class Tree:
 
 
 def checked_acl(acl: Sequence[Acl] | None, path: str) -> tuple[Acl, ...]:
-    """The ACL to store. Raises InvalidAclError where ZooKeeper would for a session without identity."""
+    """Return the ACL to store. Raises InvalidAclError as ZooKeeper does for a session without identity."""
     if acl is None:
         return OPEN_ACL
     if not acl:
@@ -284,13 +281,13 @@ def checked_acl(acl: Sequence[Acl] | None, path: str) -> tuple[Acl, ...]:
     for entry in acl:
         wrong_world = entry.scheme == "world" and entry.id != "anyone"
         if entry.scheme not in _SCHEMES or wrong_world or "\n" in entry.id:
-            raise InvalidAclError(f"{path}: {entry.scheme}:{entry.id} cannot be in an ACL here", path)
+            raise InvalidAclError(f"{path}: {entry.scheme}:{entry.id} is not possible in an ACL here", path)
     checked = tuple(Acl(*entry) for entry in acl)
     return OPEN_ACL if checked == OPEN_ACL else checked
 
 
 def require(node: TreeNode, permission: int, path: str) -> None:
-    """Raise NoAuthError unless everybody has the permission on the node."""
+    """Raise NoAuthError unless world:anyone has the permission on the node."""
     if node.acl is OPEN_ACL:
         return
     if not any(a.scheme == "world" and a.permissions & permission for a in node.acl):

@@ -1,1 +1,1 @@
-"""The classes of Kafka's znodes: one class a path, with its fields and its JSON."""
+"""The classes of Kafka's znodes: one class per path, with its fields and its JSON."""

@@ -46,7 +46,7 @@ class ExtendedAclResourceTypeZnode(EmptyZnode):
 
 
 class AclEntry(NamedTuple):
-    """One rule, in Kafka's words: `User:alice`, `Allow`, `*`, `DescribeConfigs`."""
+    """One rule, with Kafka's names: `User:alice`, `Allow`, `*`, `DescribeConfigs`."""
 
     principal: str
     permission_type: str
@@ -81,7 +81,7 @@ class ResourceAclZnode(Znode):
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> ResourceAclZnode:
-        """Read version 1; no data is no rule."""
+        """Read version 1; without data there are no rules."""
         if not data:
             return cls(acls=[])
         content = Content.parse(data, path)
@@ -107,7 +107,7 @@ class AclChangesZnode(EmptyZnode):
 
 
 class AclChangeZnode(Znode):
-    """The rules of a literal resource have changed: `TOPIC:name`. Sequential."""
+    """Notifies brokers that the rules of a literal resource have changed: `TOPIC:name`. Sequential."""
 
     TEMPLATE = "/kafka-acl-changes/acl_changes_{sequence}"
 
@@ -125,7 +125,7 @@ class AclChangeZnode(Znode):
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> AclChangeZnode:
-        """Read plain text; the name may have colons."""
+        """Read plain text; the name may contain colons."""
         resource_type, colon, resource = parse_text(data, path).partition(":")
         if not colon:
             raise ZnodeFormatError(path, "must be of the form TYPE:name")
@@ -139,7 +139,7 @@ class ExtendedAclChangesZnode(EmptyZnode):
 
 
 class ExtendedAclChangeZnode(Znode):
-    """The rules of a prefixed resource have changed. Sequential."""
+    """Notifies brokers that the rules of a prefixed resource have changed. Sequential."""
 
     TEMPLATE = "/kafka-acl-extended-changes/acl_changes_{sequence}"
 

@@ -1,4 +1,4 @@
-"""Znodes under /admin: requests to the controller that are made by creating a node.
+"""Znodes under /admin. A client creates one of them as a request to the controller.
 
 Partitions are (topic, partition) pairs, kept in the order of the JSON list.
 """
@@ -26,7 +26,7 @@ class DeleteTopicsZnode(EmptyZnode):
 
 
 class DeleteTopicZnode(EmptyZnode):
-    """A topic to be deleted; gone when every replica is."""
+    """A topic to be deleted; the node is removed after all replicas are deleted."""
 
     TEMPLATE = "/admin/delete_topics/{topic}"
 
@@ -37,7 +37,7 @@ class DeleteTopicZnode(EmptyZnode):
 
 
 class ReassignPartitionsZnode(Znode):
-    """Partitions to be moved, the way of tools before Kafka 2.4."""
+    """A partition reassignment, as requested by tools before Kafka 2.4."""
 
     TEMPLATE = "/admin/reassign_partitions"
 
@@ -64,7 +64,7 @@ class ReassignPartitionsZnode(Znode):
 
 
 class PartitionsZnode(Znode):
-    """A list of partitions: what several requests and notifications hold."""
+    """A list of partitions: the content of several requests and notifications."""
 
     partitions: list[tuple[str, int]]
 
@@ -81,7 +81,7 @@ class PartitionsZnode(Znode):
 
 
 class PreferredReplicaElectionZnode(PartitionsZnode):
-    """Partitions to be given back to their preferred leader, the way of tools before Kafka 2.2."""
+    """An election of preferred leaders for partitions, as requested by tools before Kafka 2.2."""
 
     TEMPLATE = "/admin/preferred_replica_election"
 

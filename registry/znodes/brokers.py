@@ -1,4 +1,4 @@
-"""Znodes of brokers: who is alive and where, and the counter that hands out broker ids."""
+"""Znodes of brokers: the live brokers with their endpoints, and the counter for generated broker ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocol.host_port import HostPort, unbracketed
 from registry.znodes.java_order import immutable_map_order, properties_order
 from registry.znodes.znode import Content, EmptyZnode, Znode, parse_integer, to_json
 
-# Protocols that are their listener's name where a registration has no map (versions 2 and 3).
+# Without a map (versions 2 and 3), the name of a listener is its security protocol.
 _DEFAULT_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NO_PORT = -1
 
@@ -40,16 +40,16 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Kafka's connection string; an IPv6 host stands in brackets."""
+        """Return Kafka's connection string; an IPv6 host is in brackets."""
         return f"{self.listener}://{HostPort(self.host or '', self.port)}"
 
 
 class BrokerZnode(Znode):
     """A live broker: ephemeral, and its czxid is the broker's epoch.
 
-    Version 1 has one plaintext host and port; 2 adds endpoints, 3 the rack, 4 the map of listeners to
-    security protocols, 5 features. Kafka writes 5 from inter.broker.protocol.version 2.7 on, 4 before. The
-    host and port beside the endpoints are those of the first plaintext one, for clients of version 1.
+    Version 1 has one plaintext host and port; version 2 adds endpoints, 3 the rack, 4 the map of listeners to security
+    protocols, 5 features. Kafka writes version 5 from inter.broker.protocol.version 2.7, before that version 4. `host`
+    and `port` are those of the first plaintext endpoint, for clients that know version 1 only.
     """
 
     TEMPLATE = "/brokers/ids/{broker}"
@@ -71,7 +71,7 @@ class BrokerZnode(Znode):
         fields: dict[str, Any] = {}
         if self.version >= 5:
             fields["features"] = {
-                # A Java HashMap of two keys.
+                # In the order of a Java HashMap with two keys.
                 name: {key: dict(zip(_RANGE, self.features[name], strict=True))[key] for key in _RANGE_ORDER}
                 for name in self.features
             }

@@ -1,7 +1,7 @@
 """Znodes under /config: overrides of topics, brokers, users, clients and addresses.
 
-All hold the same: a flat object of strings. Names of users, clients and addresses are sanitized in the path;
-`<default>` stands for the default of its kind. A user's or default user's node may have clients below it.
+The content of each is a flat object of strings. Names of users, clients and addresses are sanitized in the path;
+`<default>` is the default entity of its kind. The node of a user or of the default user may have clients below it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ConfigZnode(Znode):
 
     @staticmethod
     def entity_path(entity_path: str) -> str:
-        """Path for what a change notification names, such as `users/alice/clients/app`."""
+        """Path for the entity path of a change notification, such as `users/alice/clients/app`."""
         return f"/config/{entity_path}"
 
     def encode(self) -> bytes:
@@ -57,7 +57,7 @@ class ConfigZnode(Znode):
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> ConfigZnode:
-        """Read version 1; no data, or no `config` in it, is no override."""
+        """Read version 1; without data or without `config` there are no overrides."""
         if data is None:
             return cls(config={})
         content = Content.parse(data, path)
@@ -137,9 +137,9 @@ class ConfigChangesZnode(EmptyZnode):
 
 
 class ConfigChangeZnode(Znode):
-    """Tells brokers that an entity's config has changed. Sequential, removed after 15 minutes.
+    """Notifies brokers that an entity's config has changed. Sequential, removed after 15 minutes.
 
-    Version 1 named a topic or client; 2 has the path below /config.
+    Version 1 has the name of a topic or client; version 2 has the path below /config.
     """
 
     TEMPLATE = "/config/changes/config_change_{sequence}"

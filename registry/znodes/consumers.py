@@ -1,7 +1,7 @@
-"""Znodes of the consumers that share their work by ZooKeeper, as Kafka's high-level consumer of 0.8 does.
+"""Znodes of the consumers that coordinate through ZooKeeper: Kafka's high-level consumer of 0.8.
 
-A group has three folders: who is there (`ids`, ephemeral), who reads which partition (`owners`, ephemeral), and how far
-the partitions are read (`offsets`, persistent). A consumer has one or more threads; an owner is one of them.
+A group has three parent nodes: its live consumers (`ids`, ephemeral), the owners of the partitions (`owners`,
+ephemeral), and the offsets (`offsets`, persistent). A consumer has one or more threads; an owner is one of them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class ConsumerIdsZnode(EmptyZnode):
 
 
 class ConsumerZnode(Znode):
-    """A live consumer, ephemeral: the topics that it wants, with the number of its threads for each.
+    """A live consumer, ephemeral: its topics, with the number of threads for each.
 
-    With a pattern `subscription` has one key, a regular expression: of the topics that it wants (white list), or does
-    not want (black list).
+    With a pattern, `subscription` has one key, a regular expression for the topics to consume (white list) or not to
+    consume (black list).
     """
 
     TEMPLATE = "/consumers/{group}/ids/{consumer}"
@@ -65,7 +65,7 @@ class ConsumerZnode(Znode):
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> ConsumerZnode:
-        """Read version 1; the time is missing in the oldest ones."""
+        """Read version 1; the oldest nodes have no timestamp."""
         content = Content.parse(data, path)
         pattern = content.string("pattern")
         if pattern not in PATTERNS:
@@ -109,7 +109,7 @@ class ConsumerOwnerZnode(Znode):
 
 
 def thread_id(data: bytes | None, path: str) -> str:
-    """Read the id of a thread: something, a hyphen, a number. Raises ZnodeFormatError."""
+    """Read the id of a thread: the consumer's id, a hyphen, a number. Raises ZnodeFormatError."""
     text = parse_text(data, path)
     consumer, hyphen, number = text.rpartition("-")
     if not consumer or not hyphen or not (number.isascii() and number.isdigit()):

@@ -1,4 +1,4 @@
-"""Znodes of delegation tokens (KIP-48). No recorded cluster had one: their key order follows Kafka's maps."""
+"""Znodes of delegation tokens (KIP-48). No recorded cluster has one: the order of keys is that of Kafka's maps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DelegationTokenZnode(Znode):
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> DelegationTokenZnode:
-        """Read versions 1 to 3; before 3 the owner is the requester."""
+        """Read versions 1 to 3; before version 3 the owner is the requester."""
         content = Content.parse(data, path)
         requester = "tokenRequester" if content.version(1, 3) >= 3 else "owner"
         return cls(
@@ -74,7 +74,7 @@ class DelegationTokenChangesZnode(EmptyZnode):
 
 
 class DelegationTokenChangeZnode(Znode):
-    """A token has changed: its id as plain text. Sequential."""
+    """Notifies brokers that a token has changed: its id as plain text. Sequential."""
 
     TEMPLATE = "/delegation_token/token_changes/token_change_{sequence}"
 

@@ -1,9 +1,8 @@
-"""The order in which Kafka's maps come out, so that our znodes have Kafka's bytes.
+"""The iteration order of Kafka's maps, so that Ottla's znodes have the same bytes as Kafka's.
 
-Kafka hands hash maps to its JSON writer. JSON does not care about the order of keys, but byte equality is
-what lets a znode be compared, so the three maps that hold variable keys are imitated. All three are ordered
-by bits of String.hashCode; the recorded znodes confirm each. (Fixed sets of keys stand in the recorded order
-in the znode classes.)
+Kafka passes hash maps to its JSON writer. The order of keys has no meaning in JSON, but tests compare the bytes of
+znodes, so the order of the three maps with variable keys is reproduced. All three are ordered by bits of
+String.hashCode; the recorded znodes confirm each. (Fixed sets of keys are in the recorded order in the znode classes.)
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode as an unsigned 32-bit number."""
+    """Return Java's String.hashCode as an unsigned 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(units), 2):
@@ -24,7 +23,7 @@ def java_hash(text: str) -> int:
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:
-    """Order of java.util.Properties: 16 buckets, doubled at three quarters full, bucket by bucket."""
+    """Return the keys in the order of java.util.Properties: by bucket; 16 buckets, doubled at three quarters full."""
     names = list(keys)
     buckets = 16
     while len(names) >= buckets * 3 // 4:
@@ -33,7 +32,7 @@ def properties_order(keys: Iterable[str]) -> list[str]:
 
 
 def mutable_map_order(keys: Iterable[str]) -> list[str]:
-    """Order of a Scala 2.13 mutable.HashMap filled one by one: by bucket, then by signed hash."""
+    """Return the keys in the order of a Scala 2.13 mutable.HashMap filled one by one: by bucket, then signed hash."""
     names = list(keys)
     buckets = 16
     while len(names) >= buckets * 3 // 4:
@@ -47,7 +46,7 @@ def mutable_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def immutable_map_order(keys: Iterable[str]) -> list[str]:
-    """Order of a Scala 2.13 immutable Map: as inserted up to four keys, then that of a hash trie."""
+    """Return the keys in the order of a Scala 2.13 immutable Map: up to four as inserted, more as in a hash trie."""
     names = list(keys)
     if len(names) <= 4:
         return names
@@ -55,7 +54,7 @@ def immutable_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def _trie_order(entries: list[tuple[int, str]], shift: int) -> list[str]:
-    """A node has one slot for five bits of the hash; its own keys come first, then its sub-nodes."""
+    """Order one trie node, which has a slot for each value of five bits of the hash: its keys, then its sub-nodes."""
     if len(entries) == 1 or shift > 31:
         return [name for _hash, name in entries]
     slots: dict[int, list[tuple[int, str]]] = {}
@@ -67,13 +66,13 @@ def _trie_order(entries: list[tuple[int, str]], shift: int) -> list[str]:
 
 
 def _folded(name: str) -> int:
-    """The hash with its upper half folded in, as both HashMaps spread it."""
+    """Return the hash with its upper half folded in, as in both HashMaps."""
     value = java_hash(name)
     return value ^ value >> 16
 
 
 def _improved(name: str) -> int:
-    """The hash as Scala's immutable HashMap mixes it."""
+    """Return the hash as mixed by Scala's immutable HashMap."""
     value = java_hash(name)
     value = (value + ~(value << 9)) & 0xFFFFFFFF
     value ^= value >> 14

@@ -1,9 +1,8 @@
-"""Znodes as Kafka 0.7 had them, before there were replicas, and those that Ottla keeps beside them.
+"""The znodes of Kafka 0.7, which had no replicas, and additional znodes of Ottla.
 
-A partition belonged to a broker and was named by both, `<broker>-<partition>`, each broker counting its partitions of
-a topic from 0. Everything is text but the subscriptions; what is ephemeral here was so there: all but the offsets. An
-offset is the position of a byte in that broker's log, not the number of a record; Ottla's own consumers write the
-number.
+In 0.7 a partition belongs to a broker. Its name is `<broker>-<partition>`; each broker numbers its partitions of a
+topic from 0. All content is text, except the subscriptions. All nodes are ephemeral, except the offsets. An offset in
+0.7 is a byte position in that broker's log, not the number of a record; Ottla's consumers write the record's number.
 
     /brokers/ids/[broker]                               host-millis:host:port
     /brokers/topics/[topic]/[broker]                    number of partitions
@@ -11,10 +10,10 @@ number.
     /consumers/[group]/owners/[topic]/[broker-partition]    the consumer's thread, as a lock
     /consumers/[group]/offsets/[topic]/[broker-partition]   position in bytes
 
-Today a partition has a number of its own and its leader changes, so the name of its broker partition changes, too.
-Ottla keeps what follows from that beside 0.7's nodes, where no client of 0.7 looks:
+A current partition has its own number, and its leader may change; then the name of its broker partition changes, too.
+Ottla keeps the mapping in these nodes, which clients of 0.7 do not read:
 
-    /brokers/partitions/[topic]/[broker]                    today's numbers of the partitions that are counted, in order
+    /brokers/partitions/[topic]/[broker]                    current numbers of the broker's partitions, in order
     /consumers/[group]/partition_owners/[topic]/[partition]    the consumer's thread, as a lock
     /consumers/[group]/partition_offsets/[topic]/[partition]   {"broker_partition":"29-0","offset":17}
 """
@@ -38,14 +37,14 @@ from registry.znodes.consumers import (
 from registry.znodes.topics import TopicsZnode
 from registry.znodes.znode import Content, EmptyZnode, Znode, parse_integer, parse_text, to_json
 
-# What a consumer with a pattern writes in place of the object: *threads*regex, or !threads!regex.
+# A consumer with a pattern writes *threads*regex or !threads!regex instead of the JSON object.
 _MARKERS = {WHITE_LIST: "*", BLACK_LIST: "!"}
 
 __all__ = ["BrokerIdsZnode", "BrokersZnode", "ConsumerIdsZnode", "ConsumersZnode", "TopicsZnode"]
 
 
 class BrokerPartition(NamedTuple):
-    """The name of a partition: the broker, and the number that this broker gives it."""
+    """The name of a partition in 0.7: the broker, and the partition's number on this broker."""
 
     broker: int
     partition: int
@@ -63,7 +62,7 @@ class BrokerPartition(NamedTuple):
 
 
 class LegacyBrokerZnode(Znode):
-    """A live broker, ephemeral: who made the registration (its host and the time in ms), its host, its port."""
+    """A live broker, ephemeral: the creator of the node (host and time in ms), host and port."""
 
     TEMPLATE = "/brokers/ids/{broker}"
 
@@ -77,12 +76,12 @@ class LegacyBrokerZnode(Znode):
         return f"/brokers/ids/{broker}"
 
     def encode(self) -> bytes:
-        """Text with colons between."""
+        """Text, separated by colons."""
         return f"{self.creator}:{self.host}:{self.port}".encode()
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> LegacyBrokerZnode:
-        """Read the text. An address of IPv6 has no place in it, as 0.7 splits at every colon."""
+        """Read the text. An IPv6 address is not possible, as 0.7 splits the text at every colon."""
         parts = parse_text(data, path).split(":")
         if len(parts) != 3 or not all(parts):
             raise ZnodeFormatError(path, "must be host-millis:host:port")
@@ -99,7 +98,7 @@ class LegacyTopicZnode(EmptyZnode):
 
 
 class LegacyBrokerTopicZnode(Znode):
-    """How many partitions of a topic a broker has, ephemeral: they are 0 to one less."""
+    """The number of partitions of a topic on a broker, ephemeral; their numbers start at 0."""
 
     TEMPLATE = "/brokers/topics/{topic}/{broker}"
 
@@ -121,7 +120,7 @@ class LegacyBrokerTopicZnode(Znode):
 
 
 class LegacyPartitionsZnode(Znode):
-    """Which partitions of today a broker's partitions of a topic stand for, ephemeral: that of number 0 first."""
+    """The current numbers of a broker's partitions of a topic, ephemeral; the first is that of broker partition 0."""
 
     TEMPLATE = "/brokers/partitions/{topic}/{broker}"
 
@@ -133,7 +132,7 @@ class LegacyPartitionsZnode(Znode):
         return f"/brokers/partitions/{topic}/{broker}"
 
     def encode(self) -> bytes:
-        """Decimal digits with commas between."""
+        """Decimal numbers, separated by commas."""
         return ",".join(map(str, self.numbers)).encode()
 
     @classmethod
@@ -142,12 +141,12 @@ class LegacyPartitionsZnode(Znode):
         texts = parse_text(data, path).split(",")
         numbers = tuple(parse_integer(text, path, "the number of a partition", 32) for text in texts)
         if min(numbers) < 0 or len(set(numbers)) < len(numbers):
-            raise ZnodeFormatError(path, "must be different numbers of partitions with commas between")
+            raise ZnodeFormatError(path, "must be different partition numbers, separated by commas")
         return cls(numbers=numbers)
 
 
 class LegacyConsumerZnode(Znode):
-    """A live consumer, ephemeral: topics with its threads for each; with a pattern one regular expression."""
+    """A live consumer, ephemeral: topics with the number of threads for each, or one regular expression."""
 
     TEMPLATE = "/consumers/{group}/ids/{consumer}"
 
@@ -160,7 +159,7 @@ class LegacyConsumerZnode(Znode):
         return f"/consumers/{group}/ids/{consumer}"
 
     def encode(self) -> bytes:
-        """A JSON object, or the expression behind its marks."""
+        """A JSON object, or the expression after its markers."""
         if self.pattern == STATIC:
             return to_json(self.subscription)
         marker = _MARKERS[self.pattern]
@@ -169,7 +168,7 @@ class LegacyConsumerZnode(Znode):
 
     @classmethod
     def decode(cls, data: bytes | None, path: str) -> LegacyConsumerZnode:
-        """Read either form; the expressions came with 0.7.1."""
+        """Read either form; regular expressions exist since 0.7.1."""
         if data is not None and data[:1] in (b"*", b"!"):
             return cls._decode_pattern(parse_text(data, path), path)
         return cls(subscription=thread_counts(Content.parse(data, path)))
@@ -180,13 +179,13 @@ class LegacyConsumerZnode(Znode):
         number, found, regex = text[1:].partition(marker)
         threads = parse_integer(number, path, "the number of threads", 32)
         if not found or threads < 1:
-            raise ZnodeFormatError(path, f"must be {marker}threads{marker}regex, of one thread at least")
+            raise ZnodeFormatError(path, f"must be {marker}threads{marker}regex, with at least one thread")
         pattern = next(name for name, mark in _MARKERS.items() if mark == marker)
         return cls(subscription={regex: threads}, pattern=pattern)
 
 
 class LegacyOwnerZnode(Znode):
-    """The thread that reads a broker's partition, ephemeral: whoever makes the node has the lock."""
+    """The thread that reads a broker partition, ephemeral. The node is a lock: its creator holds it."""
 
     TEMPLATE = "/consumers/{group}/owners/{topic}/{broker_partition}"
 
@@ -232,7 +231,7 @@ class LegacyOffsetZnode(Znode):
 
 
 class LegacyPartitionOwnerZnode(Znode):
-    """The thread that reads a partition of today, ephemeral: a lock that holds whatever broker leads the partition."""
+    """The thread that reads a current partition, ephemeral: a lock that does not depend on the partition's leader."""
 
     TEMPLATE = "/consumers/{group}/partition_owners/{topic}/{partition}"
 
@@ -254,10 +253,10 @@ class LegacyPartitionOwnerZnode(Znode):
 
 
 class LegacyPartitionOffsetZnode(Znode):
-    """A group's offset in a partition of today, and the name of the broker partition under which it stands as well.
+    """A group's offset in a current partition, and the broker partition whose node has the same offset.
 
-    Both nodes are written by one transaction: while the broker partition's node has the mzxid of this one, its offset
-    is that of this partition.
+    One transaction writes both nodes: if the broker partition's node has the same mzxid as this node, its offset is
+    that of this partition.
     """
 
     TEMPLATE = "/consumers/{group}/partition_offsets/{topic}/{partition}"

@@ -1,4 +1,4 @@
-"""Short-lived sequential znodes by which brokers tell the controller something."""
+"""Short-lived sequential znodes with which brokers notify the controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class IsrChangeNotificationsZnode(EmptyZnode):
 
 
 class IsrChangeNotificationZnode(PartitionsZnode):
-    """Partitions whose leader changed the ISR itself: below inter.broker.protocol.version 2.7."""
+    """Partitions whose leader has changed the ISR in ZooKeeper, below inter.broker.protocol.version 2.7."""
 
     TEMPLATE = "/isr_change_notification/isr_change_{sequence}"
 

@@ -1,4 +1,4 @@
-"""Names of users, clients and principals as path elements.
+"""Encoding of the names of users, clients and principals as path elements.
 
 Kafka percent-encodes them like a Java URL encoder, with %20 for the space and %2A for the asterisk, so that
 every name is a valid path element and metric name.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 
 def sanitize(name: str) -> str:
-    """Encode a name: everything but letters, digits, dot, hyphen and underscore becomes %XX of its UTF-8."""
+    """Encode a name: all characters except letters, digits, dot, hyphen and underscore become %XX of their UTF-8."""
     from urllib.parse import quote
 
     return quote(name, safe="").replace("~", "%7E")
 
 
 def desanitize(text: str) -> str:
-    """Decode what `sanitize` made; a plus sign reads as a space, as in Java's URL decoder."""
+    """Decode the result of `sanitize`; a plus sign is decoded as a space, as in Java's URL decoder."""
     from urllib.parse import unquote_plus
 
     return unquote_plus(text)

@@ -1,4 +1,4 @@
-"""Znodes of topics: which replicas a partition has, and who leads it."""
+"""Znodes of topics: the replicas, the leader and the ISR of each partition."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class TopicsZnode(EmptyZnode):
 class TopicZnode(Znode):
     """A topic's replica assignment.
 
-    Version 1 has the partitions only, 2 adds what a reassignment is adding and removing, 3 the topic id,
-    which is missing below inter.broker.protocol.version 2.8.
+    Version 1 has the partitions only; version 2 adds the adding and removing replicas of a reassignment; version 3 adds
+    the topic id, which is missing below inter.broker.protocol.version 2.8.
     """
 
     TEMPLATE = "/brokers/topics/{topic}"
 
     partitions: dict[int, list[int]]  # replicas by partition, the preferred leader first
-    adding_replicas: dict[int, list[int]] = {}  # noqa: RUF012 - only partitions where there are some
+    adding_replicas: dict[int, list[int]] = {}  # noqa: RUF012 - only partitions with adding replicas
     removing_replicas: dict[int, list[int]] = {}  # noqa: RUF012
     topic_id: bytes | None = None
     version: int = 3
@@ -40,7 +40,7 @@ class TopicZnode(Znode):
         return f"/brokers/topics/{topic}"
 
     def encode(self) -> bytes:
-        """JSON in the order of Kafka's hash map in version 3; as declared before."""
+        """JSON in the order of Kafka's hash map in version 3; in the declared order in versions 1 and 2."""
         partitions = _by_partition(self.partitions)
         adding = {"adding_replicas": _by_partition(self.adding_replicas)}
         removing = {"removing_replicas": _by_partition(self.removing_replicas)}
@@ -73,7 +73,7 @@ class TopicZnode(Znode):
 
 
 class TopicPartitionsZnode(EmptyZnode):
-    """Parent of a topic's partitions; made by the controller when it first sees the topic."""
+    """Parent of a topic's partitions; the controller creates it when it first sees the topic."""
 
     TEMPLATE = "/brokers/topics/{topic}/partitions"
 
@@ -145,7 +145,7 @@ class PartitionStateZnode(Znode):
 
 
 def _by_partition(replicas: dict[int, list[int]]) -> dict[str, list[int]]:
-    """Make the JSON object of replicas by partition, in the order of Kafka's hash map."""
+    """Return the JSON object of replicas by partition, in the order of Kafka's hash map."""
     texts = mutable_map_order(str(partition) for partition in replicas)
     return {text: list(replicas[int(text)]) for text in texts}
 

@@ -1,4 +1,4 @@
-"""The tree as a whole: which class a path has, and the paths that exist from the start."""
+"""The whole tree: the class of each path, and the paths that a broker creates at its start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from registry.interface import Registry
     from registry.znodes.znode import Znode
 
-# What a broker makes sure of when it starts, in Kafka's order. Parents are made on the way.
+# The paths that a broker creates at its start if missing, in Kafka's order. Missing parents are created, too.
 PERSISTENT_PATHS: tuple[str, ...] = (
     "/consumers",
     "/brokers/ids",
@@ -42,7 +42,7 @@ async def ensure_persistent_paths(registry: Registry) -> None:
         if (parent := parent_of(path)) != "/" and parent not in paths:
             paths.append(parent)
         paths.append(path)
-    # Writes of one registry are applied in the order of the calls, so they need not wait for each other.
+    # The writes of a registry are applied in the order of the calls, so the calls need not wait for each other.
     await asyncio.gather(*(_ensure(registry, path) for path in paths))
 
 
@@ -69,15 +69,15 @@ _MODULES = {
     LEGACY_07: ("legacy07",),
 }
 LAYOUTS: tuple[str, ...] = tuple(_MODULES)
-"""The trees that are known: Kafka's of 0.8 to 3.9, and that of 0.7."""
+"""The known layouts: the tree of Kafka 0.8 to 3.9, and that of 0.7."""
 
 _patterns: dict[str, list[tuple[Pattern[str], type[Znode]]]] = {}
 
 
 def znode_class(path: str, layout: str = TODAY) -> type[Znode] | None:
-    """Return the class of the znode at a path of a layout, None for a path that is not Kafka's.
+    """Return the class of the znode at a path of a layout; None for a path that is not Kafka's.
 
-    Where several templates fit, the one with fewer variable elements does, then the longer one.
+    If several templates match, the one with the fewest variable elements is used, then the longest one.
     """
     if layout not in _patterns:
         _patterns[layout] = _compiled(_MODULES[layout])
@@ -88,14 +88,14 @@ def znode_class(path: str, layout: str = TODAY) -> type[Znode] | None:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a path lies in Kafka's own tree of today, by its first element."""
+    """Whether a path is in the current tree of Kafka, or ZooKeeper's own, by its first element."""
     top = "/" + path.split("/")[1]
     tops = {"/" + other.split("/")[1] for other in PERSISTENT_PATHS}
     return top in tops or top == "/zookeeper" or znode_class(top) is not None
 
 
 def _compiled(modules: Sequence[str]) -> list[tuple[Pattern[str], type[Znode]]]:
-    """For tools and tests only: a broker knows which class it wants."""
+    """Compile the templates of some modules. Used by tools and tests only: a broker knows the classes."""
     import re
     from importlib import import_module
 

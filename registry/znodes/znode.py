@@ -1,13 +1,13 @@
-r"""What all znode classes share: fields from annotations, and Kafka's JSON.
+r"""The base of the znode classes: fields from annotations, and Kafka's JSON.
 
-A znode class describes the content of one path of Kafka's tree. Its annotated attributes are the content's
-fields; `TEMPLATE` is the path with names in braces for the variable elements; `path(...)` builds it;
-`encode()` gives Kafka's exact bytes and `decode(data, path)` reads every version that Kafka reads. Unknown
-JSON keys are ignored, as by Kafka.
+A znode class describes the content of one path of Kafka's tree. Its annotated attributes are the fields of the content;
+`TEMPLATE` is the path with names in braces for the variable elements; `path(...)` builds the path; `encode()` returns
+Kafka's exact bytes; `decode(data, path)` reads every version that Kafka reads. Unknown JSON keys are ignored, as in
+Kafka.
 
-JSON is compact UTF-8 as Jackson writes it: no escape for a slash or for other languages' letters, short
-escapes where JSON has them, upper-case hexadecimal in \u00XX, and characters beyond the basic multilingual
-plane as an escaped surrogate pair.
+JSON is compact UTF-8 as written by Jackson: slashes and non-ASCII letters are not escaped, short escapes are used if
+JSON has them, \u00XX has upper-case hexadecimal digits, and characters beyond the basic multilingual plane are escaped
+surrogate pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Self = TypeVar("_Self", bound="Znode")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Znode(ABC):
-    """The content of one znode: immutable, compared by value. Annotations of a subclass are its fields."""
+    """The content of one znode: immutable, compared by value. The annotations of a subclass are its fields."""
 
     TEMPLATE = ""
     _names: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Znode(ABC):
 
     @abstractmethod
     def encode(self) -> bytes | None:
-        """The bytes that Kafka writes for this content."""
+        """Return the bytes that Kafka writes for this content."""
 
     @classmethod
     @abstractmethod
@@ -70,26 +70,26 @@ class Znode(ABC):
 
 
 class EmptyZnode(Znode):
-    """A znode that is there for its path or its children: its data is null."""
+    """A znode without data: only its path or its children have a meaning."""
 
     def encode(self) -> None:
-        """Null, not empty."""
+        """Return null, not empty data."""
 
     @classmethod
     def decode(cls: type[_Self], data: bytes | None, path: str) -> _Self:
-        """Accept null, and empty data as other tools leave it."""
+        """Accept null, and empty data, which other tools write."""
         if data:
             raise ZnodeFormatError(path, f"must have no content, but has {len(data)} bytes")
         return cls()
 
 
 def to_json(value: object) -> bytes:
-    """The bytes that Kafka's JSON writer gives for dictionaries, lists, strings, numbers and null."""
+    """Return the bytes of Kafka's JSON writer for dictionaries, lists, strings, numbers and null."""
     import json
     import re
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if "\\u" in text:  # (an escaped backslash before a u is left alone)
+    if "\\u" in text:  # (an escaped backslash before a u is not changed)
         text = re.sub(r"\\\\|\\u[0-9a-f]{4}", lambda m: m[0] if m[0] == "\\\\" else _upper(m[0]), text)
     if not text.isascii():
         text = re.sub("[\U00010000-\U0010ffff]", lambda m: _surrogates(m[0]), text)
@@ -106,7 +106,7 @@ def _surrogates(character: str) -> str:
 
 
 class Content:
-    """A JSON object out of a znode, whose getters name path and rule when something is wrong."""
+    """A JSON object in a znode. Its getters raise ZnodeFormatError, which names the path and the broken rule."""
 
     def __init__(self, path: str, fields: dict[str, Any], where: str = "") -> None:
         self.path = path
@@ -119,7 +119,7 @@ class Content:
         import json
 
         if data is None:
-            raise ZnodeFormatError(path, "must be a JSON object, but there is no content")
+            raise ZnodeFormatError(path, "must be a JSON object, but has no content")
         try:
             value = json.loads(data.decode())
         except (ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ class Content:
         raise ZnodeFormatError(self.path, f"{self._where}{name} {rule}")
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field exists and is not null."""
         return self._fields.get(name) is not None
 
     def names(self) -> list[str]:
@@ -152,7 +152,7 @@ class Content:
         return self.integer(name, -(1 << 63), (1 << 63) - 1)
 
     def long_text(self, name: str) -> int:
-        """Read a long written as a string, which is how Kafka writes times."""
+        """Read a long that is written as a string, as Kafka writes timestamps, or as a number."""
         text = self._field(name)
         if isinstance(text, str):
             return parse_integer(text, self.path, f"{self._where}{name}")
@@ -212,7 +212,7 @@ def parse_integer(text: str, path: str, what: str, bits: int = 64) -> int:
     """Parse a decimal integer as Java's parseInt and parseLong do. Raises ZnodeFormatError."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     limit = 1 << bits - 1
-    # The length is looked at first: Python refuses to convert thousands of digits.
+    # The length is checked first: Python refuses to convert thousands of digits.
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 99 or not -limit <= int(text) < limit:
         raise ZnodeFormatError(path, f"{what} must be a decimal integer of {bits} bits")
     return int(text)
@@ -225,4 +225,4 @@ def parse_text(data: bytes | None, path: str) -> str:
             return data.decode()
     except UnicodeDecodeError as error:
         raise ZnodeFormatError(path, f"must be UTF-8: {error}") from error
-    raise ZnodeFormatError(path, "must be text, but there is no content")
+    raise ZnodeFormatError(path, "must be text, but has no content")

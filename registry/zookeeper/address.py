@@ -1,10 +1,9 @@
-"""`zookeeper.connect`: where the ensemble is, and which part of its tree is ours.
+"""`zookeeper.connect`: the servers of the ensemble, and the chroot.
 
     host[:port][,host[:port]…][/chroot]
 
-A host may be a name, an IPv4 address or an IPv6 address in brackets; the port is 2181 where none is given. The chroot
-is for all of them and stands once, at the end. Names are not looked up here but at every attempt to connect: servers
-of an ensemble come back at other addresses.
+A host is a name, an IPv4 address or an IPv6 address in brackets; the default port is 2181. The chroot is given once, at
+the end. Names are resolved at every attempt to connect, not here: the address of a server may change.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ DEFAULT_PORT = 2181
 
 
 class ZooKeeperAddress(NamedTuple):
-    """The servers of an ensemble, and the node that is our root ("" for the real one)."""
+    """The servers of an ensemble, and the chroot ("" for the root)."""
 
     servers: tuple[HostPort, ...]
     chroot: str = ""
 
     @classmethod
     def parse(cls, text: str) -> ZooKeeperAddress:
-        """Read a `zookeeper.connect`. Raises BadArgumentsError naming the part and the rule."""
+        """Parse a `zookeeper.connect`. Raises BadArgumentsError, which names the part and the rule."""
         hosts, slash, path = text.partition("/")
         chroot = (slash + path).strip()
         if chroot == "/":
             chroot = ""
         if chroot:
             if "," in chroot:
-                raise BadArgumentsError(f"{text!r}: the chroot stands once, after the last host", chroot)
+                raise BadArgumentsError(f"{text!r}: the chroot must be given once, after the last host", chroot)
             validate_path(chroot)
         return cls(tuple(_server(part.strip(), text) for part in hosts.split(",")), chroot)
 
@@ -47,13 +46,13 @@ class ZooKeeperAddress(NamedTuple):
         return self.hosts + self.chroot
 
     def full(self, path: str) -> str:
-        """The path as the servers know it."""
+        """Return the path on the servers, with the chroot."""
         if not self.chroot:
             return path
         return self.chroot if path == "/" else self.chroot + path
 
     def local(self, path: str) -> str:
-        """The path of a server as we know it."""
+        """Return a path of the servers without the chroot."""
         return path[len(self.chroot) :] or "/"
 
 
@@ -64,5 +63,5 @@ def _server(part: str, text: str) -> HostPort:
     except ValueError:
         host = port = None
     if not host or port == 0 or split.username is not None or split.query or split.fragment:
-        raise BadArgumentsError(f"{text!r}: {part!r} is no host:port")
+        raise BadArgumentsError(f"{text!r}: {part!r} is not a host:port")
     return HostPort(host, DEFAULT_PORT if port is None else port)

@@ -1,4 +1,4 @@
-"""The root of our tree on a ZooKeeper that others use, too."""
+"""Creation of the chroot: the root of Kafka's tree on a shared ZooKeeper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 async def make_chroot(client: KazooClient, chroot: str) -> None:
-    """Create our root and its parents, as Kafka does. Raises the registry's error."""
+    """Create the chroot and its parents, as Kafka does. Raises RegistryError."""
     if not chroot:
         return
     names = chroot[1:].split("/")
@@ -29,13 +29,13 @@ async def make_chroot(client: KazooClient, chroot: str) -> None:
                     logger.info("created %s on ZooKeeper", path)
             except ConnectionLossError:
                 continue
-            except NodeExistsError:  # somebody else was faster
+            except NodeExistsError:  # created by another client meanwhile
                 pass
             break
 
 
 async def _answer(result: Any, path: str) -> Any:
-    """Wait for one of kazoo's results. Raises the registry's error."""
+    """Wait for one of kazoo's results. Raises RegistryError."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def answered(result: Any) -> None:

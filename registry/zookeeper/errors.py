@@ -1,4 +1,4 @@
-"""ZooKeeper's result codes, as kazoo hands them over, in the registry's own errors."""
+"""The translation of kazoo's exceptions (ZooKeeper's result codes) to the registry's errors."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 _MEANINGS: dict[type[Exception], tuple[type[RegistryError], str]] = {
     kazoo.RolledBackError: (RolledBackError, "rolled back"),
     kazoo.RuntimeInconsistency: (RuntimeInconsistencyError, "not tried"),
-    kazoo.BadArgumentsError: (BadArgumentsError, "ZooKeeper does not take that"),
+    kazoo.BadArgumentsError: (BadArgumentsError, "ZooKeeper refuses the arguments"),
     kazoo.NoNodeError: (NoNodeError, "there is no such node"),
     kazoo.NoAuthError: (NoAuthError, "the ACL does not allow it"),
-    kazoo.BadVersionError: (BadVersionError, "the version is another than expected"),
+    kazoo.BadVersionError: (BadVersionError, "the version is not the expected one"),
     kazoo.NoChildrenForEphemeralsError: (NoChildrenForEphemeralsError, "the parent is ephemeral"),
     kazoo.NodeExistsError: (NodeExistsError, "the node exists already"),
     kazoo.NotEmptyError: (NotEmptyError, "the node has children"),
-    kazoo.InvalidACLError: (InvalidAclError, "the ACL is empty, or names an identity that cannot be in one here"),
+    kazoo.InvalidACLError: (InvalidAclError, "the ACL is empty, or has an identity that is not possible here"),
     kazoo.SessionExpiredError: (SessionExpiredError, "the session has expired"),
-    kazoo.ConnectionLoss: (ConnectionLossError, "the connection was lost with the request under way"),
-    kazoo.ConnectionClosedError: (ConnectionLossError, "the connection was closed with the request under way"),
-    # The servers did not apply these, but a caller that looks again and tries again does the right thing.
+    kazoo.ConnectionLoss: (ConnectionLossError, "the connection was lost during the request"),
+    kazoo.ConnectionClosedError: (ConnectionLossError, "the connection was closed during the request"),
+    # The servers did not apply these requests; a caller may treat them as lost: read, then try again.
     kazoo.SessionMovedError: (ConnectionLossError, "the session has moved to another server"),
     kazoo.ThrottledOpError: (ConnectionLossError, "the server is overloaded"),
     kazoo.RequestTimeoutError: (ConnectionLossError, "the servers did not agree on the request in time"),
@@ -50,11 +50,11 @@ _MEANINGS: dict[type[Exception], tuple[type[RegistryError], str]] = {
 
 
 LOST = (kazoo.ConnectionLoss, kazoo.ConnectionClosedError)
-"""kazoo's errors that mean the end of a connection, and so come with a change of its state."""
+"""kazoo's errors that mean the end of a connection; a change of its state follows."""
 
 
 def translated(error: Exception, path: str, *, creates: bool = False) -> RegistryError:
-    """The registry's error for one of kazoo's. `creates`: what is missing then is the parent."""
+    """Return the registry's error for one of kazoo's. `creates`: in a create, the missing node is the parent."""
     kind, meaning = _MEANINGS.get(type(error), (RegistryError, f"ZooKeeper answered {error!r}"))
     if kind is NoNodeError and creates:
         slash = path.rindex("/")  # not parent_of: a sequential path may end with a slash
@@ -63,7 +63,7 @@ def translated(error: Exception, path: str, *, creates: bool = False) -> Registr
 
 
 def multi_error(ops: Sequence[Op], results: Sequence[object]) -> RegistryError | None:
-    """The error of the operation that failed, with those of the others; None where none did."""
+    """Return the error of the operation that failed, with `op_index` and `results` set; None if none failed."""
     errors = [
         translated(result, op.path, creates=isinstance(op, Create))
         for op, result in zip(ops, results, strict=False)

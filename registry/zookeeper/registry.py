@@ -1,10 +1,10 @@
-"""The registry on a real ZooKeeper, over kazoo; what becomes of its requests is in `zookeeper_requests`.
+"""The registry on a real ZooKeeper, with kazoo. The queue of requests is in `registry.zookeeper.requests`.
 
-Watches: ZooKeeper's fire once and carry an event; ours last and carry nothing. So each watched path is armed again with
-a read of its own before the callback runs, and whatever the callback reads is read after that. A lost connection
-disarms all of them; they are armed anew and called when it is back, since anything may have been missed.
+Watches: ZooKeeper's watches fire once, with an event; those of the registry are permanent and have no event. So each
+watched path is armed again by a read before the callback runs, and the callback's reads follow that read. A lost
+connection disarms all watches. When it is restored, they are armed again and called, as changes may have been missed.
 
-The chroot is put in front of paths here and not by kazoo, which so has to know nothing of it.
+The chroot is added to paths here, not by kazoo.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class ZooKeeperRegistry:
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
         make_chroot: bool = True,
     ) -> None:
-        """Make a registry; `await registry.start()` connects it, within the session's timeout if no other is given."""
+        """Create a registry; `start` connects it. connection_timeout_ms: the default is the session timeout."""
         self._address = address
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
         self._makes_chroot = make_chroot
         self._state = ConnectionState.CLOSED
-        self._closed = False  # for good
+        self._closed = False  # set by `close`, never reset
         self._session: ZooKeeperSession | None = None
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()  # clients of sessions that have expired
@@ -87,22 +87,24 @@ class ZooKeeperRegistry:
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes created here; 0 without a session."""
+        """The id of the session, which owns the ephemeral nodes created here; 0 without a session."""
         return 0 if self._session is None else self._session.credentials[0]
 
     @property
     def credentials(self) -> tuple[int, bytes] | None:
-        """The session's id and password: who knows them can take it over, or end it (`end_session`)."""
+        """The session's id and password, with which another client can take the session over or end it
+        (`end_session`).
+        """
         return None if self._session is None else self._session.credentials
 
     @property
     def session_timeout_ms(self) -> int:
-        """After how long without a word from us the servers end the session: what they granted, once there is one."""
+        """The session timeout: the one that the servers granted, once there is a session."""
         return self._session_timeout_ms if self._session is None else self._session.timeout_ms
 
     @property
     def state(self) -> ConnectionState:
-        """The state that listeners have heard, or are about to hear."""
+        """The latest state; listeners have been or will soon be called with it."""
         return self._state
 
     # -- the session -------------------------------------------------------------------------------------------------
@@ -110,9 +112,9 @@ class ZooKeeperRegistry:
     async def start(self) -> None:
         """Open a session: the first one, or a new one after the last expired.
 
-        The chroot is created if missing, unless the registry was made without `make_chroot`.
+        The chroot is created if it is missing, unless the registry was created with `make_chroot=False`.
 
-        Raises ConnectionLossError naming the servers and the cause where none of them answers in time.
+        Raises ConnectionLossError, which names the servers and the cause, if none of them answers in time.
         """
         async with self._starting:
             if self._closed:
@@ -138,9 +140,9 @@ class ZooKeeperRegistry:
             self._connected(session)
 
     async def close(self) -> None:
-        """End the session, which removes its ephemeral nodes, and forget the watches. Idempotent.
+        """End the session, which deletes its ephemeral nodes, and cancel the watches. Idempotent.
 
-        Without a connection the servers cannot be told: they end the session when its timeout is over.
+        Without a connection, the session ends when its timeout expires on the servers.
         """
         if self._closed:
             return
@@ -156,15 +158,15 @@ class ZooKeeperRegistry:
             await asyncio.wait(self._ending)
 
     async def end_session(self, credentials: tuple[int, bytes]) -> bool:
-        """End another session by its id and password; whether it was still there. Raises ConnectionLossError."""
+        """End another session by its id and password; return whether it still existed. Raises ConnectionLossError."""
         return await end_session(self._address, credentials, self._connection_timeout_ms)
 
     def listen(self, callback: Callable[[ConnectionState], None]) -> StateListener:
-        """Call back on the event loop with every change of state."""
+        """Call `callback` on the event loop with the new state after every change."""
         return self._listeners.add(callback)
 
     def _session_state(self, session: ZooKeeperSession, state: ConnectionState) -> None:
-        """Hear of a session's change of state; `start` itself sees to the first."""
+        """Handle a session's change of state; `start` handles the first one."""
         if session is not self._session:
             return
         if state is ConnectionState.EXPIRED:
@@ -174,11 +176,11 @@ class ZooKeeperRegistry:
         elif state is ConnectionState.SUSPENDED:
             self._suspended()
         elif self._state is ConnectionState.SUSPENDED:
-            logger.info("connected to ZooKeeper again, at %s", session.server)
+            logger.info("reconnected to ZooKeeper at %s", session.server)
             self._connected(session)
 
     def _connected(self, session: ZooKeeperSession) -> None:
-        def arm() -> None:  # listeners may watch, too
+        def arm() -> None:  # listeners may add watches, too
             self._set_state(ConnectionState.CONNECTED)
             self._watches.arm_all()
 
@@ -189,7 +191,7 @@ class ZooKeeperRegistry:
         if self._state is not ConnectionState.CONNECTED:
             return
         assert self._session is not None
-        logger.warning("lost the connection to ZooKeeper at %s; trying again", self._session.server)
+        logger.warning("lost the connection to ZooKeeper at %s; reconnecting", self._session.server)
         self._watches.disarm_all()
         self._requests.suspend()
         self._set_state(ConnectionState.SUSPENDED)
@@ -228,7 +230,7 @@ class ZooKeeperRegistry:
         acl: Sequence[Acl] | None = None,
         make_parents: bool = False,
     ) -> str:
-        """Create a node and return its path; errors as the interface says."""
+        """See `Registry.create`."""
         op = Create(path, data, ephemeral, sequence, acl)
         self._validate([op])
         try:
@@ -236,14 +238,14 @@ class ZooKeeperRegistry:
         except NoNodeError:
             if not make_parents:
                 raise
-        with suppress(NodeExistsError):  # somebody else was faster
+        with suppress(NodeExistsError):  # created by another client meanwhile
             await self.create(parent_of(path), acl=acl, make_parents=True)
         return await self._create(op)
 
     async def _create(self, op: Create) -> str:
         path = op.path if op.sequence else self._address.full(op.path)
         if op.sequence:
-            path = self._address.chroot + op.path  # it may end with a slash
+            path = self._address.chroot + op.path  # the path may end with a slash
         acl = _to_kazoo(op.acl)
 
         def send(client: KazooClient) -> Any:
@@ -253,7 +255,7 @@ class ZooKeeperRegistry:
         return self._address.local(created)
 
     async def get(self, path: str) -> tuple[bytes | None, Stat]:
-        """Data and stat."""
+        """Return the data and the stat."""
         full = self._full(path)
         data, stat = await self._call(path, lambda client: client.get_async(full), RequestKind.READ)
         return data, Stat(*stat)
@@ -271,19 +273,19 @@ class ZooKeeperRegistry:
         await self._call(path, lambda client: client.delete_async(full, version))
 
     async def exists(self, path: str) -> Stat | None:
-        """Stat of the node, None if there is none."""
+        """Return the node's stat; None if it does not exist."""
         full = self._full(path)
         stat = await self._call(path, lambda client: client.exists_async(full), RequestKind.READ)
         return None if stat is None else Stat(*stat)
 
     async def children(self, path: str) -> list[str]:
-        """Names of the children."""
+        """Return the names of the children."""
         full = self._full(path)
         names: list[str] = await self._call(path, lambda client: client.get_children_async(full), RequestKind.READ)
         return names
 
     async def children_with_stat(self, path: str) -> tuple[list[str], Stat]:
-        """Names of the children, and the stat of the node itself."""
+        """Return the names of the children and the node's stat."""
         full = self._full(path)
         names, stat = await self._call(
             path, lambda client: client.get_children_async(full, include_data=True), RequestKind.READ
@@ -291,7 +293,7 @@ class ZooKeeperRegistry:
         return names, Stat(*stat)
 
     async def get_acl(self, path: str) -> tuple[tuple[Acl, ...], Stat]:
-        """The node's ACL and stat."""
+        """Return the node's ACL and stat."""
         full = self._full(path)
         acl, stat = await self._call(path, lambda client: client.get_acls_async(full), RequestKind.READ)
         return tuple(Acl(entry.perms, entry.id.scheme, entry.id.id) for entry in acl), Stat(*stat)
@@ -303,7 +305,7 @@ class ZooKeeperRegistry:
         return Stat(*await self._call(path, lambda client: client.set_acls_async(full, entries, version)))
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Apply all operations or none, in order; their results in order."""
+        """Apply all operations or none, in order; return their results in order."""
         self._validate(ops)
         for op in ops:
             if isinstance(op, Delete):
@@ -312,7 +314,7 @@ class ZooKeeperRegistry:
 
         def send(client: KazooClient) -> Any:
             transaction = client.transaction()
-            transaction.operations.extend(operations)  # its own methods refuse a node without data
+            transaction.operations.extend(operations)  # the transaction's own methods refuse a node without data
             return transaction.commit_async()
 
         results = await self._call(ops[0].path if ops else "/", send)
@@ -341,22 +343,22 @@ class ZooKeeperRegistry:
     # -- watches -----------------------------------------------------------------------------------------------------
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> WatchHandle:
-        """Call back on the event loop after the node was created, deleted or its data set."""
+        """Call `callback` on the event loop after the node was created or deleted, or its data was set."""
         validate_path(path)
         return self._watches.add_data(path, callback)
 
     def watch_children(self, path: str, callback: Callable[[], None]) -> WatchHandle:
-        """Call back on the event loop after the node was created or deleted, or a child of it was."""
+        """Call `callback` on the event loop after the node or one of its children was created or deleted."""
         validate_path(path)
         return self._watches.add_children(path, callback)
 
     def _queue_arming(self, path: str, send: Callable[[KazooClient], Any]) -> asyncio.Future[Any] | None:
-        """Queue the read that arms a watch; None without a connection: all are armed when there is one."""
+        """Queue the read that arms a watch; None without a connection: a new connection arms all watches."""
         if self._state is not ConnectionState.CONNECTED:
             return None
         return self._requests.add(path, send, RequestKind.ARMING)
 
-    # -- small parts -------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _full(self, path: str) -> str:
         validate_path(path)

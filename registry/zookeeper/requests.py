@@ -1,14 +1,13 @@
-"""The requests of one registry on ZooKeeper.
+"""The request queue of one registry on ZooKeeper.
 
-They stand in one queue and are handed to kazoo in the order of the calls, at most
-`zookeeper.max.in.flight.requests` at a time. What happens to them when the connection is lost:
+Requests are passed to kazoo in the order of the calls, at most `zookeeper.max.in.flight.requests` at a time. When the
+connection is lost:
 
-* *Not sent yet*: they wait for the connection to come back, or for the session to expire.
-* *Reads under way* are sent again, in their order: a second read does no harm.
-* *Writes under way* raise ConnectionLossError, every one of them. Kafka's client sends them again and then tries to
-  tell from what it finds whether the first attempt had been applied, each kind of write in its own way. Here the
-  caller looks, because only the caller knows what its write meant: a version that has moved on may be its own
-  doing or a rival's.
+* *Requests that are not sent* wait until the connection is restored or the session expires.
+* *Reads in flight* are sent again in their order: repeating a read is harmless.
+* *Writes in flight* raise ConnectionLossError. Kafka's client sends them again and then guesses, for each kind of write
+  in a different way, whether the first attempt was applied. Here the caller must read and decide, because only the
+  caller knows the meaning of its write: a changed version may be the effect of its own write or of another client's.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class RequestKind(Enum):
-    """What a request is, and so what becomes of it when the connection is lost."""
+    """The kind of a request; it decides what happens if the connection is lost."""
 
     READ = 0
     WRITE = 1
-    CREATE = 2  # a write; what is missing is the parent
-    ARMING = 3  # a read that arms a watch: dropped, all watches are armed anew
+    CREATE = 2  # a write; NoNodeError means that the parent is missing
+    ARMING = 3  # a read that arms a watch; it is dropped, as all watches are armed again
 
 
 class Request:
-    """One call: how it is handed to kazoo, and who waits for the answer."""
+    """One call: the function that passes it to kazoo, and the future of the caller."""
 
     __slots__ = ("future", "kind", "number", "path", "send")
 
@@ -57,25 +56,25 @@ class Request:
         self.kind = kind
 
     def fail(self, error: RegistryError) -> None:
-        """Tell the caller, unless it has stopped waiting."""
+        """Raise the error in the caller, unless the caller has stopped waiting."""
         if not self.future.done():
             self.future.set_exception(error)
 
 
 class RequestQueue:
-    """See the module. Nothing is sent before `resume`."""
+    """The request queue, see the module. Nothing is sent before `resume`."""
 
     def __init__(self, max_in_flight: int, on_lost: Callable[[], None]) -> None:
-        """`on_lost` is called when an answer says that the connection is lost; it is to call `suspend`."""
+        """`on_lost` is called when an answer says that the connection is lost; it must call `suspend`."""
         self._max_in_flight = max_in_flight
         self._on_lost = on_lost
-        self._client: KazooClient | None = None  # while there is a connection
+        self._client: KazooClient | None = None  # None without a connection
         self._backlog: deque[Request] = deque()
         self._in_flight: set[Request] = set()
         self._calls = 0
 
     def add(self, path: str, send: Callable[[KazooClient], Any], kind: RequestKind) -> asyncio.Future[Any]:
-        """Queue a request; the future of kazoo's answer, or of the registry's error."""
+        """Queue a request; return a future for kazoo's answer or the registry's error."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._calls += 1
         self._backlog.append(Request(self._calls, path, send, future, kind))
@@ -83,12 +82,12 @@ class RequestQueue:
         return future
 
     def suspend(self) -> None:
-        """The connection is lost."""
+        """Stop sending: the connection is lost."""
         self._client = None
         self._backlog = deque(request for request in self._backlog if request.kind is not RequestKind.ARMING)
 
     def resume(self, client: KazooClient, arm: Callable[[], None]) -> None:
-        """There is a connection. What `arm` adds is sent before all that has been waiting."""
+        """Send on a new connection: first the requests that `arm` adds, then the waiting ones."""
         waiting = sorted(self._backlog, key=lambda request: request.number)  # reads to be repeated among them
         self._backlog.clear()
         self._client = client
@@ -97,7 +96,7 @@ class RequestQueue:
         self._send()
 
     def fail_all(self, error: RegistryError) -> None:
-        """The session has ended."""
+        """Fail all requests: the session has ended."""
         self._client = None
         requests = sorted([*self._in_flight, *self._backlog], key=lambda request: request.number)
         self._in_flight.clear()
@@ -106,7 +105,7 @@ class RequestQueue:
             request.fail(type(error)(str(error), request.path))
 
     def _send(self) -> None:
-        """Hand to kazoo what may be under way."""
+        """Pass requests to kazoo, up to the limit of requests in flight."""
         while self._client is not None and self._backlog and len(self._in_flight) < self._max_in_flight:
             request = self._backlog.popleft()
             if request.future.done():  # its caller has stopped waiting
@@ -116,14 +115,14 @@ class RequestQueue:
 
     def _answered(self, request: Request, result: Any) -> None:
         if request not in self._in_flight:
-            return  # its session has ended meanwhile
+            return  # the session has ended meanwhile
         self._in_flight.discard(request)
         try:
             value = result.get_nowait()
         except Exception as problem:
             error = translated(problem, request.path, creates=request.kind is RequestKind.CREATE)
             if isinstance(problem, LOST):
-                self._on_lost()  # the state's change is on its way; nothing more must be sent before it
+                self._on_lost()  # the change of state will follow; nothing more must be sent before it
             is_read = request.kind is RequestKind.READ
             if isinstance(error, ConnectionLossError) and is_read and not request.future.done():
                 self._backlog.append(request)

@@ -1,12 +1,11 @@
 """One ZooKeeper session: a kazoo client whose thread reports to the event loop.
 
-kazoo talks to the servers in a thread of its own. Everything that it has to tell (answers, watches, changes of state)
-reaches the event loop through `LoopHandler`, in the order in which that thread saw it, and nothing here ever waits for
-the thread on the loop.
+kazoo communicates with the servers in its own thread. `LoopHandler` passes its callbacks (answers, watches, changes of
+state) to the event loop, in the order in which that thread got them. The event loop never waits for the thread.
 
-A client serves one session and no other. Left to itself kazoo opens a new session after an expiry, and a request that
-was handed to it just then would be carried out in that one. So `LoopHandler` refuses every further connection from
-the moment at which the session has ended, which kazoo's thread learns before anybody else.
+A client serves one session only. By default kazoo opens a new session after an expiry, and would execute a request that
+it has just got in the new session. So `LoopHandler` refuses all connections after the session has ended; kazoo's
+thread is the first to know about the end.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 
     from registry.zookeeper.address import ZooKeeperAddress
 
-# kazoo tells of every attempt to connect; what a person has to know of it, ZooKeeperRegistry says.
+# kazoo logs every attempt to connect. ZooKeeperRegistry logs what users need to know.
 _kazoo_logger = logging.getLogger("registry.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
-# Between two rounds over all servers: soon after the first, then a second apart. Each round looks the names up anew.
+# The pause between two rounds over all servers grows from the first to the longest. Each round resolves the names.
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 1.0
 _CLOSE_TIMEOUT_S = 5.0
@@ -50,29 +49,29 @@ _STATES = {
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's way to threads and sockets: callbacks run on the event loop, connections end with the session."""
+    """kazoo's handler of threads and sockets: runs callbacks on the event loop, refuses connections after the end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float) -> None:
         super().__init__()
         self._loop = loop
         self._connect_timeout_s = connect_timeout_s
-        self.completion_queue = self  # kazoo puts the callbacks of answers here
+        self.completion_queue = self  # kazoo puts the callbacks of answers into it
         self.session_over = False
-        self.refused = 0  # attempts to connect since then
+        self.refused = 0  # attempts to connect since `session_over` was set
         self.socket_in_use: socket.socket | None = None
-        self.server = ""  # the server that was tried last
-        self.outcome = ""  # what became of the last attempt that has ended
+        self.server = ""  # the server of the last attempt to connect
+        self.outcome = ""  # the result of the last completed attempt
 
     @property
     def running(self) -> bool:
-        """Always: otherwise kazoo would run callbacks in its own thread."""
+        """Always True: otherwise kazoo would run callbacks in its own thread."""
         return True
 
     def start(self) -> None:
-        """There are no worker threads to start."""
+        """Do nothing: there are no worker threads."""
 
     def stop(self) -> None:
-        """There are no worker threads to stop."""
+        """Do nothing: there are no worker threads."""
 
     def put(self, callback: Callable[[], None]) -> None:
         """Run the callback of an answer on the loop."""
@@ -83,12 +82,12 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.post(callback.func, *callback.args)
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run a function on the loop, from any thread; a loop that is closed needs nothing any more."""
+        """Run a function on the loop, from any thread; do nothing if the loop is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
-        """Connect to one server, with an equal share of the session's time for each, as Kafka's client does."""
+        """Connect to one server. The timeout is the session timeout divided by the number of servers, as in Kafka."""
         if self.session_over:
             self.refused += 1
             raise OSError("the session is over")
@@ -101,7 +100,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         except OSError as error:
             self.outcome = f"{self.server}: {error.strerror or error}"
             raise
-        self.outcome = f"{self.server} is reached but opens no session (do a majority of the servers run?)"
+        self.outcome = f"{self.server} accepts connections but opens no session (is a majority of the servers running?)"
         return self.socket_in_use
 
 
@@ -115,7 +114,7 @@ class ZooKeeperSession:
         on_state: Callable[[ZooKeeperSession, ConnectionState], None],
         credentials: tuple[int, bytes] | None = None,
     ) -> None:
-        """`on_state` hears on the loop of each change; `credentials` are those of an existing session to take over."""
+        """on_state: called on the loop after each change. credentials: those of an existing session to take over."""
         self._address = address
         self._on_state = on_state
         loop = asyncio.get_running_loop()
@@ -132,24 +131,24 @@ class ZooKeeperSession:
         self.client.add_listener(self._state_changed)
         self._timeout_ms = timeout_ms
         self._note_granted_timeout()
-        # Id and password: who knows them can take the session over, or end it.
+        # Id and password, with which another client can take the session over or end it.
         self.credentials: tuple[int, bytes] = (0, b"")
-        self._connected: asyncio.Future[None] = loop.create_future()  # for the first time
-        self._stopped: asyncio.Future[None] | None = None  # set when the client has been told to stop
+        self._connected: asyncio.Future[None] = loop.create_future()  # done after the first connection
+        self._stopped: asyncio.Future[None] | None = None  # set when the stop of the client has begun
 
     @property
     def server(self) -> str:
-        """The server that is or was last connected to."""
+        """The server of the current or last connection."""
         return self._handler.server
 
     @property
     def timeout_ms(self) -> int:
-        """After how long without a word from us the servers end the session: what they granted, once connected."""
+        """The session timeout: the one that the servers granted, once connected."""
         return self._timeout_ms
 
     def _note_granted_timeout(self) -> None:
-        """Servers have bounds of their own for what is asked. kazoo keeps the outcome to itself, as two thirds of
-        it.
+        """Wrap kazoo's connect to learn the session timeout, which the servers limit. kazoo's read timeout is two
+        thirds of it.
         """
         connection = self.client._connection
         connect = connection._connect
@@ -162,10 +161,10 @@ class ZooKeeperSession:
         connection._connect = connect_and_note
 
     async def open(self, timeout_ms: int) -> None:
-        """Connect for the first time. A session to take over that is gone is replaced by a new one.
+        """Connect for the first time. If the session to take over has ended, a new one is opened.
 
-        Raises ConnectionLossError naming the servers and the cause where none answers in time, RegistryClosedError
-        after a `close` meanwhile.
+        Raises ConnectionLossError, which names the servers and the cause, if none answers in time; RegistryClosedError
+        if `close` is called meanwhile.
         """
         self.client.start_async()
         try:
@@ -180,14 +179,14 @@ class ZooKeeperSession:
             raise ConnectionLossError(f"no session on ZooKeeper at {self._address} {limit}: {reason}") from None
 
     async def close(self, *, wait: bool = True) -> None:
-        """End the session, if the servers can be reached, and the thread. Idempotent.
+        """End the session, if the servers can be reached, and stop kazoo's thread. Idempotent.
 
-        Waits a few seconds at most: a session that cannot be ended expires. With `wait` false it only sees to it that
-        the thread stops.
+        Waits 5 seconds at most: a session that cannot be ended expires later. With `wait=False`, only the thread is
+        stopped.
         """
         if not self._connected.done():
             self._connected.set_exception(RegistryClosedError("the registry has been closed"))
-            self._connected.exception()  # nobody need be waiting
+            self._connected.exception()  # mark it as retrieved: there may be no waiter
         if not wait:
             self._disconnect()
         if self._stopped is None:
@@ -198,7 +197,7 @@ class ZooKeeperSession:
         self._disconnect()
 
     def _stop(self) -> asyncio.Future[None]:
-        """Stop the client in a thread of its own, since that waits for kazoo's."""
+        """Stop the client in a new thread, since the stop waits for kazoo's thread."""
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop() -> None:
@@ -213,7 +212,7 @@ class ZooKeeperSession:
         return stopped
 
     def _disconnect(self) -> None:
-        """Wake the thread out of whatever it waits for, and let it connect no more."""
+        """Interrupt kazoo's thread by closing its connection, and refuse further connections."""
         self._handler.session_over = True
         connection = self._handler.socket_in_use
         if connection is not None:
@@ -221,7 +220,7 @@ class ZooKeeperSession:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def _state_changed(self, state: str) -> None:
-        """In kazoo's thread: a change of state."""
+        """Handle a change of state, in kazoo's thread."""
         if state == KazooState.LOST:
             self._handler.session_over = True
         elif state == KazooState.CONNECTED:
@@ -233,7 +232,7 @@ class ZooKeeperSession:
         self._on_state(self, state)
 
     async def _why(self) -> str:
-        """Why there is no connection yet."""
+        """Return why there is no connection yet."""
         handler = self._handler
         if handler.outcome:
             return handler.outcome
@@ -249,9 +248,9 @@ class ZooKeeperSession:
 
 
 async def end_session(address: ZooKeeperAddress, credentials: tuple[int, bytes], timeout_ms: int) -> bool:
-    """End a session that somebody else opened, with its ephemeral nodes; whether it was still there.
+    """End the session of another client and delete its ephemeral nodes; return whether the session still existed.
 
-    Its owner's connection is closed by the servers, and when it connects again it learns of the expiry. Raises
+    The servers close the connection of the session's owner; when the owner reconnects, its session has expired. Raises
     ConnectionLossError.
     """
     session = ZooKeeperSession(address, timeout_ms, lambda _session, _state: None, credentials)

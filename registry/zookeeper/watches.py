@@ -1,11 +1,11 @@
-"""Lasting watches made of ZooKeeper's, which fire once.
+"""Permanent watches, built on ZooKeeper's watches, which fire once.
 
-A watched path is *armed* while the servers hold a watch for it, or will before they see any request that is made from
-now on. Arming is a read in the ordinary queue of requests: `exists` for the data (the node need not be there),
-`children` for the children, or `exists` where there is no node whose children could be watched.
+A watched path is *armed* if the servers have a watch for it, or will have one before they handle any later request.
+Arming is a read in the ordinary request queue: `exists` for the data (the node need not exist), `children` for the
+children, or `exists` if the node whose children are watched does not exist.
 
-kazoo keeps watchers in sets by path, so every path has one watcher for its data and one for its children: a path that
-is armed twice (once before a connection was lost, once after) is still called once.
+kazoo keeps watchers in sets by path. Every path has one watcher for its data and one for its children, so a path that
+was armed twice (before and after a lost connection) still causes one call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from registry.watches import WatchHandle
     from registry.zookeeper.address import ZooKeeperAddress
 
-    # Puts a read that arms into the queue of requests; None without a connection.
+    # Queues a read that arms a watch; returns None without a connection.
     QueueRead = Callable[[str, Callable[[KazooClient], Any]], asyncio.Future[Any] | None]
     Watcher = Callable[[WatchedEvent], None]
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class ZooKeeperWatches(WatchTable):
-    """All watches of one registry, and which of them the servers hold."""
+    """All watches of one registry, and which of them are armed."""
 
     def __init__(self, address: ZooKeeperAddress, queue: QueueRead) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ZooKeeperWatches(WatchTable):
         self._queue = queue
         self._data_watchers: dict[str, Watcher] = {}
         self._children_watchers: dict[str, Watcher] = {}
-        # The reads that arm, under way or answered; a path that is in neither is not armed.
+        # The reads that arm, in flight or answered. A path that is in neither dict is not armed.
         self._data_armed: dict[str, asyncio.Future[Any]] = {}
         self._children_armed: dict[str, asyncio.Future[Any]] = {}
 
@@ -62,14 +62,14 @@ class ZooKeeperWatches(WatchTable):
         return handle
 
     def arm_all(self) -> None:
-        """Arm every watched path: there is a new connection."""
+        """Arm every watched path, on a new connection."""
         for path in self.data_paths():
             self._arm_data(path)
         for path in self.children_paths():
             self._arm_children(path)
 
     def disarm_all(self) -> None:
-        """The connection is lost. What the servers may still hold is armed again all the same."""
+        """Disarm every path after a lost connection. Watches that the servers may still have are armed again, too."""
         self._data_armed.clear()
         self._children_armed.clear()
 
@@ -84,12 +84,12 @@ class ZooKeeperWatches(WatchTable):
 
     def _data_read(self, path: str, future: asyncio.Future[Any]) -> None:
         error = _error(future)
-        if error is not None and self._data_armed.get(path) is future:  # else a lost connection has disarmed it
+        if error is not None and self._data_armed.get(path) is future:  # not disarmed by a lost connection
             self._data_event(path)
 
     def _data_event(self, path: str, event: WatchedEvent | None = None) -> None:
         if event is not None and event.type == EventType.NONE:
-            return  # news of the connection, which come to the registry on another way
+            return  # a change of the connection, which the registry gets in another way
         self._data_armed.pop(path, None)
         if self.watches_data(path):
             self._arm_data(path)
@@ -117,7 +117,7 @@ class ZooKeeperWatches(WatchTable):
             self._children_event(path)
             return
         if isinstance(error, NoAuthError):
-            logger.warning("%s: changes of its children go unnoticed: the ACL does not let us read them", path)
+            logger.warning("%s: changes of its children are not noticed: the ACL does not permit reading them", path)
         full, watcher = self._address.full(path), self._children_watcher(path)
         existing = self._queue(path, lambda client: client.exists_async(full, watch=watcher))
         if existing is not None:

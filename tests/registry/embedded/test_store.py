@@ -233,9 +233,9 @@ async def test_files_that_are_no_registry_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "rule"),
     [
-        ("PRAGMA user_version = 2", "layout 2 is not known"),
+        ("PRAGMA user_version = 2", "unknown layout 2"),
         ("DELETE FROM meta", "last zxid is missing"),
-        ("DELETE FROM znode WHERE path = '/'", "no root"),
+        ("DELETE FROM znode WHERE path = '/'", "the root is missing"),
         ("DELETE FROM znode WHERE path = '/a'", "/a/b has no parent"),
         ("UPDATE znode SET acl = 'nonsense'", "not a registry"),
     ],

@@ -169,7 +169,7 @@ def test_unknown_keys_are_ignored():
 @pytest.mark.parametrize(
     ("path", "data", "rule"),
     [
-        ("/brokers/ids/1", None, "there is no content"),
+        ("/brokers/ids/1", None, "has no content"),
         ("/brokers/ids/1", b"", "must be JSON in UTF-8"),
         ("/brokers/ids/1", b"\xff{}", "must be JSON in UTF-8"),
         ("/brokers/ids/1", b"[]", "must be a JSON object"),
@@ -193,7 +193,7 @@ def test_unknown_keys_are_ignored():
         ("/controller_epoch", b"1x", "decimal integer of 32 bits"),
         ("/controller_epoch", b"9" * 5000, "decimal integer of 32 bits"),
         ("/controller_epoch", b"2147483648", "decimal integer of 32 bits"),
-        ("/controller_epoch", None, "there is no content"),
+        ("/controller_epoch", None, "has no content"),
         ("/consumers/g/offsets/t/0", b"9223372036854775808", "decimal integer of 64 bits"),
         ("/consumers/g/owners/t/0", b"g_x", "the id of a consumer's thread"),
         ("/consumers/g/ids/g_x", b'{"subscription":{"t":1}}', "pattern is missing"),

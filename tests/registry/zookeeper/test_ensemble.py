@@ -107,7 +107,7 @@ async def test_without_a_majority_nothing_is_decided(ensemble, connect, eventual
     calls = [lambda: registry.exists("/e"), lambda: registry.set("/e", b"1")]
     waiting = [asyncio.create_task(retried(call)) for call in calls]
     late = ZooKeeperRegistry(ZooKeeperAddress.parse(ensemble.servers[2].address), connection_timeout_ms=500)
-    with pytest.raises(ConnectionLossError, match="do a majority of the servers run"):
+    with pytest.raises(ConnectionLossError, match="is a majority of the servers running"):
         await late.start()
     await late.close()
     assert not any(task.done() for task in waiting)

@@ -54,7 +54,7 @@ async def opened():
     [
         ("127.0.0.1:{free}", "127.0.0.1:{free}: Connection refused"),
         ("nobody.invalid:2181", "nobody.invalid: "),
-        ("127.0.0.1:{silent}", "127.0.0.1:{silent} is reached but opens no session"),
+        ("127.0.0.1:{silent}", "127.0.0.1:{silent} accepts connections but opens no session"),
     ],
 )
 async def test_no_zookeeper(opened, connect, cause):

@@ -133,7 +133,7 @@ async def test_children_that_may_not_be_read(server, watches, calls, caplog):
     assert (await server.answer("a stat"))[0] == "exists"
     await settled()
     assert (called.count, server.reads) == (0, [])
-    assert "/a: changes of its children go unnoticed" in caplog.text
+    assert "/a: changes of its children are not noticed" in caplog.text
 
 
 @pytest.mark.parametrize("add", ["add_data", "add_children"])
