@@ -1,11 +1,11 @@
-"""One configuration setting: its name, type, default, rule and what it is for.
+"""A configuration setting: its name, type, default, rule and documentation.
 
-Settings are declared as literal rows where they act (storage/, replication/, broker/); parsing,
-DescribeConfigs, AlterConfigs and docs/configuration.md read the same rows. Text becomes a value as Kafka does
-it: white space around a value is dropped, numbers are decimal with an optional sign and must fit their type,
-a list is split at commas, `true` and `false` are the only booleans (in any case).
+Settings are declared as rows in the packages that use them (storage/, replication/, broker/). Parsing, DescribeConfigs,
+AlterConfigs and docs/configuration.md use the same rows. Values are parsed as in Kafka: white space around a value is
+dropped, numbers are decimal with an optional sign and must fit their type, lists are split at commas, and the only
+booleans are `true` and `false` (in any case).
 
-A value is `bool | int | float | str | tuple[str, ...] | None`; None means "not set" and is a default.
+A value is `bool | int | float | str | tuple[str, ...] | None`. None means "not set"; it occurs as a default only.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from enum import IntEnum
 SettingValue = bool | int | float | str | tuple[str, ...] | None
 
 HIDDEN = "[hidden]"
-"""Stands for the value of a password wherever text leaves the process."""
+"""Replaces the value of a password in all text that leaves the process."""
 
 HIGH, MEDIUM, LOW = "HIGH", "MEDIUM", "LOW"
 READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
 
 
 class ConfigError(Exception):
-    """A setting is unknown, has a bad value or contradicts another: its `name`, `value` and broken `rule`."""
+    """A setting is unknown, has an invalid value or contradicts another one: `name`, `value` and broken `rule`."""
 
     def __init__(self, name: str, value: object, rule: str) -> None:
         super().__init__(f"{name}: {rule}" if value is None else f"{name}={value}: {rule}")
@@ -34,7 +34,7 @@ class ConfigError(Exception):
 
 
 class SettingType(IntEnum):
-    """The type of a value; the numbers are those of a DescribeConfigs answer (KIP-569)."""
+    """The type of a value; the numbers are those of DescribeConfigs responses (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -55,7 +55,7 @@ _BITS = {SHORT: 16, INT: 32, LONG: 64}
 
 
 class Validator(ABC):
-    """The rule a parsed value has to obey; `text` is how Kafka writes the valid values in its tables."""
+    """The rule for a parsed value. `text` describes the valid values as in Kafka's tables."""
 
     __slots__ = ("text",)
 
@@ -64,11 +64,11 @@ class Validator(ABC):
 
     @abstractmethod
     def broken_rule(self, value: SettingValue) -> str | None:
-        """The rule that the value breaks, as the end of a sentence, or None where it breaks none."""
+        """Return the rule that the value breaks, as the end of a sentence; None if the value is valid."""
 
 
 class Range(Validator):
-    """A number from `low` to `high`, both included; an end that is None is open."""
+    """A number from `low` to `high`, both inclusive; None means no bound."""
 
     __slots__ = ("high", "low")
 
@@ -92,7 +92,7 @@ AT_LEAST_1 = Range(1)
 
 
 class RangeOr(Validator):
-    """A number from `low` to `high` (None: no end), or the one value beside it that means "choose for me"."""
+    """A number from `low` to `high` (None: no bound), or the value `other`, which means "choose automatically"."""
 
     __slots__ = ("high", "low", "other")
 
@@ -113,7 +113,7 @@ class RangeOr(Validator):
 
 
 class OneOf(Validator):
-    """A string out of a few; for a list, every element is."""
+    """One of several strings; in a list, every element must be one of them."""
 
     __slots__ = ("choices",)
 
@@ -129,7 +129,7 @@ class OneOf(Validator):
 
 
 class OneOfAnyCase(Validator):
-    """A string out of a few, upper or lower case."""
+    """One of several strings, in upper or lower case."""
 
     __slots__ = ("choices",)
 
@@ -144,7 +144,7 @@ class OneOfAnyCase(Validator):
 
 
 class NonEmptyString(Validator):
-    """A string that is not empty; one that is not set may stay so."""
+    """A string that is not empty, or not set."""
 
     __slots__ = ()
 
@@ -156,7 +156,7 @@ class NonEmptyString(Validator):
 
 
 class AnyValue(Validator):
-    """No rule beyond the type, though Kafka's table has words for it."""
+    """Any value of the type; for settings whose valid values Kafka's tables describe in words."""
 
     __slots__ = ()
 
@@ -185,10 +185,10 @@ class ReplicaList(Validator):
 class Setting:
     """One row of a settings table.
 
-    name: Kafka's property name. default: the text that stands for the default, None where there is none.
-    acts: whether Ottla does something with it; a setting that does not act warns once when it is set.
-    internal: Kafka keeps it out of DescribeConfigs. doc: one sentence for the docs and DescribeConfigs.
-    server: for a topic setting, the broker settings that its default comes from, the strongest first.
+    name: Kafka's property name. default: the default as text, None if there is none. acts: whether the setting has an
+    effect in Ottla; setting one without effect logs one warning. internal: Kafka omits the setting in DescribeConfigs.
+    doc: one sentence for the docs and DescribeConfigs. server: for a topic setting, the broker settings that supply its
+    default, in order of precedence.
     """
 
     __slots__ = (
@@ -247,22 +247,22 @@ class Setting:
 
     @property
     def attribute(self) -> str:
-        """The name in snake case, as typed views have it."""
+        """The name in snake case: the attribute of typed views."""
         return self.name.replace(".", "_")
 
     def parse(self, text: str) -> SettingValue:
-        """The value that `text` stands for; raises ConfigError with the rule that it breaks."""
+        """Parse `text` to a value; raises ConfigError with the broken rule."""
         value = self._convert(text)
         if self.validator is not None and (rule := self.validator.broken_rule(value)) is not None:
             raise self.error(text, rule)
         return value
 
     def error(self, value: object, rule: str) -> ConfigError:
-        """A ConfigError about this setting that does not show a password."""
+        """Return a ConfigError for this setting; the value of a password is hidden."""
         return ConfigError(self.name, HIDDEN if self.is_sensitive else value, rule)
 
     def text(self, value: SettingValue) -> str | None:
-        """The value as Kafka writes it (in DescribeConfigs, in znodes); the opposite of `parse`."""
+        """Format a value as Kafka does (in DescribeConfigs, in znodes); the inverse of `parse`."""
         if value is None:
             return None
         if isinstance(value, bool):
@@ -309,17 +309,17 @@ class Setting:
 
 
 def table(settings: Iterable[Setting]) -> dict[str, Setting]:
-    """Settings by name."""
+    """Return the settings by name."""
     return {setting.name: setting for setting in settings}
 
 
 def java_double(value: float) -> str:
-    """A double as Java prints it: 0.5, 1000.0, 1.7976931348623157E308, 1.0E-4."""
+    """Format a double as Java does: 0.5, 1000.0, 1.7976931348623157E308, 1.0E-4."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = f"{value!r}"
         return text if "." in text else f"{text}.0"
     mantissa, _, exponent = f"{value:.16e}".partition("e")
-    for digits in range(1, 17):  # the shortest mantissa that still means this number
+    for digits in range(1, 17):  # the shortest mantissa that gives the same number
         short = f"{value:.{digits}e}"
         if float(short) == value:
             mantissa, _, exponent = short.partition("e")
