@@ -1,1 +1,1 @@
-"""The Kafka wire protocol: messages, their codec, record batches. Imports nothing of ours."""
+"""The Kafka wire protocol: messages, their encoding, and record batches. Imports no other package of Ottla."""

@@ -1,6 +1,6 @@
-"""The API keys, and where the request and response class of each is found.
+"""The API keys, and the request and response class of each.
 
-A class is imported when it is first asked for: start-up pays only for the APIs that are used.
+A class is imported at its first use, so that unused APIs do not slow down the start.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def response_class(api_key: int) -> type[Message]:
 
 
 def api_name(api_key: int) -> str:
-    """Return Kafka's name, "AddOffsetsToTxn", or "unknown API 99"."""
+    """Return Kafka's name, such as "AddOffsetsToTxn", or "unknown API 99"."""
     try:
         return "".join(map(str.capitalize, ApiKey(api_key).name.split("_")))
     except ValueError:

@@ -1,8 +1,8 @@
-"""What passes as bytes between the socket, the codec and the log.
+"""The types of bytes that the socket, the codec and the log exchange.
 
-A decoded `records` field is a view into the buffer that it was read from and lives only as long as that
-buffer; every other field is copied. An encoded message is a list of pieces: runs of small fields joined, and
-each `records` value by itself and uncopied, which may be a range of a file that is read when it is sent.
+A decoded `records` field is a view into the decoded buffer and valid only as long as the buffer; every other field is a
+copy. An encoded message is a list of pieces: small fields are joined to one piece, and each `records` value is a piece
+of its own that is not copied. It may be a range of a file, which is read when it is sent.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ class LazyRecords(Protocol):
     """Record batches that are not in memory yet: a range of a segment file."""
 
     def __len__(self) -> int:
-        """Size in bytes, known before anything is read; it is written in front of the records."""
+        """Size in bytes, known before anything is read; it is encoded before the records."""
         ...
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes (fewer only at the end) from `offset` on, counted from the range's start."""
+        """Return `length` bytes (fewer only at the end) from `offset`, counted from the start of the range."""
         ...
 
     def read_now(self, offset: int, length: int) -> Buffer | None:
-        """What `read` returns, or None where that would wait for the disk."""
+        """Like `read`, but return None if the read would wait for the disk."""
         ...
 
     async def read_later(self, offset: int, length: int) -> Buffer:
-        """What `read` returns, read off the event loop."""
+        """Like `read`, but read off the event loop."""
         ...
 
     def to_bytes(self) -> bytes:
-        """The whole range."""
+        """Return the whole range."""
         ...
 
 
@@ -42,7 +42,7 @@ Piece: TypeAlias = bytes | bytearray | memoryview | LazyRecords
 
 
 def join(pieces: list[Piece]) -> bytes:
-    """The pieces as one `bytes`; reads lazy ones."""
+    """Join the pieces to one `bytes`; lazy pieces are read."""
     return b"".join(
         piece if isinstance(piece, (bytes, bytearray, memoryview)) else piece.to_bytes() for piece in pieces
     )

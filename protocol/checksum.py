@@ -1,8 +1,8 @@
-"""CRC-32C for record batches, out of the `crc32c` package's extension.
+"""CRC-32C for record batches, from the extension module of the `crc32c` package.
 
-The package itself asks importlib.metadata for its own version when it is imported, which costs some 50 ms of
-the 0.5 s that a broker has from its start to the first message. So the extension inside it is loaded by
-itself; where it is not found under its name, the package is imported as usual.
+At import the package reads its own version with importlib.metadata. This takes about 50 ms of the 0.5 s from a broker's
+start to the first message. So the extension module is loaded without the package; if it is not found under its name,
+the package is imported.
 """
 
 from collections.abc import Callable
@@ -28,4 +28,4 @@ def _load() -> Callable[[Buffer], int]:
 
 
 crc32c: Final = _load()
-"""The CRC-32C of the bytes given."""
+"""Return the CRC-32C of the bytes."""

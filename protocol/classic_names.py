@@ -1,8 +1,8 @@
-"""Names of settings that Kafka's brokers and clients of the years 0.7 to 3 read, and what does their work today.
+"""Names of settings of Kafka's brokers and clients from 0.7 to 3, and the current settings that replace them.
 
-An unknown name is refused, because ignoring it would silently change behaviour. If Kafka once had the name, or it
-belongs to another component, the answer comes from this table. (It is in this package because all others may import it;
-nothing here is part of the wire.)
+An unknown setting is refused, because ignoring it would silently change behaviour. If the name was a setting of an
+earlier Kafka, or is a setting of another component, this table supplies the advice in the error message. (It is in
+this package because all others may import it; it is not part of the wire protocol.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 
 class Reader(Enum):
-    """Who reads settings."""
+    """The component that reads a setting."""
 
     BROKER = "brokers"
     TOPIC = "topics"
@@ -25,20 +25,20 @@ class Reader(Enum):
 
     @property
     def is_client(self) -> bool:
-        """Whether its options are Python's, with underscores for dots."""
+        """Whether the settings are Python parameters, with underscores instead of dots."""
         return self not in (Reader.BROKER, Reader.TOPIC, Reader.AUTHORIZER)
 
     def spell(self, name: str) -> str:
-        """A setting's name as this reader spells it."""
+        """Return a setting's name in this reader's spelling."""
         return name.replace(".", "_") if self.is_client else name
 
 
 class ClassicName(NamedTuple):
-    """A name that Kafka has or had.
+    """The name of a current or former setting of Kafka.
 
-    `homes`: who reads the setting today, and its name there, as Kafka writes it. No home: Kafka has removed it, or
-    Ottla does not have what it belongs to, and `hint` says why. `of`: who reads, or once read, this name; None if the
-    readers in `homes` do, or brokers where there is no home.
+    `homes`: the components that read the setting today, and its names there, in Kafka's spelling. If it is empty, Kafka
+    has removed the setting, or Ottla does not have its component; `hint` says why. `of`: the component that reads or
+    once read this name; None means the readers in `homes`, or brokers if `homes` is empty.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _row(
     clients: str = "",
     of: Reader | None = None,
 ) -> ClassicName:
-    """`zookeeper` is a ZooKeeperConsumer's name; `clients`: that of Producer, Consumer and Admin."""
+    """Return a row. zookeeper: the name for ZooKeeperConsumer. clients: the name for Producer, Consumer and Admin."""
     given = {
         Reader.BROKER: broker,
         Reader.TOPIC: topic,
@@ -332,7 +332,7 @@ _ROWS: Final = (
 
 
 def _with_todays(rows: tuple[ClassicName, ...]) -> dict[str, ClassicName]:
-    """The rows by name, and one for each of today's names of clients that they lead to."""
+    """Return the rows by name, with a row for each current name of a client's setting in `homes`."""
     found = {row.name: row for row in rows}
     todays: dict[str, dict[Reader, tuple[str, ...]]] = {}
     for row in rows:
@@ -344,26 +344,26 @@ def _with_todays(rows: tuple[ClassicName, ...]) -> dict[str, ClassicName]:
 
 
 CLASSIC_NAMES: Final[Mapping[str, ClassicName]] = {row.name: row for row in _ROWS}
-"""The rows by name, as Kafka writes it."""
+"""The rows by name, in Kafka's spelling."""
 _OPTIONS: Final = {
     "bootstrap.servers": "--bootstrap-server",
     "compression.type": "--compression",
     "group.id": "--group",
 }
-"""Options of the command for settings, where they are not spelled like them."""
+"""Options of the `ottla` command whose names differ from those of their settings."""
 _BY_NAME: Final = _with_todays(_ROWS)
 
 
 def classic_name(name: str) -> ClassicName | None:
-    """The row of a name, with dots, underscores or hyphens in it; None for one that Kafka has not had."""
+    """Return the row of a name, spelled with dots, underscores or hyphens; None if Kafka never had the name."""
     return _BY_NAME.get(name.strip("-_").replace("_", ".").replace("-", ".").lower())
 
 
 def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> str | None:
-    """What to do instead of giving `asked` this name: today's name and who reads it.
+    """Return what to use instead of this name in the settings of `asked`: the current name, or who reads it.
 
-    `known` are the names that `asked` really reads, where it may lack some. None if the table does not have the name,
-    or `asked` reads it under this name.
+    known: the names that `asked` reads, if it does not read all of them. None if the table does not have the name, or
+    `asked` reads it under this name.
     """
     row = classic_name(name)
     if row is None:
@@ -379,14 +379,14 @@ def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> st
 
 
 def whereabouts(row: ClassicName) -> str:
-    """Who reads a setting today, and what else there is to say."""
+    """Return which components read a setting today, with the row's hint."""
     return "; ".join(part for part in (elsewhere(row), row.hint) if part)
 
 
 def option_instead(option: str, options: Collection[str]) -> str | None:
-    """The command's own option for a setting that is given as an option (`--groupid`: `--group`).
+    """Return the command's option for a setting's name that was given as an option (`--groupid`: `--group`).
 
-    `options` are those that the command has. None if none of them is for this setting, or `option` is no setting.
+    options: the options of the command. None if none of them is for this setting, or `option` is not a setting.
     """
     row = classic_name(option)
     if row is None:
@@ -399,7 +399,7 @@ def option_instead(option: str, options: Collection[str]) -> str | None:
 
 
 def elsewhere(row: ClassicName, readers: Collection[Reader] = tuple(Reader)) -> str:
-    """Which of `readers` read a setting, and its name there; empty if none does."""
+    """Return which of `readers` read a setting, and its name there; empty if none does."""
     by_name: dict[str, list[str]] = {}
     for reader, names in row.homes.items():
         if reader in readers:
@@ -411,6 +411,6 @@ def elsewhere(row: ClassicName, readers: Collection[Reader] = tuple(Reader)) -> 
 
 
 def _listed(words: Iterable[str]) -> str:
-    """A list in a sentence: "a", "a and b", "a, b and c"."""
+    """Join words for a sentence: "a", "a and b", "a, b and c"."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last

@@ -1,17 +1,17 @@
 """The codecs of record batches and message sets: gzip, snappy, lz4, zstd.
 
-What lies in a batch, as the Java client writes it:
+The formats, as written by the Java client:
 
-    gzip    one gzip member (several, one behind the other, are read)
+    gzip    one gzip member (several consecutive members are also read)
     snappy  xerial framing: magic (82 "SNAPPY" 00), int32 version 1, int32 compatible version 1, then blocks
-            of int32 length and raw snappy of at most 32 KiB; bare raw snappy is read too
+            of int32 length and raw snappy of at most 32 KiB; raw snappy without framing is also read
     lz4     one LZ4 frame of independent 64 KiB blocks (Java refuses linked ones). In messages of magic 0 the
-            frame header's checksum covers the frame's magic number too: an old bug, part of that format
+            frame header's checksum also covers the frame's magic number: an old bug that is part of the format
             (KIP-57)
-    zstd    one zstd frame; Java's does not say its content size
+    zstd    one zstd frame; Java's frames do not have their content size
 
-Decompression takes a bound, for a few bytes can stand for gigabytes. The libraries are imported on first use
-only. Level ranges are those of Kafka's compression.*.level (KIP-390).
+Decompression has a limit, because a few bytes can decompress to gigabytes. The libraries are imported at first use.
+The ranges of levels are those of Kafka's compression.*.level (KIP-390).
 """
 
 import struct
@@ -25,7 +25,7 @@ from protocol.errors import CorruptRecordError, UnsupportedCompressionError
 
 
 class CompressionType(IntEnum):
-    """Codec number in the attributes of a batch or message."""
+    """The number of a codec in the attributes of a batch or message."""
 
     NONE = 0
     GZIP = 1
@@ -35,12 +35,12 @@ class CompressionType(IntEnum):
 
     @property
     def config_name(self) -> str:
-        """The name that producers configure: none, gzip, snappy, lz4, zstd."""
+        """The name in a producer's settings: none, gzip, snappy, lz4, zstd."""
         return self.name.lower()
 
     @classmethod
     def from_config_name(cls, name: str) -> "CompressionType":
-        """The codec of that name; "uncompressed", as topics call it, is NONE. ValueError for others."""
+        """Return the codec of a name; "uncompressed", used by topics, is NONE. Raises ValueError for other names."""
         if name == "uncompressed":
             return cls.NONE
         for codec in cls:
@@ -54,29 +54,28 @@ LEVELS: Final[dict[CompressionType, Sequence[int]]] = {
     CompressionType.LZ4: range(1, 18),
     CompressionType.ZSTD: range(-131072, 23),
 }
-"""Levels a codec takes, Kafka's -1 for gzip's own default included."""
+"""The valid levels of each codec, with Kafka's -1 for gzip's own default."""
 
 _GZIP_WBITS: Final = 31
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK: Final = 32 * 1024
-_SNAPPY_MAX_RATIO: Final = 22  # three bytes of a copy element stand for 64 at most
+_SNAPPY_MAX_RATIO: Final = 22  # a copy element of three bytes decompresses to at most 64
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_DESCRIPTOR: Final = b"\x60\x40"  # version 1, independent blocks without checksums; 64 KiB at most each
 _LZ4_BLOCK: Final = 64 * 1024
 _LZ4_MAX_RATIO: Final = 255
-_LZ4_FAST_LEVEL: Final = 9  # Kafka's default level: there it means the fast compressor, not level 9
+_LZ4_FAST_LEVEL: Final = 9  # Kafka's default level; it selects the fast compressor, not level 9
 _ZSTD_DEFAULT_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_ZSTD_MAX_RATIO: Final = 32 * 1024  # a block of four bytes can stand for 128 KiB
+_ZSTD_MAX_RATIO: Final = 32 * 1024  # a block of four bytes can decompress to 128 KiB
 _ZSTD_PIECE: Final = 2 * 1024
 
 
 def compress(codec: CompressionType, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress `data` as a batch (or, by `magic` 0 or 1, a message) holds it; `level` None is the codec's
-    default.
+    """Compress `data` in the format of a batch, or of a message with `magic` 0 or 1.
 
-    Raises ValueError for a level outside the codec's range (snappy has no levels and ignores it).
+    level: None is the codec's default; snappy ignores it. Raises ValueError for a level outside the codec's range.
     """
     if level is not None and codec in LEVELS and level not in LEVELS[codec]:
         raise ValueError(f"{codec.config_name} has no compression level {level}")
@@ -96,10 +95,10 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None, *, 
 
 
 def decompress(codec: CompressionType, data: Buffer, limit: int | None = None, *, magic: int = 2) -> bytes | memoryview:
-    """Unfold `data`; NONE gives a view on it.
+    """Decompress `data`; for NONE return a view on it.
 
-    Raises CorruptRecordError (position 0) where `data` is not what the codec writes, is cut off, or unfolds
-    to more than `limit` bytes. Bytes behind the compressed stream are ignored, as Kafka does.
+    Raises CorruptRecordError (position 0) if `data` is not valid for the codec, is cut off, or decompresses to more
+    than `limit` bytes. Bytes after the compressed stream are ignored, as in Kafka.
     """
     match codec:
         case CompressionType.GZIP:
@@ -117,7 +116,7 @@ def decompress(codec: CompressionType, data: Buffer, limit: int | None = None, *
 
 
 def _too_large(codec: str, limit: int | None) -> CorruptRecordError:
-    return CorruptRecordError(0, f"{codec} data unfolds to more than {limit} bytes")
+    return CorruptRecordError(0, f"{codec} data decompresses to more than {limit} bytes")
 
 
 def _gzip_decompress(data: Buffer, limit: int | None) -> bytes:
@@ -127,7 +126,7 @@ def _gzip_decompress(data: Buffer, limit: int | None) -> bytes:
     while True:
         stream = zlib.decompressobj(_GZIP_WBITS)
         try:
-            # max_length 0 means no limit, so one byte more than allowed is asked for.
+            # max_length 0 means no limit, so the limit is one byte more than allowed.
             part = stream.decompress(rest, 0 if limit is None else limit - total + 1)
         except zlib.error as error:
             raise CorruptRecordError(0, f"gzip: {error}") from None
@@ -164,7 +163,7 @@ def _snappy_decompress(data: Buffer, limit: int | None) -> bytes:
     total = 0
     position = len(_XERIAL_HEADER)
     while position < size:
-        # Streams may stand one behind the other: a header again where a block length would be.
+        # Streams may be concatenated: the next stream's header follows instead of a block length.
         if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             continue
@@ -188,9 +187,9 @@ def _snappy_block(block: memoryview, room: int | None, limit: int | None) -> byt
         length = snappy.decompress_raw_len(block)
         if room is not None and length > room:
             raise _too_large("snappy", limit)
-        # The library allocates what the block claims, so a claim beyond the format's means is refused first.
+        # The library allocates the length in the block, so a length that is not possible in the format is refused.
         if length > _SNAPPY_MAX_RATIO * len(block) + 64:
-            raise CorruptRecordError(0, f"snappy: {len(block)} bytes cannot unfold to {length}")
+            raise CorruptRecordError(0, f"snappy: {len(block)} bytes cannot decompress to {length}")
         return bytes(snappy.decompress_raw(block))
     except DecompressionError as error:
         raise CorruptRecordError(0, f"snappy: {error}") from None
@@ -217,10 +216,10 @@ def _lz4_compress(data: Buffer, level: int | None, *, broken_checksum: bool) -> 
 
 
 def _lz4_leveled_blocks(data: bytes, level: int) -> list[Buffer]:
-    """Length and bytes of the block that stands for at most 64 KiB of `data`."""
+    """Return the lengths and bytes of the blocks for at most 64 KiB of `data`."""
     from cramjam import lz4
 
-    # Only the library's frames know levels, so the blocks are taken out of one, without their checksums.
+    # The library supports levels for frames only, so the blocks are taken from a frame, without their checksums.
     stream = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     stream.compress(data)
     frame = bytes(stream.finish())
@@ -258,16 +257,14 @@ def _lz4_decompress(data: Buffer, limit: int | None, *, ignore_checksum: bool) -
 
 
 def _lz4_descriptor_end(view: memoryview) -> int:
-    """Check magic number and version of a frame; where its descriptor ends, which is where its checksum byte
-    stands.
-    """
+    """Check magic number and version of a frame; return the end of its descriptor, the position of its checksum."""
     if bytes(view[:4]) != _LZ4_MAGIC:
-        raise CorruptRecordError(0, "lz4: no frame magic")
+        raise CorruptRecordError(0, "lz4: the frame magic is missing")
     if len(view) < 7:
         raise CorruptRecordError(0, "lz4: frame header is cut off")
     flags = view[4]
     if flags >> 6 != 1:
-        raise CorruptRecordError(0, f"lz4: frame version {flags >> 6}")
+        raise CorruptRecordError(0, f"lz4: unsupported frame version {flags >> 6}")
     if flags & 0x01:
         raise CorruptRecordError(0, "lz4: frame needs a dictionary")
     end = 6 + (8 if flags & 0x08 else 0)
@@ -277,7 +274,7 @@ def _lz4_descriptor_end(view: memoryview) -> int:
 
 
 def _lz4_walk(view: memoryview, descriptor_end: int) -> tuple[int, int]:
-    """Where the frame ends, and how many bytes it unfolds to at most, from its block lengths alone."""
+    """Return the end of the frame and an upper bound of its decompressed size, from its block lengths."""
     flags = view[4]
     block_size = 1 << (2 * (view[5] >> 4 & 0x07) + 8)
     position = descriptor_end + 1
@@ -305,7 +302,7 @@ def _lz4_walk(view: memoryview, descriptor_end: int) -> tuple[int, int]:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame header needs."""
+    """Return xxHash32 with seed 0 of fewer than 16 bytes, which is sufficient for a frame header."""
     mask = 0xFFFFFFFF
     value = 374761393 + len(data)
     whole = len(data) // 4
@@ -332,8 +329,8 @@ def _zstd_decompress(data: Buffer, limit: int | None) -> bytes:
             if limit is not None and total + size > limit:
                 raise _too_large("zstd", limit)
             stream = ZstdDecompressor().decompressobj()
-            # One call yields all that its input stands for, so under a limit the input goes in by pieces
-            # where it is long enough to stand for too much.
+            # One call decompresses its whole input. If the input could decompress to more than the limit, it is
+            # passed in small pieces.
             piece = len(rest) if limit is None or len(rest) * _ZSTD_MAX_RATIO <= limit else _ZSTD_PIECE
             position = 0
             while not stream.eof:

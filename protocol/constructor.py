@@ -1,4 +1,4 @@
-"""Generates the constructor of a message: keyword arguments, a default for each."""
+"""Generates the constructor of a message, with a keyword argument and a default for each field."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.source import Source, default_source, is_shared
 
 
 def compile_constructor(cls: type[Message]) -> None:
-    """Give the class its real `__init__`, in place of the one it has from `Message`."""
+    """Set the class's generated `__init__`, which replaces the one inherited from `Message`."""
     source = Source(f"{cls.NAME} constructor")
     source.names.update(NO_TAGS=NO_TAGS, UNSET=())
     parameters = ["self", "*", "unknown_tags=NO_TAGS"]

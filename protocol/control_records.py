@@ -1,8 +1,7 @@
-"""Control records: what a transaction coordinator writes into the partitions of a transaction to end it.
+"""Control records: the markers that end a transaction in its partitions, on behalf of the transaction coordinator.
 
-A control batch holds one record. Key: int16 version 0, int16 type. Value of an end marker: int16 version 0,
-int32 epoch of the coordinator that wrote it. Readers take longer keys and values and higher versions, and
-skip types that they do not know. Source: KIP-98.
+A control batch has one record. Key: int16 version 0, int16 type. Value of an end marker: int16 version 0, int32
+coordinator epoch. Readers accept longer keys and values and higher versions, and skip unknown types. Source: KIP-98.
 """
 
 import struct
@@ -19,7 +18,7 @@ _END_MARKER: Final = struct.Struct(">hi")
 
 
 class ControlRecordType(IntEnum):
-    """Type in a control record's key; KRaft's own types count as UNKNOWN here."""
+    """The type in a control record's key; KRaft's types are UNKNOWN here."""
 
     ABORT = 0
     COMMIT = 1
@@ -34,19 +33,19 @@ class EndTransactionMarker(NamedTuple):
 
     @property
     def committed(self) -> bool:
-        """True for a commit, False for an abort."""
+        """Whether the transaction was committed; False: it was aborted."""
         return self.type is ControlRecordType.COMMIT
 
 
 def encode_control_key(record_type: ControlRecordType) -> bytes:
-    """The key of a control record; ValueError for UNKNOWN."""
+    """Return the key of a control record; raises ValueError for UNKNOWN."""
     if record_type is ControlRecordType.UNKNOWN:
         raise ValueError("an unknown control record type has no key")
     return _KEY.pack(0, record_type)
 
 
 def decode_control_key(key: bytes | None) -> ControlRecordType:
-    """The type in a control record's key; InvalidRecordError for a short key or a negative version."""
+    """Return the type in a control record's key; raises InvalidRecordError for a short key or a negative version."""
     if key is None or len(key) < _KEY.size:
         raise InvalidRecordError(f"control record key of {0 if key is None else len(key)} bytes, {_KEY.size} needed")
     version, number = _KEY.unpack_from(key)
@@ -59,14 +58,14 @@ def decode_control_key(key: bytes | None) -> ControlRecordType:
 
 
 def encode_end_marker(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
-    """Key and value of the control record that ends a transaction."""
+    """Return the key and value of the control record that ends a transaction."""
     return encode_control_key(marker.type), _END_MARKER.pack(0, marker.coordinator_epoch)
 
 
 def decode_end_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker in a control record; None for control records of other types.
+    """Return the marker in a control record; None for control records of other types.
 
-    Raises InvalidRecordError where key or value are too short or of a negative version.
+    Raises InvalidRecordError if key or value is too short or has a negative version.
     """
     record_type = decode_control_key(record.key)
     if record_type is ControlRecordType.UNKNOWN:
@@ -81,7 +80,7 @@ def decode_end_marker(record: Record) -> EndTransactionMarker | None:
 
 
 def read_end_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """The marker that a control batch holds; None where it holds none (compaction may have emptied it)."""
+    """Return the marker in a control batch; None if there is none (compaction may have removed it)."""
     for record in batch.records():
         return decode_end_marker(record)
     return None
@@ -96,7 +95,7 @@ def end_marker_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """The control batch that ends a producer's transaction in one partition."""
+    """Return the control batch that ends a producer's transaction in one partition."""
     builder = RecordBatchBuilder(
         base_offset,
         producer_id=producer_id,

@@ -1,9 +1,9 @@
 """Conversion between batches (magic 2) and message sets (magic 0 and 1) for clients older than Kafka 0.11.
 
-Up, on produce: the log holds batches only, so what an old client sends becomes one batch: its messages get
-consecutive offsets, and timestamp -1 if they have none; a wrapper's codec is kept. Down, on fetch: each batch
-becomes single messages, or a wrapper if it is compressed; offsets stay, headers, producer ids and control
-batches go. Sources: KIP-31, KIP-32, KIP-98, KIP-283 (down-conversion).
+Up-conversion, on produce: the log has batches only, so a message set of an old client is converted to one batch. Its
+messages get consecutive offsets, and timestamp -1 if they have none; a wrapper's codec is kept. Down-conversion, on
+fetch: each batch is converted to single messages, or to a wrapper if it is compressed. Offsets are kept; headers,
+producer ids and control batches are dropped. Sources: KIP-31, KIP-32, KIP-98, KIP-283 (down-conversion).
 """
 
 from protocol.buffer import Buffer
@@ -30,27 +30,27 @@ def up_convert(
     log_append_time: int | None = None,
     limit: int | None = DECOMPRESSION_LIMIT,
 ) -> bytearray:
-    """One batch of all messages of a produced message set of magic 0 or 1; empty for an empty set.
+    """Convert a produced message set of magic 0 or 1 to one batch; return empty bytes for an empty set.
 
-    `compression` is the batch's codec; None keeps that of the wrapper. With `log_append_time` that is the
-    timestamp of all records and the batch of type LogAppendTime. `limit` bounds what a wrapper may unfold to.
+    `compression` is the batch's codec; None keeps that of the wrapper. With `log_append_time`, the batch has type
+    LogAppendTime and this timestamp. `limit` is the largest decompressed size of a wrapper.
 
-    Raises CorruptRecordError for malformed bytes and wrong CRCs (inside wrappers as well), InvalidRecordError
-    for what Kafka refuses: messages of different magic, more messages beside a wrapper, a timestamp type that
-    only a broker may set.
+    Raises CorruptRecordError for malformed bytes and wrong CRCs, also inside wrappers; InvalidRecordError for sets that
+    Kafka refuses: messages of different magic, other messages with a wrapper, a timestamp type that only a broker may
+    set.
     """
     messages = list(iter_messages(message_set))
     source = CompressionType.NONE
     for message in messages:
         message.check_crc()
         if message.magic != messages[0].magic:
-            raise InvalidRecordError(f"magic {message.magic} behind magic {messages[0].magic}")
+            raise InvalidRecordError(f"magic {message.magic} after magic {messages[0].magic}")
         if log_append_time is None and message.timestamp_type is TimestampType.LOG_APPEND_TIME:
             raise InvalidRecordError("a producer may not set the timestamp type LogAppendTime")
         if message.is_compressed:
             source = message.compression
     if source is not CompressionType.NONE and len(messages) > 1:
-        raise InvalidRecordError(f"{len(messages)} messages where a wrapper must stand alone")
+        raise InvalidRecordError(f"{len(messages)} messages, but a wrapper must be the only message")
     builder = RecordBatchBuilder(
         base_offset,
         source if compression is None else compression,
@@ -70,14 +70,14 @@ def up_convert(
 def down_convert(
     batches: Buffer, to_magic: int, first_offset: int = 0, *, limit: int | None = DECOMPRESSION_LIMIT
 ) -> bytes:
-    """A message set of magic `to_magic` (0 or 1) of what a log holds, be it batches or older messages.
+    """Convert the batches and messages of a log to a message set of magic `to_magic` (0 or 1).
 
-    An element cut off at the end is left out. Records before `first_offset`, the offset a client asked for,
-    are left out of uncompressed batches, as old consumers do not skip them there; compressed batches stay
-    whole. Elements of `to_magic` or less pass unchanged.
+    An incomplete element at the end is left out. In uncompressed batches, records before `first_offset`, the fetch
+    offset, are left out, as old consumers do not skip them; compressed batches are converted completely. Elements of
+    magic `to_magic` or less are not changed.
 
-    Raises UnsupportedCompressionError for a zstd batch, which old formats have not, CorruptRecordError and
-    InvalidRecordError for malformed ones.
+    Raises UnsupportedCompressionError for a zstd batch, as the old formats do not have zstd; CorruptRecordError and
+    InvalidRecordError for malformed elements.
     """
     parts: list[Buffer] = []
     for element in iter_mixed(batches, partial=True):
@@ -95,11 +95,11 @@ def _down_convert_one(
 ) -> bytes:
     codec = element.compression
     if codec is CompressionType.ZSTD:
-        raise UnsupportedCompressionError(f"a zstd batch cannot become messages of magic {to_magic}")
+        raise UnsupportedCompressionError(f"a zstd batch cannot be converted to messages of magic {to_magic}")
     builder = MessageSetBuilder(to_magic, codec, element.timestamp_type, element.max_timestamp)
     for record in element.records(limit):
         if codec is not CompressionType.NONE or record.offset >= first_offset:
             if builder.count and record.offset <= builder.last_offset:
-                raise InvalidRecordError(f"offset {record.offset} behind offset {builder.last_offset}")
+                raise InvalidRecordError(f"offset {record.offset} after offset {builder.last_offset}")
             builder.append(record.offset, record.timestamp, record.key, record.value)
     return builder.build()

@@ -1,13 +1,12 @@
 """Generates the decoder of one (message, version).
 
-The generated function takes (buffer, offset) and gives (message, offset after it). In it
+The generated function takes (buffer, offset) and returns (message, offset after it):
 
-- `b` is a memoryview of the whole buffer, `end` its length, `p` the position, `n` a length or count;
-- consecutive fields of fixed size, and the length of what follows them, are read by one `unpack_from` right
-  into the object's slots;
-- structs are created without their constructor, and nested ones are decoded in place, not by calls;
-- a count is compared with the bytes left before anything is created for it;
-- where anything fails, the line number tells which field it was (protocol/source.py).
+- `b` is a memoryview of the whole buffer, `end` its length, `p` the position, `n` a length or count.
+- One `unpack_from` reads consecutive fields of fixed size and the length after them directly into the object's slots.
+- Structs are created without their constructor; nested structs are decoded inline, not by calls.
+- A count is compared with the bytes left before objects are created.
+- If the code fails, the line number identifies the field (protocol/source.py).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SIZES = {"B": 1, **dict(FIXED.values())}
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    """Generate and compile; `version` is one that the message has."""
+    """Generate and compile the decoder; the message must have the version."""
     return _DecoderWriter(cls, version).build()
 
 
@@ -81,7 +80,7 @@ class _DecoderWriter:
         return source.build("decode")
 
     def struct(self, cls: type[Message], var: str, path: str) -> None:
-        """Create one struct in `var` and read its fields; fixed ones may stay pending."""
+        """Generate the code that creates a struct in `var`; fields of fixed size may stay pending."""
         source = self.source
         source.line(f"{var} = new({source.constant(cls, cls.NAME)})")
         self.defaults(cls, var)
@@ -100,7 +99,7 @@ class _DecoderWriter:
             source.line(f"if n: p = {reader}(b, p, end, n, {var})", part)
 
     def defaults(self, cls: type[Message], var: str) -> None:
-        """Set the fields that this version lacks, or has only as tagged ones."""
+        """Generate the defaults for fields that the version does not have, or has as tagged fields only."""
         groups: dict[str, list[str]] = {"NO_TAGS": [f"{var}.unknown_tags"]}
         for field in cls.FIELDS:
             if not field.present(self.version) or self.is_tagged(field):
@@ -116,7 +115,7 @@ class _DecoderWriter:
         return field.tag is not None and self.flexible and field.present(self.version)
 
     def tag_reader(self, name: str, cls: type[Message], path: str) -> None:
-        """Write the function that reads the tagged fields of a struct that knows some."""
+        """Generate the function for the tagged fields of a struct that declares some."""
         source = self.source
         part = Part(_join(path, "tagged fields"), 1)
         with source.block(f"def {name}(b, p, end, t, o):"):
@@ -143,7 +142,7 @@ class _DecoderWriter:
             source.line("return p")
 
     def field(self, field: Field, target: str, path: str) -> None:
-        """Read one field into `target`."""
+        """Generate the code that reads one field into `target`."""
         if field.kind in FIXED:
             self.fixed(target, FIXED[field.kind][0], path)
         elif field.kind == "struct":
@@ -161,7 +160,7 @@ class _DecoderWriter:
         self.pending.append((target, char, path))
 
     def flush(self) -> None:
-        """Read what is pending, in one go."""
+        """Generate one `unpack_from` for all pending fields."""
         if not self.pending:
             return
         targets, chars, paths = zip(*self.pending, strict=True)
@@ -177,13 +176,13 @@ class _DecoderWriter:
         self.source.line(f"p += {size}")
 
     def length(self, kind: str, compact: bool, path: str) -> None:
-        """Read the length or count into `n`; a compact one is still plus one, 0 for null."""
+        """Generate the code that reads a length or count into `n`; a compact one is still plus one, 0 for null."""
         if compact:
             self.fixed("n", "B", path)
             self.flush()
             read = "string_length" if kind == "string" else "uvarint"
             part = Part(path, 5)
-            if kind == "record_set":  # most often two bytes, on the hottest path there is
+            if kind == "record_set":  # usually two bytes, and on the hottest path
                 with self.source.block("if n > 127:"):
                     self.source.line("m = b[p]", part)
                     self.source.line("if m < 128: n = n & 127 | m << 7; p += 1", part)
@@ -195,7 +194,7 @@ class _DecoderWriter:
             self.flush()
 
     def blob(self, kind: str, target: str, nullable: bool, compact: bool, path: str) -> None:
-        """Read a string, bytes or records of length `n`."""
+        """Generate the code for a string, bytes or records of length `n`."""
         source = self.source
         part = Part(path, 0)
         value = {
@@ -218,7 +217,7 @@ class _DecoderWriter:
             source.line(f"{target} = None" if nullable else "raise null()", part)
 
     def array(self, field: Field, target: str, nullable: bool, compact: bool, path: str) -> None:
-        """Read an array of count `n`."""
+        """Generate the code for an array of count `n`."""
         source = self.source
         part = Part(path, 0)
         with source.block("if n:" if compact else "if n >= 0:"):
@@ -248,7 +247,7 @@ class _DecoderWriter:
                 source.line(f"{items}({var})")
 
     def values(self, field: Field, target: str, path: str) -> None:
-        """Read an array of strings, bytes, UUIDs or booleans: element by element."""
+        """Generate the code for an array of strings, bytes, UUIDs or booleans, element by element."""
         assert isinstance(field.element, str)
         source = self.source
         items = source.unique("items")
@@ -259,7 +258,7 @@ class _DecoderWriter:
             source.line(f"{items}.append(value)")
 
     def nested(self, field: Field, target: str, path: str) -> None:
-        """Read a struct; a nullable one has a byte in front: 1, or for null -1, in a tag 0."""
+        """Generate the code for a struct. A nullable one has a byte in front: 1, for null -1, in a tagged field 0."""
         source = self.source
         var = source.unique("o")
         if field.may_be_null(self.version):

@@ -1,14 +1,15 @@
 """Generates the encoder of one (message, version).
 
-The generated function takes a message and gives the pieces of its encoding. In it
+The generated function takes a message and returns its encoded pieces:
 
-- `w` is the bytearray that small fields are appended to; it becomes a piece at the end, and where records
-  follow, which are a piece of their own;
-- consecutive fields of fixed size, and the length of what follows them, are written by one `pack`;
-- a compact length below 128 is such a field, of one byte; longer ones take a branch;
-- an empty list of tagged fields is a pad byte of that format;
-- fields that the version lacks must have their default, unless they are ignorable: one condition a struct;
-- where anything fails, the line number tells which field it was (protocol/source.py).
+- `w` is the bytearray to which small fields are appended. It becomes a piece at the end and before records, which are
+  pieces of their own.
+- One `pack` writes consecutive fields of fixed size and the length after them.
+- A compact length below 128 is such a field, of one byte; larger ones are written in a branch.
+- An empty list of tagged fields is a pad byte of that format.
+- One condition per struct checks that the fields that the version does not have are defaults, unless they are
+  ignorable.
+- If the code fails, the line number identifies the field (protocol/source.py).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    """Generate and compile; `version` is one that the message has."""
+    """Generate and compile the encoder; the message must have the version."""
     return _EncoderWriter(cls, version).build()
 
 
@@ -76,7 +77,7 @@ class _EncoderWriter:
         return source.build("encode")
 
     def struct(self, cls: type[Message], var: str, path: str) -> None:
-        """Write the fields of the struct in `var`; fixed ones may stay pending."""
+        """Generate the code for the struct in `var`; fields of fixed size may stay pending."""
         self.refuse_absent_fields(cls, var, path)
         for field in cls.FIELDS:
             if field.present(self.version) and not self.is_tagged(field):
@@ -96,7 +97,7 @@ class _EncoderWriter:
             self.source.line(f"if {condition}: raise refuse_absent({var}, VERSION, {names}, {defaults})", Part(path, 0))
 
     def differs(self, var: str, field: Field) -> str:
-        """Return the condition for a value other than the default."""
+        """Return the condition that the value differs from the default."""
         name = f"{var}.{field.name}"
         if field.default is None:
             return f"{name} is not None"
@@ -111,7 +112,7 @@ class _EncoderWriter:
         return field.tag is not None and self.flexible and field.present(self.version)
 
     def tags(self, cls: type[Message], var: str, path: str) -> None:
-        """Write the tagged fields, mostly none: then a pad byte."""
+        """Generate the code for the tagged fields; usually there are none, which is a pad byte."""
         source = self.source
         known = [field for field in cls.FIELDS if self.is_tagged(field)]
         conditions = [f"{var}.unknown_tags", *(self.differs(var, field) for field in known)]
@@ -130,7 +131,7 @@ class _EncoderWriter:
             self.flush()
 
     def tag_writer(self, name: str, cls: type[Message], path: str) -> None:
-        """Write the function that writes the tagged fields of a struct that knows some."""
+        """Generate the function for the tagged fields of a struct that declares some."""
         source = self.source
         with source.block(f"def {name}(o):"):
             source.line("tags = {}")
@@ -143,7 +144,7 @@ class _EncoderWriter:
             source.line("return write_tags(tags, o)", Part(_join(path, "tagged fields"), 0))
 
     def field(self, field: Field, value: str, path: str) -> None:
-        """Write the field whose value is the expression `value`."""
+        """Generate the code for the field; `value` is the expression for its value."""
         compact = self.flexible and field.flexible
         nullable = field.may_be_null(self.version)
         part = Part(path, 0)
@@ -163,7 +164,7 @@ class _EncoderWriter:
         self.pending.append((value, char, path))
 
     def flush(self) -> None:
-        """Write what is pending, in one go."""
+        """Generate one `pack` for all pending fields."""
         if not self.pending:
             return
         values = [value for value, _, _ in self.pending if value]
@@ -178,7 +179,7 @@ class _EncoderWriter:
         self.source.line(f"w += {pack}({', '.join(values)})", *parts)
 
     def length(self, kind: str, compact: bool, path: str) -> None:
-        """Write `n`, which is the length or count, plus one if compact."""
+        """Generate the code for `n`: the length or count, plus one if compact."""
         source = self.source
         if not compact:
             self.fixed("n", "h" if kind == "string" else "i", path)
@@ -195,7 +196,7 @@ class _EncoderWriter:
             source.line(f"w += {write}(n)", Part(path, 0))
 
     def blob(self, kind: str, value: str, nullable: bool, compact: bool, path: str) -> None:
-        """Write a string, bytes or records."""
+        """Generate the code for a string, bytes or records."""
         source = self.source
         part = Part(path, 0)
         plus = " + 1" if compact else ""
@@ -246,7 +247,7 @@ class _EncoderWriter:
                 self.flush()
 
     def nested(self, field: Field, value: str, path: str) -> None:
-        """Write a struct; a nullable one has a byte in front: 1, or for null -1, in a tag 0."""
+        """Generate the code for a struct. A nullable one has a byte in front: 1, for null -1, in a tagged field 0."""
         source = self.source
         var = source.unique("o")
         source.line(f"{var} = {value}")

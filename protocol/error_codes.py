@@ -1,4 +1,4 @@
-"""Kafka's error codes, and which of them clients may retry or answer with fresh metadata."""
+"""Kafka's error codes: which of them are retriable, and which mean that the client's metadata is out of date."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The error code of an answer: 16 bits on the wire, 0 for success."""
+    """The error code in a response: 16 bits on the wire, 0 for success."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -138,26 +138,26 @@ class ErrorCode(IntEnum):
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127
     INVALID_REGULAR_EXPRESSION = 128
-    """Of Kafka 4.0."""
+    """Added in Kafka 4.0."""
 
     @property
     def retriable(self) -> bool:
-        """True if the same request may succeed later."""
+        """Whether the same request may succeed later."""
         return self in _RETRIABLE
 
     @property
     def invalid_metadata(self) -> bool:
-        """True if it tells a client that its metadata is out of date."""
+        """Whether the code means that the client's metadata is out of date."""
         return self in _INVALID_METADATA
 
 
 def known_code(number: int) -> ErrorCode:
-    """The code that an answer carries; UNKNOWN_SERVER_ERROR for a number of a newer Kafka."""
+    """Return the code for a number in a response; UNKNOWN_SERVER_ERROR for a number of a newer Kafka."""
     return ErrorCode(number) if number in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def code_name(number: int) -> str:
-    """The name of the code that an answer carries, for messages; also of one of a newer Kafka."""
+    """Return the name of the code for a number in a response, also for a number of a newer Kafka."""
     code = known_code(number)
     return code.name if code == number else f"unknown error code {number}"
 

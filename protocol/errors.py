@@ -1,17 +1,17 @@
-"""What can go wrong between bytes and messages."""
+"""The exceptions of protocol/."""
 
 from __future__ import annotations
 
 
 class ProtocolError(Exception):
-    """Any failure of this package."""
+    """Base class of the exceptions of this package."""
 
 
 class DecodeError(ProtocolError):
-    """Bytes that are no valid message: names message, field, offset in the buffer and rule."""
+    """The bytes are not a valid message. The text names message, field, offset in the buffer and rule."""
 
     def __init__(self, message: str, field: str, offset: int, rule: str) -> None:
-        """Take the broken `rule` and where: `message` and `field` may be dotted paths, `offset` in bytes."""
+        """message, field: may be dotted paths. offset: in bytes. rule: the broken rule."""
         super().__init__(message, field, offset, rule)
         self.message = message
         self.field = field
@@ -24,10 +24,10 @@ class DecodeError(ProtocolError):
 
 
 class EncodeError(ProtocolError):
-    """A value that the field, or the field's version range, cannot carry."""
+    """A field cannot have the value, or cannot have it in this version."""
 
     def __init__(self, message: str, field: str, rule: str) -> None:
-        """Take the broken `rule` and the `message` and `field` that it is about."""
+        """message, field: may be dotted paths. rule: the broken rule."""
         super().__init__(message, field, rule)
         self.message = message
         self.field = field
@@ -39,14 +39,14 @@ class EncodeError(ProtocolError):
 
 
 class UnsupportedVersionError(ProtocolError):
-    """A version that the message does not have, or an API key that is unknown."""
+    """The message does not have the version, or the API key is unknown."""
 
 
 class CorruptRecordError(ProtocolError):
-    """A record batch whose bytes contradict themselves: bad length, checksum, magic or content."""
+    """The bytes of a record batch are corrupt: wrong length, checksum, magic or content."""
 
     def __init__(self, position: int, reason: str) -> None:
-        """Take the batch's `position` in its buffer, in bytes, and the `reason`."""
+        """position: of the batch in its buffer, in bytes."""
         super().__init__(position, reason)
         self.position = position
         self.reason = reason
@@ -56,8 +56,8 @@ class CorruptRecordError(ProtocolError):
 
 
 class InvalidRecordError(ProtocolError):
-    """Records that are readable but break a rule (offsets, timestamps, keys)."""
+    """Records are malformed or break a rule (offsets, timestamps, keys)."""
 
 
 class UnsupportedCompressionError(ProtocolError):
-    """A compression type that is unknown or not allowed here."""
+    """The compression type is unknown or not allowed."""

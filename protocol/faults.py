@@ -1,4 +1,4 @@
-"""What generated code calls off the ordinary path; makes DecodeError and EncodeError of its failures."""
+"""Functions that generated code calls in rare cases, and the conversion of its failures to protocol errors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from protocol.source import Source
 
 MAX_STRING = 32767
-"""Bytes of UTF-8 in a string, also in the compact form whose length field could say more."""
+"""The largest length of a string in bytes of UTF-8, also in the compact format, whose length field is larger."""
 
 
 class MalformedError(Exception):
-    """A broken rule; the source line that raised it knows the field."""
+    """A broken rule; the source line that raises it identifies the field."""
 
 
 DECODE_FAULTS = (struct.error, IndexError, UnicodeDecodeError, MalformedError)
@@ -41,7 +41,7 @@ def read_uvarint(b: memoryview, p: int) -> tuple[int, int]:
 
 
 def read_string_length(b: memoryview, p: int) -> tuple[int, int]:
-    """Read the length-plus-one of a compact string that is longer than one byte of length can say."""
+    """Read the length plus one of a compact string whose length needs more than one byte."""
     n, after = read_uvarint(b, p)
     if n > MAX_STRING + 1:
         raise MalformedError(f"string of {n - 1} bytes, at most {MAX_STRING} are allowed")
@@ -49,33 +49,33 @@ def read_string_length(b: memoryview, p: int) -> tuple[int, int]:
 
 
 def beyond(n: int, p: int, end: int) -> MalformedError:
-    """Refuse a length that is negative or leads beyond the buffer."""
+    """Return the error for a length that is negative or beyond the buffer."""
     if n < 0:
         return MalformedError(f"negative length {n}")
     return MalformedError(f"length {n}, {end - p} bytes left")
 
 
 def too_many(n: int, p: int, end: int) -> MalformedError:
-    """Refuse a count that is negative or of more elements than the bytes left can hold."""
+    """Return the error for a count that is negative or too large for the bytes left."""
     if n < 0:
         return MalformedError(f"negative count {n}")
     return MalformedError(f"{n} elements, {end - p} bytes left")
 
 
 def null() -> MalformedError:
-    """Refuse null where the version does not allow it."""
+    """Return the error for null in a version that does not allow it."""
     return MalformedError("null is not allowed")
 
 
 def read_unknown_tag(b: memoryview, p: int, stop: int, tag: int, o: Message) -> None:
-    """Keep a tagged field that the version does not know."""
+    """Store a tagged field that the version does not know."""
     if o.unknown_tags is NO_TAGS:
         o.unknown_tags = {}
     o.unknown_tags[tag] = b[p:stop].tobytes()
 
 
 def read_unknown_tags(b: memoryview, p: int, end: int, count: int, o: Message) -> int:
-    """Read the tagged fields of a struct that knows none."""
+    """Read the tagged fields of a struct that declares none."""
     if count > 127:
         count, p = read_uvarint(b, p - 1)
     for _ in range(count):
@@ -90,11 +90,11 @@ def read_unknown_tags(b: memoryview, p: int, end: int, count: int, o: Message) -
 
 
 def write_tags(known: dict[int, bytes | bytearray], o: Message) -> bytes:
-    """Return count and tagged fields in the order of their tags; unknown ones are written back."""
+    """Encode the count and the tagged fields, with the unknown ones, in the order of their tags."""
     if o.unknown_tags:
         both = known.keys() & o.unknown_tags.keys()
         if both:
-            raise MalformedError(f"tag {min(both)} is a field of this version, and unknown_tags has it too")
+            raise MalformedError(f"tag {min(both)} is a field of this version, but is also in unknown_tags")
         known = {**known, **o.unknown_tags}
     out = bytearray(encode_unsigned_varint(len(known)))
     for tag in sorted(known):
@@ -105,14 +105,14 @@ def write_tags(known: dict[int, bytes | bytearray], o: Message) -> bytes:
 
 
 def string_length(n: int) -> bytes:
-    """Return the varint for the length-plus-one of a compact string of more than 126 bytes."""
+    """Encode the length plus one of a compact string of more than 126 bytes as a varint."""
     if n > MAX_STRING + 1:
         raise MalformedError(f"string of {n - 1} bytes, at most {MAX_STRING} are allowed")
     return encode_unsigned_varint(n)
 
 
 def explain_decode(fault: Exception, source: Source, message: str, b: memoryview) -> DecodeError:
-    """Name the field, the offset and the rule of a failed decode."""
+    """Return the error of a failed decode, with field, offset and rule."""
     parts, offset = source.failed_at(fault.__traceback__)
     field = parts[0].path if parts else ""
     if isinstance(fault, struct.error | IndexError):
@@ -132,7 +132,7 @@ def explain_decode(fault: Exception, source: Source, message: str, b: memoryview
 
 
 def explain_encode(fault: Exception, source: Source, message: str) -> EncodeError:
-    """Name the field, or the few that are packed together, and the rule of a failed encode."""
+    """Return the error of a failed encode, with the field, or the fields that are packed together, and the rule."""
     parts, _ = source.failed_at(fault.__traceback__)
     fields = list(dict.fromkeys(part.path for part in parts))
     if isinstance(fault, AttributeError | TypeError) and "None" in str(fault):
@@ -143,7 +143,7 @@ def explain_encode(fault: Exception, source: Source, message: str) -> EncodeErro
 
 
 def refuse_absent(o: Message, version: int, names: tuple[str, ...], defaults: tuple[Any, ...]) -> MalformedError:
-    """Refuse a value for a field that the version lacks and that may not be dropped."""
+    """Return the error for a value of a field that the version does not have and that is not ignorable."""
     for name, default in zip(names, defaults, strict=True):
         if getattr(o, name) != default:
             return MalformedError(f"version {version} has no {name}, which is {getattr(o, name)!r}")

@@ -1,19 +1,18 @@
-"""How a message declares its fields.
+"""The declaration of a message's fields.
 
     class PartitionProduceData(Message):
         index: int = int32("0+")
         records: Buffer | None = record_set("0+", nullable="0+")
 
-Each specifier takes the range of versions that carry the field ("0+", "3-5", "7"), and by keyword:
+Each specifier takes the range of versions that have the field ("0+", "3-5", "7"), and these keywords:
 
-- `nullable`: the versions in which null may be sent;
-- `default`: the value of a field that is not set or not sent; without it zero, empty, or a struct of
-  defaults; - `tag`: the field is sent as this tagged field, and only where it differs from its default; -
-  `ignorable`: a value other than the default is dropped, not refused, in versions that lack the field; -
-  `flexible=False`: the field keeps the fixed-length form in flexible versions (the client id of the
-  header).
+- `nullable`: the versions in which the field may be null;
+- `default`: the value of a field that is not set or not sent; if not given, zero, empty, or a struct of defaults;
+- `tag`: the field is a tagged field with this tag, sent only if it differs from its default;
+- `ignorable`: in versions without the field, a value other than the default is dropped instead of refused;
+- `flexible=False`: the field keeps the fixed-length format in flexible versions (the client id of the header).
 
-A declaration only records these facts: importing a message costs microseconds, and text is parsed when a
+A declaration only stores these values: importing a message takes microseconds, and the version ranges are parsed when a
 version is first compiled.
 """
 
@@ -28,18 +27,18 @@ if TYPE_CHECKING:
     from protocol.message import Message
 
 ALWAYS = 1 << 15
-"""Above every version: the end of an open range."""
+"""The end of an open range, above every version."""
 
 
 class VersionRange(NamedTuple):
-    """Versions low to high, both inclusive; empty if high is below low."""
+    """The versions from low to high, both inclusive; empty if high is below low."""
 
     low: int
     high: int
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Read "3+", "3-5", "3" or "" (none)."""
+        """Parse "3+", "3-5", "3" or "" (no version)."""
         if not text:
             return cls(0, -1)
         if text.endswith("+"):
@@ -52,7 +51,7 @@ class VersionRange(NamedTuple):
 
 
 class Field:
-    """One declared field. `kind` names the type; `element` is an array's kind or struct, or the struct."""
+    """One declared field. `kind` is the type; `element` is the struct, or the kind or struct of an array's elements."""
 
     __slots__ = ("default", "element", "flexible", "ignorable", "kind", "name", "nullable", "tag", "versions")
 
@@ -69,7 +68,7 @@ class Field:
         ignorable: bool,
         flexible: bool = True,
     ) -> None:
-        """Keep the facts as they were declared; the metaclass adds the name."""
+        """Store the declaration; the metaclass sets the name."""
         self.kind = kind
         self.element = element
         self.versions = versions
@@ -80,16 +79,16 @@ class Field:
         self.flexible = flexible
 
     def present(self, version: int) -> bool:
-        """True if that version carries the field, tagged or not."""
+        """Whether the version has the field, tagged or not."""
         return version in VersionRange.parse(self.versions)
 
     def may_be_null(self, version: int) -> bool:
-        """True if that version can carry null."""
+        """Whether the field may be null in the version."""
         return version in VersionRange.parse(self.nullable)
 
     @property
     def json_name(self) -> str:
-        """The name in Kafka's JSON: the same words in camel case."""
+        """The name in Kafka's JSON, in camel case."""
         head, *rest = self.name.split("_")
         return head + "".join(map(str.capitalize, rest))
 
@@ -121,7 +120,7 @@ def string(
     ignorable: bool = False,
     flexible: bool = True,
 ) -> Any:
-    """Text of at most 32767 bytes of UTF-8."""
+    """Declare a string of at most 32767 bytes of UTF-8."""
     return Field("string", None, versions, nullable, default, tag, ignorable, flexible)
 
 
@@ -133,12 +132,12 @@ def byte_string(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Opaque bytes, copied out of the buffer."""
+    """Declare opaque bytes; decoding copies them."""
     return Field("byte_string", None, versions, nullable, default, tag, ignorable)
 
 
 def record_set(versions: str, *, nullable: str = "") -> Any:
-    """Record batches: a view into the buffer when decoded, passed through uncopied when encoded."""
+    """Declare record batches: a view into the buffer when decoded, a piece of its own, not copied, when encoded."""
     return Field("record_set", None, versions, nullable, None if nullable else b"", None, False)
 
 
@@ -151,7 +150,7 @@ def array(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Make a list of structs, or of `int8` … `string` (give the specifier itself). Defaults to a new list."""
+    """Declare a list of structs, or of `int8` … `string` (the element is the specifier). The default is a new list."""
     of = element if isinstance(element, type) else element.__name__
     return Field("array", of, versions, nullable, default, tag, ignorable)
 
@@ -165,5 +164,5 @@ def struct(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """One nested struct. Its default is a shared one of defaults that refuses changes: replace it."""
+    """Declare a nested struct. Its default is shared and immutable: assign a new struct instead of changing it."""
     return Field("struct", element, versions, nullable, default, tag, ignorable)

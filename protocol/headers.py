@@ -1,9 +1,9 @@
-"""Request and response headers, and which version of them an API version has.
+"""Request and response headers, and the header version for each API version.
 
-A request's header is version 2 (tagged fields) if its body is flexible, else 1; ControlledShutdown 0
-alone has version 0, without client id. The client id keeps the old string form in version 2, so that a
-broker reads it before it knows anything. A response's header is version 1 if its body is flexible, else
-0; that of ApiVersions is always 0, since the client does not know yet which versions the broker has.
+A request's header has version 2 (tagged fields) if its body is flexible, else 1. Only ControlledShutdown version 0 has
+header version 0, without client id. In header version 2 the client id keeps the old string format, so that a broker can
+read it in every version. A response's header has version 1 if its body is flexible, else 0; that of ApiVersions is
+always 0, since the client does not know the broker's versions yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEY_AND_VERSION = struct.Struct(">hh")
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):
-    """In front of every request; `api_version` is the body's version, not the header's."""
+    """The header of every request; `request_api_version` is the version of the body, not of the header."""
 
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")
@@ -29,13 +29,13 @@ class RequestHeader(Message, versions="0-2", flexible="2+"):
 
 
 class ResponseHeader(Message, versions="0-1", flexible="1+"):
-    """In front of every response: the correlation id of its request."""
+    """The header of every response: the correlation id of its request."""
 
     correlation_id: int = int32("0+")
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """Return the header version of that request; raises UnsupportedVersionError for an unknown key."""
+    """Return the header version of a request; raises UnsupportedVersionError for an unknown key."""
     try:
         if api_version >= FLEXIBLE_FROM[api_key]:
             return 2
@@ -45,7 +45,7 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """Return the header version of that response; raises UnsupportedVersionError for an unknown key."""
+    """Return the header version of a response; raises UnsupportedVersionError for an unknown key."""
     try:
         return 1 if api_version >= FLEXIBLE_FROM[api_key] and api_key != ApiKey.API_VERSIONS else 0
     except KeyError:
@@ -53,11 +53,10 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 
 def decode_request_header(buffer: Buffer, offset: int = 0) -> tuple[RequestHeader, int]:
-    """Read the header of a request frame (without its 4-byte size): it and the offset of the body.
+    """Decode the header of a request frame (without its 4-byte size); return the header and the offset of the body.
 
-    Any version of a known API is read, also one that no message exists for: whether to answer is the
-    broker's decision. Raises UnsupportedVersionError for an unknown key, DecodeError for a malformed
-    header.
+    Every version of a known API is accepted, also those without a message: the broker decides whether to answer. Raises
+    UnsupportedVersionError for an unknown key, DecodeError for a malformed header.
     """
     try:
         api_key, api_version = _KEY_AND_VERSION.unpack_from(buffer, offset)

@@ -1,8 +1,8 @@
-"""Messages in the JSON form of Kafka's own converters: for tests, dumps and debugging, not for the hot path.
+"""Messages in the JSON format of Kafka's converters, for tests, dumps and debugging.
 
-Names are in camel case; bytes and records are base64, UUIDs 22 characters of base64url, numbers plain. Only
-the fields of the given version appear, tagged ones only where they differ from their default. Unknown tagged
-fields are dropped.
+Names are in camel case; bytes and records are base64, UUIDs are 22 characters of base64url, numbers are plain. Only the
+fields of the given version are included, tagged fields only if they differ from their default. Unknown tagged fields
+are dropped.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ M = TypeVar("M", bound=Message)
 
 
 def to_json(message: Message, version: int) -> dict[str, Any]:
-    """Return what `json.dumps` takes; raises UnsupportedVersionError for a version it does not have."""
+    """Return a value for `json.dumps`; raises UnsupportedVersionError if the message does not have the version."""
     message.check_version(version)
     return _struct_to_json(message, version)
 
 
 def from_json(cls: type[M], json: dict[str, Any], version: int) -> M:
-    """Build the message; missing fields get their default, unknown names are a ValueError."""
+    """Return the message; missing fields get their default. Raises ValueError for unknown names."""
     cls.check_version(version)
     return _struct_from_json(cls, json, version)
 

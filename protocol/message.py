@@ -1,14 +1,13 @@
-"""`Message`: the base of every request, response, header and internal record, and of the structs in them.
+"""`Message`: the base class of requests, responses, headers and internal records, and of the structs in them.
 
-A class declares its fields (protocol/fields.py); constructor, encoder and decoder are source code
-generated from the declaration on first use, one encoder and decoder for each (class, version), by
-protocol/encoder.py and protocol/decoder.py. So importing is cheap, and a version that nobody speaks costs
-nothing.
+A class declares its fields (protocol/fields.py). The source code of the constructor, and of one encoder and one decoder
+for each (class, version), is generated from the declaration at the first use (protocol/constructor.py, encoder.py and
+decoder.py). So imports are cheap, and unused versions cost nothing.
 
     request, position = ProduceRequest.decode(buffer, version=9)
     pieces = response.encode(version=9)
 
-Structs have no versions of their own: they are encoded and decoded by the message that holds them.
+Structs have no versions of their own: the message that contains them encodes and decodes them.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from protocol.errors import UnsupportedVersionError
 from protocol.fields import ALWAYS, Field, VersionRange
 
 NEVER = ALWAYS
-"""FLEXIBLE_FROM of a message that no version of which is flexible."""
+"""FLEXIBLE_FROM of a message without flexible versions."""
 
 Decoder = Callable[[Buffer, int], tuple[Any, int]]
 Encoder = Callable[[Any], list[Piece]]
 
 
 class _NoTags(dict[int, bytes]):
-    """The empty mapping that all messages without unknown tags share."""
+    """The empty mapping shared by all messages without unknown tags."""
 
     def __setitem__(self, tag: int, value: bytes) -> None:
         raise TypeError("shared by every message: assign a new dict to unknown_tags")
@@ -46,7 +45,7 @@ def _no_tags() -> dict[int, bytes]:
 
 @dataclass_transform(kw_only_default=True)
 class MessageMeta(type):
-    """Takes the field declarations out of the class body and gives the class slots for them instead."""
+    """Removes the field declarations from the class body and creates slots for them."""
 
     def __new__(
         mcs,
@@ -58,7 +57,7 @@ class MessageMeta(type):
         versions: str = "",
         flexible: str = "",
     ) -> MessageMeta:
-        """Build the class; `versions` and the flexible ones among them are those of a top-level message."""
+        """Build the class. api_key, versions, flexible (the flexible versions): for top-level messages only."""
         fields = []
         for key, value in list(namespace.items()):
             if isinstance(value, Field):
@@ -81,13 +80,13 @@ class MessageMeta(type):
 
 
 class Message(metaclass=MessageMeta):
-    """A struct of the wire protocol; see the module. Two are equal if class, fields and unknown tags are."""
+    """A struct of the wire protocol; see the module. Two are equal if class, fields and unknown tags are equal."""
 
     __slots__ = ("unknown_tags",)
 
     if TYPE_CHECKING:  # a class with slots cannot have defaults as well
         unknown_tags: dict[int, bytes] = {}
-        """Tagged fields that the version does not know, kept and written back: tag to content."""
+        """Tagged fields that the version does not know, by tag; they are encoded again."""
 
     NAME: ClassVar[str] = "Message"
     API_KEY: ClassVar[int] = -1
@@ -100,18 +99,18 @@ class Message(metaclass=MessageMeta):
     DEFAULT: ClassVar[Any] = None
 
     def __init__(self, **values: Any) -> None:
-        """Set fields by keyword, the others to their defaults. The first call compiles the constructor."""
+        """Set fields by keyword; other fields get their defaults. The first call compiles the constructor."""
         from protocol.constructor import compile_constructor
 
         compile_constructor(type(self))
-        self.__init__(**values)  # type: ignore[misc]  # the compiled one
+        self.__init__(**values)  # type: ignore[misc]  # the compiled constructor
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, offset: int = 0) -> tuple[Self, int]:
-        """Read one message from `offset` on: it and the offset after it.
+        """Decode one message from `offset`; return the message and the offset after it.
 
-        Raises DecodeError for malformed bytes, UnsupportedVersionError for a version the message does not
-        have. Bytes that follow are left to the caller.
+        Raises DecodeError for malformed bytes, UnsupportedVersionError if the message does not have the version. Bytes
+        after the message are left to the caller.
         """
         try:
             decoder = cls.DECODERS[version]
@@ -123,10 +122,10 @@ class Message(metaclass=MessageMeta):
         return decoder(buffer, offset)
 
     def encode(self, version: int) -> list[Piece]:
-        """Return the bytes in pieces, each non-empty `records` value one of its own and uncopied.
+        """Return the encoded pieces. Each non-empty `records` value is a piece of its own and is not copied.
 
-        Raises EncodeError for a value that the version cannot carry, UnsupportedVersionError for a
-        version the message does not have.
+        Raises EncodeError for a value that is not possible in the version, UnsupportedVersionError if the message does
+        not have the version.
         """
         try:
             encoder = self.ENCODERS[version]
@@ -138,7 +137,7 @@ class Message(metaclass=MessageMeta):
         return encoder(self)
 
     def to_bytes(self, version: int) -> bytes:
-        """Return the pieces of `encode` joined; reads lazy records."""
+        """Return the joined pieces of `encode`; lazy records are read."""
         return join(self.encode(version))
 
     @classmethod
@@ -150,7 +149,7 @@ class Message(metaclass=MessageMeta):
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
-        """True if that version has compact lengths and tagged fields."""
+        """Whether the version has compact lengths and tagged fields."""
         return version >= cls.FLEXIBLE_FROM
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,6 @@
-"""Message sets: the record formats before batches, magic 0 (Kafka 0.8) and 1 (0.10), which old clients still
-send.
+"""Message sets: the record formats before batches, magic 0 (Kafka 0.8) and 1 (0.10), which old clients still send.
 
-A set is messages one behind the other:
+A set is a sequence of messages:
 
     0  offset      int64     |  16 magic       int8
     8  size        int32     |  17 attributes  int8: bits 0-2 codec, bit 3 timestamp type (magic 1)
@@ -9,11 +8,11 @@ A set is messages one behind the other:
                              |     key         int32 length, negative for null, and bytes
                              |     value       int32 length, negative for null, and bytes
 
-Size counts what follows it; the CRC-32 (zlib's) covers everything from the magic on. A message with a codec
-is a wrapper: its value is a compressed message set of one level, its offset that of the last message inside.
-Inside wrappers of magic 0 the offsets are absolute, of magic 1 relative to the first message (KIP-31), and a
-wrapper of LogAppendTime gives its timestamp to all of them (KIP-32). Sources: the protocol guide's page on
-old message formats.
+The size is the number of bytes after it; the CRC-32 (zlib's) covers the bytes from the magic on. A message with a codec
+is a wrapper: its value is a compressed message set without further wrappers, and its offset is that of the last message
+inside. The offsets inside a wrapper are absolute in magic 0, and relative to the first message in magic 1 (KIP-31). The
+timestamp of a wrapper with LogAppendTime is the timestamp of all messages inside (KIP-32). Source: the protocol guide's
+page on old message formats.
 """
 
 import struct
@@ -39,7 +38,7 @@ from protocol.record_batch import (
 )
 
 MIN_MESSAGE_SIZE: Final = (14, 22)
-"""Smallest size field of a message of magic 0 and 1: no key, no value."""
+"""The smallest size field of a message of magic 0 and 1: without key and value."""
 
 _HEADER: Final = struct.Struct(">qiIbb")
 _LOG_HEADER: Final = struct.Struct(">qi")
@@ -48,10 +47,10 @@ _INT64: Final = struct.Struct(">q")
 
 
 class LegacyMessage:
-    """A view on one message of magic 0 or 1, which may be a wrapper; named as `RecordBatch` names its likes.
+    """A view on one message of magic 0 or 1, which may be a wrapper. The attributes have the names of `RecordBatch`.
 
-    `buffer` is the whole message including offset and size, `position` where it begins in the buffer walked.
-    `key` and `value` are views. The timestamp is -1 in magic 0.
+    `buffer` is the whole message with offset and size, `position` its position in the containing buffer. `key` and
+    `value` are views. The timestamp is -1 in magic 0.
     """
 
     __slots__ = (
@@ -75,9 +74,9 @@ class LegacyMessage:
     timestamp: int
 
     def __init__(self, buffer: memoryview, position: int = 0) -> None:
-        """View `buffer`, one message of at least the least size; `read_message` checks that first.
+        """`buffer` must be one message of at least the smallest size, as `read_message` ensures.
 
-        Raises CorruptRecordError where key and value do not fill the message exactly.
+        Raises CorruptRecordError if key and value do not fill the message exactly.
         """
         self.buffer = buffer
         self.position = position
@@ -105,22 +104,22 @@ class LegacyMessage:
 
     @property
     def last_offset(self) -> int:
-        """The message's offset; of a wrapper, that of the last message inside."""
+        """The message's offset; for a wrapper, that of the last message inside."""
         return self.offset
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the message."""
+        """The offset after the message."""
         return self.offset + 1
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole message, with the 12 bytes of offset and size."""
+        """The size of the whole message, with the 12 bytes of offset and size."""
         return self.size + LOG_OVERHEAD
 
     @property
     def compression(self) -> CompressionType:
-        """The codec; raises UnsupportedCompressionError for a number that names none."""
+        """The codec; raises UnsupportedCompressionError for an unknown number."""
         try:
             return CompressionType(self.attributes & COMPRESSION_MASK)
         except ValueError:
@@ -130,46 +129,44 @@ class LegacyMessage:
 
     @property
     def is_compressed(self) -> bool:
-        """True for a wrapper."""
+        """Whether the message is a wrapper."""
         return self.attributes & COMPRESSION_MASK != 0
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamp; CREATE_TIME in magic 0, which has none."""
+        """CREATE_TIME or LOG_APPEND_TIME; CREATE_TIME in magic 0, which has no timestamps."""
         if self.magic and self.attributes & LOG_APPEND_TIME_FLAG:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME
 
     @property
     def max_timestamp(self) -> int:
-        """The timestamp; producers give a wrapper the greatest of those inside."""
+        """The timestamp; for a wrapper, producers set the largest timestamp inside."""
         return self.timestamp
 
     @property
     def is_control(self) -> bool:
-        """Never: transactions came with batches."""
+        """Always False: control records exist in batches only."""
         return False
 
     def check_crc(self) -> None:
-        """Raise CorruptRecordError where the stored CRC-32 is not that of the bytes."""
+        """Raise CorruptRecordError if the stored CRC-32 differs from that of the bytes."""
         computed = crc32(self.buffer[MAGIC_OFFSET:])
         if computed != self.crc:
             raise CorruptRecordError(self.position, f"stored crc {self.crc}, computed crc {computed}")
 
     def records(self, limit: int | None = DECOMPRESSION_LIMIT, *, check_crc: bool = False) -> list[Record]:
-        """The message, or the messages that the wrapper holds, with absolute offsets.
+        """Return the message, or the messages in the wrapper, with absolute offsets.
 
-        `limit` bounds what a wrapper may unfold to; `check_crc` checks the CRC of each message inside. Raises
-        CorruptRecordError for malformed bytes, InvalidRecordError for what no wrapper may hold (nothing,
-        another magic, a wrapper, offsets beyond its own, zstd), UnsupportedCompressionError for an unknown
-        codec.
+        limit: the largest decompressed size of a wrapper. check_crc: check the CRC of each message inside. Raises
+        CorruptRecordError for malformed bytes, InvalidRecordError for an invalid wrapper (empty, with another magic, a
+        wrapper or an offset above its own inside, zstd), UnsupportedCompressionError for an unknown codec.
         """
         if not self.is_compressed:
             return [Record(self.offset, self.timestamp, _copy(self.key), _copy(self.value))]
         messages = self._inner_messages(limit, check_crc)
         base = 0
-        # Some producers send a wrapper with offset 0 whatever it holds: the offsets inside are then taken as
-        # they are.
+        # Some producers always send wrappers with offset 0: then the offsets inside are used unchanged.
         if self.magic and self.offset:
             last = messages[-1].offset
             if self.offset < last:
@@ -219,16 +216,14 @@ def _copy(field: memoryview | None) -> bytes | None:
 
 
 def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
-    """The message at `position`; CorruptRecordError where it is malformed, cut off or of another magic than 0
-    or 1.
-    """
+    """Return the message at `position`; raises CorruptRecordError if it is malformed, cut off or not magic 0 or 1."""
     view = memoryview(buffer)
     remaining = len(view) - position
     if remaining <= MAGIC_OFFSET:
         raise CorruptRecordError(position, f"{remaining} bytes are too few for a message")
     magic = view[position + MAGIC_OFFSET]
     if magic > 1:
-        raise CorruptRecordError(position, f"magic {magic} where 0 or 1 was expected")
+        raise CorruptRecordError(position, f"magic {magic}, expected 0 or 1")
     size: int = _INT32.unpack_from(view, position + LENGTH_OFFSET)[0]
     if size < MIN_MESSAGE_SIZE[magic]:
         raise CorruptRecordError(position, f"message size {size} is less than {MIN_MESSAGE_SIZE[magic]}")
@@ -238,10 +233,10 @@ def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
 
 
 def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[LegacyMessage]:
-    """Walk the messages that fill `buffer` from `position` to its end, wrappers as they are.
+    """Yield the messages in `buffer` from `position` to its end; wrappers are not opened.
 
-    Raises CorruptRecordError(position, reason) at the first one that is malformed or cut off. CRCs are left
-    to `check_crc`.
+    Raises CorruptRecordError(position, reason) at the first message that is malformed or cut off. CRCs are not checked,
+    see `check_crc`.
     """
     view = memoryview(buffer)
     size = len(view)
@@ -252,10 +247,10 @@ def iter_messages(buffer: Buffer, position: int = 0) -> Iterator[LegacyMessage]:
 
 
 def iter_mixed(buffer: Buffer, position: int = 0, *, partial: bool = False) -> Iterator[RecordBatch | LegacyMessage]:
-    """Walk batches and messages of every magic: a log that was begun by an old Kafka holds both.
+    """Yield batches and messages of every magic: a log that an old Kafka has begun may have both.
 
-    With `partial` an element cut off at the end ends the walk, as at the end of a read of so many bytes;
-    without, and for everything malformed, CorruptRecordError is raised.
+    With `partial`, an incomplete element at the end, as after a read of limited size, ends the iteration; without it,
+    and for malformed elements, CorruptRecordError is raised.
     """
     view = memoryview(buffer)
     size = len(view)
@@ -277,9 +272,9 @@ def iter_mixed(buffer: Buffer, position: int = 0, *, partial: bool = False) -> I
 
 
 class MessageSetBuilder:
-    """Builds a message set of magic 0 or 1: single messages, or with a codec one wrapper around them all.
+    """Builds a message set of magic 0 or 1: single messages, or, with a codec, one wrapper with all messages.
 
-    With TimestampType.LOG_APPEND_TIME every message has the timestamp `log_append_time`.
+    With TimestampType.LOG_APPEND_TIME, every message has the timestamp `log_append_time`.
     """
 
     __slots__ = (
@@ -319,11 +314,11 @@ class MessageSetBuilder:
         self.count = 0
 
     def append(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None) -> None:
-        """Append a message; ValueError for an offset that is not greater than the last."""
+        """Append a message; raises ValueError if the offset is not above the last one."""
         if self.count == 0:
             self._first_offset = offset
         elif offset <= self.last_offset:
-            raise ValueError(f"offset {offset} behind offset {self.last_offset}")
+            raise ValueError(f"offset {offset} after offset {self.last_offset}")
         if self._timestamp_type is TimestampType.LOG_APPEND_TIME:
             timestamp = self._log_append_time
         self.last_offset = offset
@@ -334,7 +329,7 @@ class MessageSetBuilder:
         self._parts.append(self._encode(offset, timestamp, CompressionType.NONE, key, value))
 
     def build(self) -> bytes:
-        """The message set; empty without messages."""
+        """Return the message set; empty bytes without messages."""
         messages = b"".join(self._parts)
         if not self._compression or not messages:
             return messages

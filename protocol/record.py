@@ -1,6 +1,6 @@
-"""One record, and how a run of records inside a version 2 batch is read.
+"""A record, and the decoding of the records in a version 2 batch.
 
-A record is laid out as (every number a zigzag varint unless said otherwise):
+The layout of a record (all numbers are zigzag varints, except the attributes):
 
     length          bytes that follow
     attributes      int8, unused, 0
@@ -10,8 +10,8 @@ A record is laid out as (every number a zigzag varint unless said otherwise):
     value length    negative for null, then the value
     header count    then per header: name length, name (UTF-8), value length (negative for null), value
 
-Reading is a hot path of client and broker alike, so varints are read inline; only those of more than two
-bytes go through a function. Sources: KIP-98 and KIP-82, the protocol guide's page on record batches.
+Decoding is on the hot path of client and broker, so varints of one and two bytes are read inline; longer ones are read
+by a function. Sources: KIP-98 and KIP-82, the protocol guide's page on record batches.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,13 @@ INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 INT64_MIN: Final = -0x8000000000000000
 
 Header = tuple[str, bytes | None]
-"""A record header: name and value; names may repeat, the order counts."""
+"""A record header: name and value. Names may be repeated; the order is significant."""
 
 NO_HEADERS: Final[tuple[Header, ...]] = ()
 
 
 class Record(NamedTuple):
-    """One record with its absolute offset and timestamp (ms since the epoch, -1 for none); key and value may
-    be None.
-    """
+    """A record with its absolute offset and timestamp (ms since the epoch, -1 for none). Key and value may be None."""
 
     offset: int
     timestamp: int
@@ -49,10 +47,10 @@ R = TypeVar("R", bound=tuple[Any, ...])
 def read_records(
     data: bytes, count: int, base_offset: int, base_timestamp: int, log_append_time: int | None = None
 ) -> Iterator[Record]:
-    """Yield the `count` records that `data` holds, from its beginning to its end.
+    """Yield the `count` records in `data`.
 
-    `log_append_time`, where given, is every record's timestamp. Raises InvalidRecordError on the first record
-    that does not fit its own length, and where `count` records do not end exactly at the end of `data`.
+    If `log_append_time` is given, it is the timestamp of every record. Raises InvalidRecordError at the first record
+    that contradicts its own length, and if `count` records do not end exactly at the end of `data`.
     """
     return read_records_as(Record, (), data, count, base_offset, base_timestamp, log_append_time)
 
@@ -66,8 +64,8 @@ def read_records_as(
     base_timestamp: int,
     log_append_time: int | None,
 ) -> Iterator[R]:
-    """As `read_records`, each record a `kind`: a named tuple of `first_fields` and then the fields of Record."""
-    make = tuple.__new__  # past the named tuple's own, which takes twice as long
+    """Like `read_records`, but yield records of type `kind`: a named tuple of `first_fields` and Record's fields."""
+    make = tuple.__new__  # the named tuple's own `__new__` takes twice as long
     size = len(data)
     low, high = INT64_MIN - base_timestamp, INT64_MAX - base_timestamp
     position = 0
@@ -82,7 +80,7 @@ def read_records_as(
             end = position + (number >> 1)
             if number & 1 or end > size:
                 raise InvalidRecordError(f"record {index} of length {unzigzag(number)} ends beyond {size} bytes")
-            # One step over the attributes, which have no meaning yet.
+            # Skip one byte: the attributes, which are not used yet.
             number, position = data[position + 1], position + 2
             if number > 0x7F:
                 if data[position] < 0x80:
@@ -106,7 +104,7 @@ def read_records_as(
                     number, position = number & 0x7F | data[position] << 7, position + 1
                 else:
                     number, position = long_varint(data, position, number)
-            # Null is -1, in zigzag 1: half of it is 0, so it needs no branch of its own.
+            # Null is -1, which is 1 in zigzag: shifted right it is 0, so no branch is needed.
             start, position = position, position + (number >> 1)
             key = None if number & 1 else data[start:position]
             number, position = data[position], position + 1
@@ -124,7 +122,7 @@ def read_records_as(
         except IndexError:
             raise InvalidRecordError(f"record {index} runs over the end of {size} bytes") from None
         if position != end:
-            raise InvalidRecordError(f"record {index} ends at byte {position}, its length says {end}")
+            raise InvalidRecordError(f"record {index} ends at byte {position}, but by its length at byte {end}")
         if log_append_time is not None:
             timestamp = log_append_time
         yield make(kind, first_fields + (offset, timestamp, key, value, headers))  # noqa: RUF005  # this is faster
@@ -133,19 +131,19 @@ def read_records_as(
 
 
 def wrap_int64(number: int) -> int:
-    """`number` as 64-bit arithmetic leaves it: Kafka's sums of timestamps wrap around."""
+    """Wrap `number` to 64 bits: Kafka's sums of timestamps wrap around."""
     return (number - INT64_MIN & 0xFFFFFFFFFFFFFFFF) + INT64_MIN
 
 
 def unzigzag(number: int) -> int:
-    """The signed number that `number` stands for in zigzag encoding."""
+    """Return the signed number with the zigzag encoding `number`."""
     return number >> 1 ^ -(number & 1)
 
 
 def long_varint(data: Buffer, position: int, first: int, bits: int = 32) -> tuple[int, int]:
-    """Read a varint on behind its `first` byte: the number, still in zigzag, and the position behind it.
+    """Read the rest of a varint after its `first` byte; return the number, still in zigzag, and the position after it.
 
-    InvalidRecordError for a number of more than `bits` bits, IndexError at the end of data.
+    Raises InvalidRecordError for a number of more than `bits` bits, IndexError at the end of the data.
     """
     number = first & 0x7F
     for shift in range(7, bits, 7):
@@ -160,7 +158,7 @@ def long_varint(data: Buffer, position: int, first: int, bits: int = 32) -> tupl
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A 32-bit varint at `position`, decoded, and the position behind it."""
+    """Return the decoded 32-bit varint at `position`, and the position after it."""
     number = data[position]
     position += 1
     if number > 0x7F:
@@ -169,9 +167,12 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
-    """The header count at `position` and the headers behind it, none of which may reach beyond `end`."""
+    """Read the header count at `position` and the headers, which must end at or before `end`.
+
+    Return the headers and the position after them.
+    """
     count, position = _read_varint(data, position)
-    # A header takes two bytes at least: a giant count is refused before anything is built.
+    # A header has at least two bytes: a huge count is refused before anything is created.
     if count < 0 or count * 2 > end - position:
         raise InvalidRecordError(f"{count} headers do not fit into {end - position} bytes")
     headers: list[Header] = []
@@ -179,8 +180,7 @@ def read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ..
         length, position = _read_varint(data, position)
         if length < 0 or position + length > end:
             raise InvalidRecordError(f"header name of {length} bytes does not fit into {end - position} bytes")
-        # Kafka's clients decode names leniently; a byte that is not UTF-8 must not make the record
-        # unreadable.
+        # As in Kafka's clients, bytes that are not UTF-8 must not make the record unreadable.
         name = data[position : position + length].decode("utf-8", "replace")
         position += length
         length, position = _read_varint(data, position)

@@ -1,6 +1,6 @@
-"""A record batch of version 2: a view on its bytes, and the walk from batch to batch.
+"""Record batches of version 2: a view on the bytes of a batch, and the iteration over batches.
 
-The 61-byte header (big-endian), then the records, compressed as one block where the attributes name a codec:
+The 61-byte header (big-endian) precedes the records, which are one compressed block if the attributes have a codec:
 
     0  base offset            int64     |  23 last offset delta   int32
     8  batch length           int32     |  27 base timestamp      int64   (delete horizon if attribute bit 6)
@@ -10,11 +10,10 @@ The 61-byte header (big-endian), then the records, compressed as one block where
     21 attributes             int16     |  53 base sequence       int32
                                         |  57 record count        int32
 
-The batch length counts what follows it (from byte 12). The CRC-32C covers everything from the attributes on,
-so a leader may set base offset and leader epoch without touching it. Attributes: bits 0-2 codec, 3 timestamp
-type, 4 transactional, 5 control, 6 delete horizon. The header is read by one unpack and nothing of the
-records is looked at until asked for. Sources: KIP-98, KIP-534 (delete horizon), the protocol guide's page on
-record batches.
+The batch length is the number of bytes after it (from byte 12). The CRC-32C covers the bytes from the attributes on, so
+a leader can set base offset and leader epoch without a new CRC. Attributes: bits 0-2 codec, 3 timestamp type,
+4 transactional, 5 control, 6 delete horizon. One unpack reads the header; the records are decoded on demand. Sources:
+KIP-98, KIP-534 (delete horizon), the protocol guide's page on record batches.
 """
 
 import struct
@@ -52,8 +51,8 @@ NO_SEQUENCE: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
 
 DECOMPRESSION_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes one batch may unfold to before it counts as corrupt: far above what clients batch, far below the
-memory.
+"""The largest decompressed size of a batch in bytes; a larger batch is corrupt. It is far above the batches of clients
+and far below the memory of a machine.
 """
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -70,11 +69,10 @@ class TimestampType(IntEnum):
 
 
 class RecordBatch:
-    """A view on one batch: header fields as attributes, the records decoded on demand.
+    """A view on one batch: header fields as attributes, records decoded on demand.
 
-    `buffer` is the whole batch including the 12 bytes of base offset and length; `position` is where it
-    begins in the buffer that `iter_batches` walked. The fields are a copy of the header: patching the bytes
-    does not change them.
+    `buffer` is the whole batch with the 12 bytes of base offset and length; `position` is the batch's position in the
+    buffer given to `iter_batches`. The fields are copies of the header: changes of the bytes do not change them.
     """
 
     __slots__ = (
@@ -110,9 +108,7 @@ class RecordBatch:
     record_count: int
 
     def __init__(self, buffer: memoryview, position: int = 0) -> None:
-        """View `buffer`, which must be exactly one whole batch; `iter_batches` and `read_batch` check that
-        first.
-        """
+        """`buffer` must be exactly one whole batch, as `iter_batches` and `read_batch` ensure."""
         self.buffer = buffer
         self.position = position
         (
@@ -133,22 +129,22 @@ class RecordBatch:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record the batch was made with (compaction may have removed it)."""
+        """The offset of the last record in the original batch (compaction may have removed the record)."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """The offset after the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole batch, with the 12 bytes of base offset and length."""
+        """The size of the whole batch, with the 12 bytes of base offset and length."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def compression(self) -> CompressionType:
-        """The codec; raises UnsupportedCompressionError for a number that names none."""
+        """The codec; raises UnsupportedCompressionError for an unknown number."""
         try:
             return CompressionType(self.attributes & COMPRESSION_MASK)
         except ValueError:
@@ -158,51 +154,49 @@ class RecordBatch:
 
     @property
     def is_compressed(self) -> bool:
-        """True where the records are compressed, by whatever codec."""
+        """Whether the records are compressed."""
         return self.attributes & COMPRESSION_MASK != 0
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the records carry the producer's time or all of them the broker's."""
+        """CREATE_TIME (the producer's timestamps) or LOG_APPEND_TIME (one timestamp of the broker)."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """True for batches of a transaction, its end markers included."""
+        """Whether the batch belongs to a transaction; also True for end markers."""
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
-        """True for a batch of control records, which clients never see."""
+        """Whether the batch has control records, which consumers do not return."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
     def has_producer_id(self) -> bool:
-        """True for batches of idempotent and transactional producers."""
+        """Whether an idempotent or transactional producer sent the batch."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without sequences; numbers wrap from 2^31-1 to 0."""
+        """The sequence number of the last record, -1 without sequence numbers; they wrap from 2^31-1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Time from which tombstones and markers of this batch may be removed; None where not yet set
-        (KIP-534).
-        """
+        """The time in ms from which compaction may remove tombstones and markers; None if not set yet (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     def check_crc(self) -> None:
-        """Raise CorruptRecordError where the stored CRC-32C is not that of the bytes."""
+        """Raise CorruptRecordError if the stored CRC-32C differs from that of the bytes."""
         computed = crc32c(self.buffer[ATTRIBUTES_OFFSET:])
         if computed != self.crc:
             raise CorruptRecordError(self.position, f"stored crc {self.crc}, computed crc {computed}")
 
     def records_data(self, limit: int | None = DECOMPRESSION_LIMIT) -> Buffer:
-        """The bytes of the records, decompressed; at most `limit` bytes, else CorruptRecordError."""
+        """Return the decompressed bytes of the records; raises CorruptRecordError for more than `limit` bytes."""
         payload = self.buffer[BATCH_HEADER_SIZE:]
         if not self.attributes & COMPRESSION_MASK:
             return payload
@@ -212,18 +206,18 @@ class RecordBatch:
             raise CorruptRecordError(self.position, error.reason) from None
 
     def records(self, limit: int | None = DECOMPRESSION_LIMIT) -> Iterator[Record]:
-        """Decode the records one by one (decompressed all at once, to `limit` bytes at most).
+        """Decode the records one by one, after decompressing all of them to at most `limit` bytes.
 
-        Raises CorruptRecordError where the compressed block cannot be unfolded, InvalidRecordError where its
-        content is malformed or not of the declared count, UnsupportedCompressionError for an unknown codec.
-        The CRC is not looked at.
+        Raises CorruptRecordError if the compressed block cannot be decompressed, InvalidRecordError if a record is
+        malformed or the record count is wrong, UnsupportedCompressionError for an unknown codec. The CRC is not
+        checked.
         """
         return self.records_as(Record, (), limit)
 
     def records_as(
         self, kind: type[R], first_fields: tuple[Any, ...], limit: int | None = DECOMPRESSION_LIMIT
     ) -> Iterator[R]:
-        """As `records`, each record a `kind`: a named tuple of `first_fields` and then the fields of Record."""
+        """Like `records`, but yield records of type `kind`: a named tuple of `first_fields` and Record's fields."""
         if self.record_count < 0:
             raise InvalidRecordError(f"negative record count {self.record_count}")
         if self.base_offset > INT64_MAX - INT32_MAX or self.base_offset < INT32_MAX - INT64_MAX:
@@ -248,17 +242,15 @@ class RecordBatch:
 
 
 def read_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
-    """The batch that begins at `position`; CorruptRecordError where it is malformed, cut off or not of
-    version 2.
-    """
+    """Return the batch at `position`; raises CorruptRecordError if it is malformed, cut off or not of version 2."""
     return _batch_at(memoryview(buffer), position)
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
-    """Walk the batches that fill `buffer` from `position` to its end.
+    """Yield the batches in `buffer` from `position` to its end.
 
-    Raises CorruptRecordError(position, reason) at the first one that is malformed, cut off or not of version
-    2; those before it have been yielded. The CRC is left to `check_crc`.
+    Raises CorruptRecordError(position, reason) at the first batch that is malformed, cut off or not of version 2, after
+    the earlier batches were yielded. The CRC is not checked, see `check_crc`.
     """
     view = memoryview(buffer)
     size = len(view)
@@ -274,7 +266,7 @@ def _batch_at(view: memoryview, position: int) -> RecordBatch:
         raise CorruptRecordError(position, f"{remaining} bytes are too few for a batch")
     length: int = _INT32.unpack_from(view, position + LENGTH_OFFSET)[0]
     if remaining > MAGIC_OFFSET and view[position + MAGIC_OFFSET] != MAGIC_V2:
-        raise CorruptRecordError(position, f"magic {view[position + MAGIC_OFFSET]} where 2 was expected")
+        raise CorruptRecordError(position, f"magic {view[position + MAGIC_OFFSET]}, expected 2")
     if length < MIN_BATCH_LENGTH:
         raise CorruptRecordError(position, f"batch length {length} is less than the header's {MIN_BATCH_LENGTH} bytes")
     if length + LOG_OVERHEAD > remaining:
@@ -288,7 +280,7 @@ def _batch_at(view: memoryview, position: int) -> RecordBatch:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """`sequence` moved on by `increment`, wrapping from 2^31-1 to 0 as producers count."""
+    """Return `sequence` plus `increment`, which wraps from 2^31-1 to 0 as producers' sequence numbers do."""
     return (sequence + increment) & INT32_MAX
 
 
@@ -305,7 +297,7 @@ def set_partition_leader_epoch(buffer: bytearray | memoryview, position: int, ep
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, timestamp_type: TimestampType, timestamp: int
 ) -> None:
-    """Set timestamp type and max timestamp of the whole batch at `position` in place and its CRC anew."""
+    """Set timestamp type and max timestamp of the whole batch at `position` in place, and update its CRC."""
     attributes: int = struct.unpack_from(">h", buffer, position + ATTRIBUTES_OFFSET)[0]
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
         attributes |= LOG_APPEND_TIME_FLAG
@@ -317,14 +309,12 @@ def set_max_timestamp(
 
 
 def set_max_timestamp_log_append(buffer: bytearray | memoryview, position: int, timestamp: int) -> None:
-    """Make `timestamp` the append time of every record of the batch at `position`: type, max timestamp and
-    CRC.
-    """
+    """Set the type LogAppendTime and the max timestamp of the batch at `position` in place, and update its CRC."""
     set_max_timestamp(buffer, position, TimestampType.LOG_APPEND_TIME, timestamp)
 
 
 def update_crc(buffer: bytearray | memoryview, position: int) -> None:
-    """Compute the CRC of the batch at `position` anew and store it."""
+    """Compute and store the CRC of the batch at `position`."""
     length: int = _INT32.unpack_from(buffer, position + LENGTH_OFFSET)[0]
     end = position + LOG_OVERHEAD + length
     with memoryview(buffer) as view:

@@ -1,8 +1,7 @@
-"""Builds record batches of version 2: the client's hot path, and the broker's for compaction and conversion.
+"""Builds record batches of version 2: on the client's hot path, and for the broker's compaction and conversion.
 
-Records are laid out as `protocol.record` describes. They are appended to one bytearray behind room for the
-header, so an uncompressed batch is finished where it was gathered. Varints come out of a table that fills
-itself.
+`protocol.record` describes the layout of records. Records are appended to a bytearray with room for the header in
+front, so an uncompressed batch is not copied at the end. Varints are taken from a table that is filled on use.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,7 @@ from protocol.varint import encode_unsigned_varint
 
 
 class _Varints(dict[int, bytes]):
-    """Zigzag varints by number; the ones that recur are kept."""
+    """Zigzag varints by number; those of -1024 to 65535 are kept."""
 
     def __missing__(self, number: int) -> bytes:
         if not INT64_MIN <= number <= INT64_MAX:
@@ -50,12 +49,12 @@ _NO_HEADERS: Final = b"\x00"
 
 
 class RecordBatchBuilder:
-    """Gathers records and builds one batch.
+    """Collects records and builds one batch.
 
-    Records get consecutive offsets from `base_offset` unless told otherwise. Base timestamp is the first
-    record's or, where given, `delete_horizon_ms` (KIP-534); max timestamp is the greatest, or
-    `log_append_time` with TimestampType.LOG_APPEND_TIME. Producer id, epoch and base sequence may be set up
-    to `build`, for a producer knows them when it sends.
+    Records get consecutive offsets from `base_offset` by default. The base timestamp is `delete_horizon_ms` if given
+    (KIP-534), else that of the first record. The max timestamp is the largest one, or `log_append_time` with
+    TimestampType.LOG_APPEND_TIME. Producer id, epoch and base sequence may be set until `build` is called, because a
+    producer knows them only when it sends the batch.
     """
 
     __slots__ = (
@@ -117,14 +116,12 @@ class RecordBatchBuilder:
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next record gets unless told otherwise."""
+        """The offset of the next record, if it is appended without one."""
         return self._next_offset
 
     @property
     def size_estimate(self) -> int:
-        """Bytes of the batch as it is, before compression: an upper bound but for data that does not
-        compress.
-        """
+        """The size of the batch in bytes before compression: an upper bound, except for incompressible data."""
         return len(self._buffer)
 
     def append(
@@ -137,13 +134,13 @@ class RecordBatchBuilder:
     ) -> None:
         """Append a record with `timestamp` in ms since the epoch (-1 for none).
 
-        `offset` may leave a gap but not go back. Raises ValueError for an offset that does, a negative
-        timestamp, and offsets too far apart for one batch.
+        `offset` may leave a gap but must not decrease. Raises ValueError for a decreasing offset, a timestamp below -1,
+        and an offset too far from the base offset.
         """
         if offset is None:
             offset = self._next_offset
         elif offset < self._next_offset:
-            raise ValueError(f"offset {offset} where {self._next_offset} or more was expected")
+            raise ValueError(f"offset {offset} is below the next offset {self._next_offset}")
         base_timestamp = self.base_timestamp
         if base_timestamp is None:
             base_timestamp = self.base_timestamp = timestamp
@@ -181,8 +178,9 @@ class RecordBatchBuilder:
         values: Iterable[Buffer | None],
         headers: Iterable[Sequence[Header]],
     ) -> None:
-        """Append records that are there by columns, as `append` does one by one, in half the time: a producer's
-        hot path. Raises ValueError for a timestamp below -1 or beyond 64 bits.
+        """Append records given as columns, in half the time of `append` for each: the hot path of a producer.
+
+        Raises ValueError for a timestamp below -1 or beyond 64 bits.
         """
         if not timestamps:
             return
@@ -217,13 +215,13 @@ class RecordBatchBuilder:
         self.count += len(timestamps)
 
     def build(self, last_offset: int | None = None) -> bytearray:
-        """The finished batch, CRC included; empty without records (see `empty_batch`). It may be built once.
+        """Return the batch with its CRC; empty bytes without records (see `empty_batch`). May be called only once.
 
-        `last_offset`, where given, is kept in the header though its record is gone (compaction). Raises
-        ValueError where producer id, epoch and sequence do not fit together.
+        `last_offset` sets the last offset in the header if that record was removed (compaction). Raises ValueError if
+        producer id, epoch and sequence number contradict each other.
         """
         if self._built:
-            raise ValueError("the batch was built already")
+            raise ValueError("the batch has already been built")
         self._built = True
         if self.count == 0:
             return bytearray()
@@ -280,10 +278,10 @@ def empty_batch(
     base_sequence: int = NO_SEQUENCE,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch without records, as compaction leaves it to keep a producer's last sequence or the last offset.
+    """Return a batch without records, with which compaction keeps a producer's last sequence or the last offset.
 
-    Of `attributes` timestamp type, transactional and control flag stay; there is no codec and no delete
-    horizon, and the base timestamp is -1.
+    Timestamp type, transactional and control flag are taken from `attributes`. The batch has no codec and no delete
+    horizon; its base timestamp is -1.
     """
     buffer = bytearray(BATCH_HEADER_SIZE)
     HEADER.pack_into(

@@ -1,11 +1,10 @@
-"""Records looked at just far enough to decide which of them stay, and the batch of those that do: compaction.
+"""Filtering the records of a batch for compaction, without decoding them completely.
 
-`scan_records` reads lengths, timestamps, offsets and keys of a batch's records and steps over the rest.
-`retain_records` makes the batch that remains: what stays is copied as it stands. Only where the batch's base
-timestamp changes (its first record is gone, or it gets a delete horizon) is each record's timestamp delta written
-anew. The header keeps base offset, last offset, producer fields and base sequence, so that a compacted batch says the
-same of its producer as the original one. Sources: KIP-98, KIP-534 (delete horizon) and what Kafka 3.9's own compacted
-logs hold.
+`scan_records` reads the lengths, offsets and keys of a batch's records and skips the rest. `retain_records` builds a
+batch of the retained records, which are copied unchanged. Only if the batch's base timestamp changes (its first record
+is removed, or it gets a delete horizon), the timestamp delta of each record is written again. The header keeps base
+offset, last offset, producer fields and base sequence, so that a compacted batch leads to the same producer state.
+Sources: KIP-98, KIP-534 (delete horizon) and logs compacted by Kafka 3.9.
 """
 
 from typing import Final, NamedTuple
@@ -26,14 +25,15 @@ from protocol.record_batch import (
 )
 from protocol.record_batch_builder import VARINTS
 
-_NULL_BIT: Final = 1  # lengths are zigzag: the negative ones are odd, and the sign stands in the first byte
+_NULL_BIT: Final = 1  # lengths are zigzag: negative ones are odd; this bit is in the first byte
 
 
 class ScannedRecords(NamedTuple):
-    """The records of one batch as parallel lists, an element a record.
+    """The records of one batch as parallel lists with one element per record.
 
-    `data`: all of them, decompressed. `ends`: where each ends in it (it begins where the one before ends). `bodies`:
-    where its timestamp delta stands; behind that nothing depends on the batch's header. `offsets` are absolute.
+    `data`: all records, decompressed. `ends`: the position in `data` at which each record ends; the next one begins
+    there. `bodies`: the position of each record's timestamp delta; the bytes after the delta do not depend on the
+    batch's header. `offsets` are absolute.
     """
 
     data: bytes
@@ -42,12 +42,14 @@ class ScannedRecords(NamedTuple):
     offsets: list[int]
     keys: list[bytes | None]
     tombstones: list[int]
-    """Indexes of the records without value, not an element a record."""
+    """Indexes of the records without value (not one element per record)."""
 
 
 def scan_records(batch: RecordBatch) -> ScannedRecords:
-    """What a batch holds. Raises InvalidRecordError for records that do not fit their lengths or the declared count,
-    CorruptRecordError and UnsupportedCompressionError where they cannot be unfolded. The CRC is not looked at.
+    """Scan the records of a batch; the CRC is not checked.
+
+    Raises InvalidRecordError if records contradict their lengths or the record count, CorruptRecordError and
+    UnsupportedCompressionError if they cannot be decompressed.
     """
     data = bytes(batch.records_data()) if batch.record_count or len(batch.buffer) > BATCH_HEADER_SIZE else b""
     size = len(data)
@@ -69,7 +71,7 @@ def scan_records(batch: RecordBatch) -> ScannedRecords:
             end = position + (number >> 1)
             if number & 1 or end > size:
                 raise InvalidRecordError(f"record {index} ends beyond {size} bytes")
-            position += 1  # over the attributes, which have no meaning yet
+            position += 1  # skip the attributes, which are not used yet
             bodies.append(position)
             while data[position] > 0x7F:
                 position += 1
@@ -107,10 +109,10 @@ def scan_records(batch: RecordBatch) -> ScannedRecords:
 def retain_records(
     batch: RecordBatch, records: ScannedRecords, keep: list[int], delete_horizon_ms: int | None
 ) -> bytearray:
-    """The batch with only the records of the indexes in `keep` (ascending, at least one).
+    """Return a batch with only the records at the indexes `keep` (ascending, at least one).
 
-    delete_horizon_ms: the base timestamp that the batch gets, in ms, with the flag that says so (KIP-534); None: it
-    has none, and its base timestamp is that of its first record.
+    delete_horizon_ms: becomes the base timestamp, in ms, with the delete horizon flag (KIP-534). None: there is no
+    delete horizon, and the base timestamp is that of the first record.
     """
     attributes = batch.attributes
     deltas = [_read_delta(records.data, records.bodies[index]) for index in keep]
@@ -147,7 +149,7 @@ def retain_records(
 
 
 def _read_delta(data: bytes, position: int) -> tuple[int, int]:
-    """The timestamp delta at `position`, and the position behind it."""
+    """Return the timestamp delta at `position`, and the position after it."""
     number, position = data[position], position + 1
     if number > 0x7F:
         number, position = long_varint(data, position, number, 64)
@@ -155,7 +157,7 @@ def _read_delta(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _copy(records: ScannedRecords, keep: list[int]) -> bytes:
-    """The bytes of the kept records as they stand, neighbours in one piece."""
+    """Return the bytes of the kept records unchanged; adjacent records are copied in one piece."""
     data, ends = records.data, records.ends
     pieces = []
     first = last = keep[0]
@@ -169,7 +171,7 @@ def _copy(records: ScannedRecords, keep: list[int]) -> bytes:
 
 
 def _move(records: ScannedRecords, keep: list[int], moved: list[int], deltas: list[tuple[int, int]]) -> bytes:
-    """The kept records with the timestamp deltas `moved`; `deltas`: those that they have, and where these end."""
+    """Return the kept records with the timestamp deltas `moved`. deltas: the old deltas and their end positions."""
     data, ends = records.data, records.ends
     varints = VARINTS
     pieces: list[bytes] = []

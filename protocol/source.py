@@ -1,7 +1,7 @@
-"""Source code under construction: what encoder.py, decoder.py and constructor.py have in common.
+"""Generated source code: the common parts of encoder.py, decoder.py and constructor.py.
 
-Generated code carries no checks that only serve a good error message. Instead the source keeps, for every
-line, which fields that line is about; when the code fails, the traceback's line number tells the field.
+Generated code has no checks that only serve an error message. Instead, `Source` keeps the fields of every line; when
+the code fails, the line number in the traceback identifies the field.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ FIXED = {
     "boolean": ("?", 1),
     "uuid": ("16s", 16),
 }
-"""Kinds of fixed size: format character of `struct` and size in bytes."""
+"""The kinds of fixed size: format character of `struct` and size in bytes."""
 
 
 class Part(NamedTuple):
-    """A field that a line of source is about, and the bytes that the line reads or writes for it."""
+    """A field that a line of source reads or writes, and its number of bytes."""
 
     path: str
     size: int
 
 
 class Source:
-    """Lines of one generated module, the names they use, and the fields they are about."""
+    """The lines of one generated module, the names that they use, and their fields."""
 
     def __init__(self, title: str) -> None:
-        """Start empty; `title` becomes the file name in tracebacks."""
+        """title: the file name in tracebacks."""
         self.file_name = f"<{title}>"
         self.names: dict[str, Any] = {"SOURCE": self}
         self._lines: list[str] = []
@@ -48,26 +48,26 @@ class Source:
         self._unique = 0
 
     def line(self, text: str, *parts: Part) -> None:
-        """Add a line at the present indentation."""
+        """Add a line with the current indentation."""
         self._lines.append(self._indent + text)
         if parts:
             self._parts[len(self._lines)] = parts
 
     @contextmanager
     def block(self, head: str, *parts: Part) -> Iterator[None]:
-        """Add a line that opens a block, and indent what is added inside."""
+        """Add a line that opens a block; lines added in the `with` block are indented."""
         self.line(head, *parts)
         self._indent += "  "
         yield
         self._indent = self._indent[:-2]
 
     def unique(self, stem: str) -> str:
-        """Return a name that nothing else in this source has."""
+        """Return a name that is unique in this source."""
         self._unique += 1
         return f"{stem}{self._unique}"
 
     def constant(self, value: Any, stem: str = "C") -> str:
-        """Return the name of a global that holds the value."""
+        """Return the name of a global variable with the value."""
         for name, known in self.names.items():
             if known is value:
                 return name
@@ -76,16 +76,16 @@ class Source:
         return name
 
     def build(self, entry: str) -> Callable[..., Any]:
-        """Compile, and return the function of that name."""
+        """Compile the source and return the function `entry`."""
         exec(compile("\n".join(self._lines), self.file_name, "exec"), self.names)
         function: Callable[..., Any] = self.names[entry]
         return function
 
     def failed_at(self, traceback: TracebackType | None) -> tuple[tuple[Part, ...], int]:
-        """Return the fields that the failing line is about, and the position in the buffer (of a decoder).
+        """Return the fields of the failing line, and the position in the buffer (of a decoder).
 
-        The position is the variable `p` of the innermost function that has one: the generated one, or one
-        of faults.py that it called.
+        The position is the variable `p` of the innermost function that has one: a generated function, or one of
+        faults.py that it called.
         """
         parts: tuple[Part, ...] = ()
         position = 0
@@ -113,10 +113,10 @@ FORMATS = FormatCache()
 
 
 class ArrayFormats(dict[int, Struct]):
-    """Formats of n numbers of one kind by n. Long ones are not kept: a peer chooses n."""
+    """Formats of n numbers of one kind, by n. Those above 64 are not kept, as a peer chooses n."""
 
     def __init__(self, char: str) -> None:
-        """Serve arrays of that format character."""
+        """char: the format character of the elements."""
         self._char = char
 
     def __missing__(self, count: int) -> Struct:
@@ -130,7 +130,7 @@ ARRAYS = {kind: ArrayFormats(char) for kind, (char, _) in FIXED.items() if kind 
 
 
 def default_of(field: Field) -> Any:
-    """Return the value of a field that was not set: only to compare with, since it may be shared."""
+    """Return a field's default value. Use it for comparison only, as it may be shared."""
     if field.kind == "array" and field.default is not None:
         return []
     if field.kind == "struct" and field.default is not None:
@@ -139,7 +139,7 @@ def default_of(field: Field) -> Any:
 
 
 def is_shared(field: Field) -> bool:
-    """True if all messages may have the same object as default: no list, no struct with a list."""
+    """Whether all messages may share the default object: it is neither a list nor a struct with a list."""
     if field.default is None:
         return True
     if field.kind == "struct":
@@ -148,7 +148,7 @@ def is_shared(field: Field) -> bool:
 
 
 def default_source(source: Source, field: Field) -> str:
-    """Return the expression for a field's default, which makes a new object unless `is_shared`."""
+    """Return the expression for a field's default; it creates a new object unless `is_shared`."""
     if field.kind == "struct" and not is_shared(field):
         return source.constant(struct_of(field), "Struct") + "()"
     value = default_of(field)
@@ -158,12 +158,12 @@ def default_source(source: Source, field: Field) -> str:
 
 
 def default_struct(cls: type[Message]) -> Message:
-    """Return the one instance with all defaults, which refuses to be changed."""
+    """Return the shared, immutable instance with all defaults."""
     if cls.DEFAULT is None:
         instance = cls()
         namespace = {"__setattr__": _refuse, "__reduce__": _thaw, "THAWED": cls}
         frozen: Any = MessageMeta(cls.__name__, (cls,), namespace)
-        instance.__class__ = frozen  # same slots, so that Python allows it
+        instance.__class__ = frozen  # Python allows it because the slots are the same
         cls.DEFAULT = instance
     assert isinstance(cls.DEFAULT, cls)
     return cls.DEFAULT
@@ -176,7 +176,7 @@ def struct_of(field: Field) -> type[Message]:
 
 
 def min_size(cls: type[Message], version: int, flexible: bool) -> int:
-    """Return the least bytes that a struct can take, and at least 1: what a count is checked against."""
+    """Return the smallest size of a struct in bytes, at least 1. Counts of elements are checked against it."""
     size = 1 if flexible else 0
     for field in cls.FIELDS:
         if field.present(version) and field.tag is None:
@@ -185,7 +185,7 @@ def min_size(cls: type[Message], version: int, flexible: bool) -> int:
 
 
 def element_min_size(field: Field, version: int, flexible: bool) -> int:
-    """Return the least bytes that an element of the array can take."""
+    """Return the smallest size of an array's element in bytes."""
     if isinstance(field.element, type):
         return min_size(field.element, version, flexible)
     assert field.element is not None

@@ -8,11 +8,11 @@ from typing import Protocol
 
 ZERO_UUID = bytes(16)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
-"""Reserved by Kafka, never given to a topic."""
+"""Reserved by Kafka; no topic has this id."""
 
 
 class RandomBits(Protocol):
-    """The part of random.Random that is needed here."""
+    """The method of random.Random that `random_uuid` uses."""
 
     def getrandbits(self, k: int, /) -> int:
         """Return an integer of `k` random bits."""

@@ -59,11 +59,11 @@ def test_up_to_another_codec_and_to_log_append_time() -> None:
 
 def test_what_up_refuses() -> None:
     wrapped, single = message_set(1, CompressionType.GZIP), message_set(1, CompressionType.NONE)
-    with pytest.raises(InvalidRecordError, match="alone"):
+    with pytest.raises(InvalidRecordError, match="only message"):
         up_convert(wrapped + wrapped)
-    with pytest.raises(InvalidRecordError, match="alone"):
+    with pytest.raises(InvalidRecordError, match="only message"):
         up_convert(wrapped + single)
-    with pytest.raises(InvalidRecordError, match="magic 0 behind magic 1"):
+    with pytest.raises(InvalidRecordError, match="magic 0 after magic 1"):
         up_convert(single + message_set(0, CompressionType.NONE))
     with pytest.raises(CorruptRecordError, match="crc"):
         up_convert(single[:-1] + b"\x00")

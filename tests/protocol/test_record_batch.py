@@ -172,7 +172,7 @@ def test_an_empty_batch_keeps_offsets_and_producer() -> None:
 def test_a_builder_without_records_builds_nothing_and_builds_once() -> None:
     builder = RecordBatchBuilder()
     assert builder.build() == b""
-    with pytest.raises(ValueError, match="built already"):
+    with pytest.raises(ValueError, match="already been built"):
         builder.build()
 
 

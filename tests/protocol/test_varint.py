@@ -16,5 +16,5 @@ def test_seven_bits_a_byte(value, raw):
 
 @pytest.mark.parametrize("value", [-1, 2**64])
 def test_values_that_do_not_fit_are_refused(value):
-    with pytest.raises(ValueError, match="no unsigned varint"):
+    with pytest.raises(ValueError, match="not an unsigned varint"):
         encode_unsigned_varint(value)
