@@ -1,1 +1,1 @@
-"""The settings of a broker: their tables, and how they are read, checked, changed and described."""
+"""The settings of a broker: their tables, and the code that reads, checks, changes and describes them."""

@@ -1,4 +1,4 @@
-"""Every broker setting by name: the tables of storage, replication and broker in one."""
+"""Every broker setting by name: the tables of storage, replication and broker combined."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ KAFKA_SETTINGS: dict[str, Setting] = dict(
 """Kafka's settings, by name."""
 
 BROKER_SETTINGS: dict[str, Setting] = {**KAFKA_SETTINGS, **OTTLA_SETTINGS}
-"""All that may stand in a properties file: Kafka's settings, then Ottla's own."""
+"""All settings that a properties file may contain: Kafka's, then Ottla's own."""
 
 ACTED_ON: frozenset[str] = frozenset(name for name, setting in BROKER_SETTINGS.items() if setting.acts)
-"""Broker settings that Ottla does something with: each has a test that shows its effect."""
+"""Broker settings that have an effect in Ottla: each has a test that shows its effect."""
 
 TOPIC_ACTED_ON: frozenset[str] = frozenset(name for name, setting in TOPIC_SETTINGS.items() if setting.acts)
-"""Topic settings that Ottla does something with."""
+"""Topic settings that have an effect in Ottla."""
 
 DYNAMIC_QUOTAS: dict[str, Setting] = table(
     Setting(name, LONG, str(LONG_MAX), AT_LEAST_0, MEDIUM, CLUSTER_WIDE, "Throttle in bytes a second.")
@@ -53,4 +53,4 @@ DYNAMIC_QUOTAS: dict[str, Setting] = table(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 )
-"""Settings that exist only as dynamic ones."""
+"""Settings that exist only as dynamic settings."""

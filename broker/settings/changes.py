@@ -1,6 +1,6 @@
-"""Changing and describing the settings of a resource: what DescribeConfigs and both AlterConfigs have in common.
+"""Change and describe the settings of a resource: the common part of DescribeConfigs and both AlterConfigs APIs.
 
-A resource is a topic, or a broker: the one that is asked, or the empty name for the settings of all brokers.
+A resource is a topic or a broker: the broker that gets the request, or, with an empty name, all brokers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from storage.log.config import TOPIC_SETTINGS
 from storage.setting import ConfigError, Setting
 
 Change = Callable[[Mapping[str, str], Mapping[str, Setting]], dict[str, str]]
-"""Takes the settings that are stored and the table of all settings; returns the settings to store."""
+"""A function from the stored settings and the table of all settings to the settings to store."""
 
 
 class ConfigResource(IntEnum):
-    """Kafka's config resource types, as far as a broker of this era serves them."""
+    """Kafka's config resource types that Ottla supports."""
 
     TOPIC = 2
     BROKER = 4
@@ -40,11 +40,11 @@ class NamedResource(Protocol):
 
 R = TypeVar("R", bound=NamedResource)
 Outcome = tuple[R, ErrorCode, str | None]
-"""A resource, and what became of it: code and message."""
+"""A resource, and the error code and message for it."""
 
 
 class ConfigChanges:
-    """Settings of resources, by request. All but `alter_each` raises RequestError."""
+    """Changes and describes settings for requests. All methods except `alter_each` raise RequestError."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -52,7 +52,7 @@ class ConfigChanges:
     async def alter_each(
         self, resources: Sequence[R], change_of: Callable[[R], Change], *, validate_only: bool
     ) -> list[Outcome[R]]:
-        """Change each resource of a request; one that fails leaves the others alone."""
+        """Change each resource of a request; an error of one resource does not affect the others."""
         times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
         outcomes: list[Outcome[R]] = []
         for resource in resources:
@@ -69,7 +69,7 @@ class ConfigChanges:
         return outcomes
 
     async def _alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
-        """Apply a change to a resource's settings, or only see whether it would do."""
+        """Apply a change to a resource's settings, or only check it."""
         try:
             if resource_type == ConfigResource.TOPIC:
                 await self._alter_topic(name, change, validate_only=validate_only)
@@ -104,7 +104,10 @@ class ConfigChanges:
             await configs.set_broker(broker_id, changed)
 
     async def describe(self, resource_type: int, name: str, names: Collection[str] | None) -> list[DescribedConfig]:
-        """A resource's settings; only `names` where given. Topics' are read: they need not have a replica here."""
+        """Return a resource's settings, or only those in `names`.
+
+        A topic's settings are read from the registry, because this broker may have no replica of the topic.
+        """
         dynamic = self._services.configs.dynamic
         if resource_type == ConfigResource.TOPIC:
             self._check_topic(name)
@@ -126,7 +129,7 @@ class ConfigChanges:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
     def _broker_id(self, name: str) -> int | None:
-        """None for the empty name, which stands for all brokers."""
+        """Return this broker's id; None for the empty name, which means all brokers."""
         if not name:
             return None
         if name != str(self._services.broker_id):

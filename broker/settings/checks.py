@@ -1,4 +1,4 @@
-"""Rules that bind several settings of a broker together, each with the names on both sides in its message."""
+"""Rules about several settings of a broker together; each error message names all settings of the rule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 )
-"""The classes that replica.selector.class may name: those that come with Kafka."""
+"""The allowed classes of replica.selector.class: those that Kafka contains."""
 
 LARGER_THAN_MESSAGES = (
     "log.segment.bytes",
@@ -40,7 +40,7 @@ LARGER_THAN_MESSAGES = (
     "fetch.max.bytes",
     "socket.request.max.bytes",
 )
-"""Sizes that should hold the largest message (message.max.bytes)."""
+"""Sizes that should be at least that of the largest message (message.max.bytes)."""
 
 MIN_DEDUPE_BUFFER_BYTES = 1024 * 1024
 
@@ -49,7 +49,7 @@ SERVED_REBALANCE_PROTOCOLS = ("classic", "consumer")
 
 
 def check_values(config: BrokerConfig) -> None:
-    """Raises ConfigError for the first rule that the settings break together."""
+    """Raise ConfigError for the first broken rule."""
     _check_id(config)
     _check_times(config)
     _check_listeners(config)
@@ -70,10 +70,9 @@ def check_values(config: BrokerConfig) -> None:
 
 
 def size_warnings(config: BrokerConfig) -> Iterator[str]:
-    """A warning for every size that is too small for the largest message, where either is not its default.
+    """Yield a warning for every size smaller than the largest message, unless both settings have their defaults.
 
-    Nothing breaks (the first batch of a fetch comes whole, KIP-74), but what was meant is hardly what
-    happens.
+    Such settings work (a fetch always returns the whole first batch, KIP-74), but are probably a mistake.
     """
     values: dict[str, Any] = config.values
     largest = values["message.max.bytes"]
@@ -127,7 +126,7 @@ def _check_listeners(config: BrokerConfig) -> None:
     for listener in config.advertised_listeners:
         if listener.host == "0.0.0.0":
             raise ConfigError(
-                "advertised.listeners", shown, "0.0.0.0 is no address that others can connect to: name a host"
+                "advertised.listeners", shown, "0.0.0.0 is not an address that others can connect to: name a host"
             )
     if "inter.broker.listener.name" in config.static and "security.inter.broker.protocol" in config.static:
         rule = "set only one of inter.broker.listener.name and security.inter.broker.protocol"
@@ -144,7 +143,7 @@ def _check_connections(config: BrokerConfig) -> None:
         rule = f"must be at least socket.request.max.bytes ({largest})"
         raise ConfigError("queued.max.request.bytes", queued, rule)
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
-        rule = "may be 0 only where max.connections.per.ip.overrides is set"
+        rule = "may be 0 only if max.connections.per.ip.overrides is set"
         raise ConfigError("max.connections.per.ip", 0, rule)
     delay: Any = config.values["connection.failed.authentication.delay.ms"]
     if 0 <= config.connections_max_idle_ms <= delay:
@@ -163,7 +162,7 @@ def _check_internal_topics(config: BrokerConfig) -> None:
         raise ConfigError("offsets.topic.compression.codec", values["offsets.topic.compression.codec"], rule)
     if "classic" not in values["group.coordinator.rebalance.protocols"]:
         text = ",".join(values["group.coordinator.rebalance.protocols"])
-        raise ConfigError("group.coordinator.rebalance.protocols", text, "must have classic in it")
+        raise ConfigError("group.coordinator.rebalance.protocols", text, "must contain classic")
 
 
 def _check_zookeeper(config: BrokerConfig) -> None:
@@ -191,11 +190,11 @@ def _check_legacy07_chroot(config: BrokerConfig) -> None:
     except BadArgumentsError as error:
         raise ConfigError(name, chroot, str(error)) from None
     if chroot == "/" or is_ours(chroot):
-        raise ConfigError(name, chroot, "must lie outside of the cluster's own tree")
+        raise ConfigError(name, chroot, "must be outside of the cluster's own tree")
     if not config.zookeeper_connect:
-        raise ConfigError(name, chroot, "needs zookeeper.connect: nobody else can look into the embedded registry")
+        raise ConfigError(name, chroot, "needs zookeeper.connect: other programs cannot read the embedded registry")
     if any(":" in listener.host for listener in config.advertised_listeners[:1]):
-        raise ConfigError(name, chroot, "Kafka 0.7's tree has no place for an address of IPv6 (advertised.listeners)")
+        raise ConfigError(name, chroot, "Kafka 0.7's tree cannot contain IPv6 addresses (advertised.listeners)")
 
 
 def _check_groups(config: BrokerConfig) -> None:
@@ -203,7 +202,7 @@ def _check_groups(config: BrokerConfig) -> None:
     protocols = config.group_coordinator_rebalance_protocols
     for protocol in protocols:
         if protocol not in SERVED_REBALANCE_PROTOCOLS:
-            raise ConfigError(name, ",".join(protocols), f"{protocol} is not served here")
+            raise ConfigError(name, ",".join(protocols), f"{protocol} is not supported")
     for assignor in config.group_consumer_assignors:
         if assignor_name(assignor) is None:
             known = ", ".join(ASSIGNORS)

@@ -1,14 +1,14 @@
 """BrokerConfig: the settings of one broker, parsed, checked and typed.
 
-A value comes, the strongest first, from a dynamic setting of this broker, a dynamic setting of all
-brokers, the properties file with its overrides, or a default. Defaults are Kafka's, apart from those that
-make no sense for a single broker: without `zookeeper.connect` the internal topics have one replica and
-new groups do not wait, and without a properties file the broker is number 0, listens on 127.0.0.1:9092
-and keeps its data where the caller says.
+The sources of a value, in order of precedence, are: a dynamic setting of this broker, a dynamic setting of
+all brokers, the properties file with its overrides, the default. Defaults are Kafka's, except those that
+do not suit a single broker: without `zookeeper.connect` the internal topics have one replica and new
+groups do not wait, and without a properties file the broker has the id 0, listens on 127.0.0.1:9092 and
+stores its data in the caller's directory.
 
-Everything that the code acts on is a typed attribute, named after the setting in snake case; the rest is
-read by `value(name)`. An instance changes only through `DynamicBrokerConfig`, in place, so holders see
-new values.
+Every setting that has an effect is a typed attribute, named after the setting in snake case; `value(name)`
+returns the others. An instance changes only through `DynamicBrokerConfig`, in place, so that all users of
+the instance see the new values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GROUP_DEFAULTS = {
     "group.consumer.migration.policy": "bidirectional",
     "group.coordinator.rebalance.protocols": "classic,consumer",
 }
-"""Defaults of every broker of ours: Apache Kafka in ZooKeeper mode does not have the newer group protocol."""
+"""Defaults of every Ottla broker: Apache Kafka in ZooKeeper mode does not have the newer group protocol."""
 
 SINGLE_BROKER_DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -44,7 +44,7 @@ SINGLE_BROKER_DEFAULTS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""Defaults of a broker with the embedded registry: there is nobody to replicate to or to wait for."""
+"""Defaults of a broker with the embedded registry: it is the only broker of its cluster."""
 
 NO_FILE_DEFAULTS = {"broker.id": "0", "listeners": "PLAINTEXT://127.0.0.1:9092"}
 """Defaults of a broker without a properties file: reachable from this machine only."""
@@ -54,14 +54,14 @@ SYNONYMS: tuple[tuple[str, ...], ...] = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Settings that say the same in other units, the strongest first."""
+"""Settings with the same meaning in different units, in order of precedence."""
 
 
 class BrokerConfig:
-    """The settings of one broker. Raises ConfigError, one clear line, for the first thing that is wrong.
+    """The settings of one broker. Raises ConfigError for the first error.
 
-    static: what the file and the overrides say, as text. defaults: the text of every default that is set.
-    values: every setting parsed. warnings: lines to log once at the start.
+    static: the settings of the file and the overrides, as text. defaults: the text of every default that is set.
+    values: every parsed setting. warnings: lines to log once at the start.
     """
 
     static: dict[str, str]
@@ -81,7 +81,7 @@ class BrokerConfig:
     controlled_shutdown_retry_backoff_ms: int
     controller_socket_timeout_ms: int
     zookeeper_connect: str | None
-    zookeeper_connection_timeout_ms: int | None  # None: as long as the session's
+    zookeeper_connection_timeout_ms: int | None  # None: the session timeout
     zookeeper_max_in_flight_requests: int
     zookeeper_session_timeout_ms: int
 
@@ -121,7 +121,7 @@ class BrokerConfig:
     inter_broker_protocol_version: str
     min_insync_replicas: int
     num_partitions: int
-    num_replica_alter_log_dirs_threads: int | None  # None: as many as there are log directories
+    num_replica_alter_log_dirs_threads: int | None  # None: the number of log directories
     num_replica_fetchers: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
@@ -156,7 +156,7 @@ class BrokerConfig:
     log_cleaner_threads: int
     log_cleanup_policy: tuple[str, ...]
     log_flush_interval_messages: int
-    log_flush_interval_ms: int  # log.flush.scheduler.interval.ms where not set
+    log_flush_interval_ms: int  # log.flush.scheduler.interval.ms if not set
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int
@@ -171,9 +171,9 @@ class BrokerConfig:
     log_preallocate: bool
     log_retention_bytes: int
     log_retention_check_interval_ms: int
-    log_retention_ms: int  # from minutes or hours where not set; -1: no limit
-    log_roll_jitter_ms: int  # from hours where not set
-    log_roll_ms: int  # from hours where not set
+    log_retention_ms: int  # from minutes or hours if not set; -1: no limit
+    log_roll_jitter_ms: int  # from hours if not set
+    log_roll_ms: int  # from hours if not set
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
     message_max_bytes: int
@@ -250,10 +250,10 @@ class BrokerConfig:
         data_dir: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> BrokerConfig:
-        """The settings of a properties file (None: no file) under `overrides`; raises ConfigError.
+        """Return the settings of a properties file (None: no file) with `overrides`. Raises ConfigError.
 
-        data_dir: where data is kept if there is no file and no override says where. environment: the variables of the
-        process; JMX_PORT, which Kafka's start scripts read, is ottla.jmx.port where neither file nor override has it.
+        data_dir: the default of log.dir if there is no file. environment: the environment variables of the process;
+        JMX_PORT, which Kafka's start scripts read, sets ottla.jmx.port if neither file nor overrides set it.
         """
         static = {} if path is None else read_properties(path)
         static.update(overrides or {})
@@ -262,25 +262,25 @@ class BrokerConfig:
         return cls(static, has_file=path is not None, data_dir=data_dir)
 
     def value(self, name: str) -> SettingValue:
-        """The value of any setting by Kafka's name, without other units and derived defaults."""
+        """Return the value of any setting by Kafka's name, without its synonyms in other units and derived defaults."""
         return self.values[name]
 
     def dynamic_quota(self, name: str) -> int:
-        """A quota that exists only as a dynamic setting."""
+        """Return a quota that exists only as a dynamic setting."""
         value = self.values.get(name, DYNAMIC_QUOTAS[name].default)
         assert isinstance(value, int)
         return value
 
     def log_config(self, overrides: Mapping[str, str] | None = None) -> LogConfig:
-        """The settings of a topic with these overrides; raises ConfigError where one is unknown or bad."""
+        """Return the settings of a topic with these overrides. Raises ConfigError if one is unknown or invalid."""
         return LogConfig(overrides, self.topic_defaults)
 
     def assign_broker_id(self, broker_id: int) -> None:
-        """Sets the id that was generated for a broker that has none in its settings."""
+        """Set the generated id of a broker that has none in its settings."""
         self._assigned_id = self.broker_id = broker_id
 
     def with_dynamic(self, *layers: Mapping[str, str]) -> BrokerConfig:
-        """A copy with dynamic settings laid over it, the weakest layer first; raises ConfigError."""
+        """Return a copy with dynamic settings; later layers override earlier ones. Raises ConfigError."""
         copy = object.__new__(BrokerConfig)
         copy.__dict__.update(self.__dict__)
         copy.warnings = []
@@ -294,7 +294,7 @@ class BrokerConfig:
         return copy
 
     def become(self, other: BrokerConfig) -> frozenset[str]:
-        """Takes the values of `other`, in place; returns the names of the settings that changed."""
+        """Replace the values with those of `other`, in place, and return the names of the changed settings."""
         changed = frozenset(name for name, value in other.values.items() if value != self.values.get(name))
         warnings, assigned = self.warnings, self._assigned_id
         self.__dict__.update(other.__dict__)
@@ -304,7 +304,7 @@ class BrokerConfig:
         return changed
 
     def _take(self, name: str, text: str) -> None:
-        """Parses one line of the file: refuses what is unknown, bad or unsafe, warns of what does nothing."""
+        """Parse one setting: refuse it if it is unknown, invalid or unsafe, and warn if it has no effect."""
         if name.startswith(LISTENER_PREFIX):
             self.warnings.append(f"{name} has no effect in Ottla yet")
             return
@@ -321,14 +321,14 @@ class BrokerConfig:
         self.values[name] = value
 
     def _one_id(self) -> None:
-        """broker.id and node.id are two names of one number."""
+        """Give broker.id and node.id, two names of the same setting, the same value."""
         if "node.id" in self.static and "broker.id" not in self.static:
             self.values["broker.id"] = self.values["node.id"]
         elif "node.id" not in self.static:
             self.values["node.id"] = self.values["broker.id"]
 
     def _resolve(self) -> None:
-        """Sets the attributes from the values, those derived from several last, and checks them together."""
+        """Set the attributes from the values, then those derived from several values, and check them together."""
         for name, setting in BROKER_SETTINGS.items():
             setattr(self, setting.attribute, self.values[name])
         self._resolve_times()
@@ -407,15 +407,15 @@ class BrokerConfig:
         return HostPort(unbracketed(host), int(port))
 
     def _topic_defaults(self) -> dict[str, SettingValue]:
-        """What topics have that do not override it: topic setting to value."""
+        """Return the broker's default for each topic setting."""
         defaults = {
             name: getattr(self, _attribute(setting)) for name, setting in TOPIC_SETTINGS.items() if setting.server
         }
-        del defaults["message.format.version"]  # ignored since Kafka 3.0, whatever the broker's file says
+        del defaults["message.format.version"]  # the broker's setting is ignored since Kafka 3.0
         return defaults
 
     def _check_topic_defaults(self) -> None:
-        """Rules that a topic's settings have among themselves hold for the broker's too."""
+        """Check the rules among a topic's settings for the broker's defaults."""
         try:
             self.log_config()
         except ConfigError as error:
@@ -425,7 +425,7 @@ class BrokerConfig:
 
 def _jmx_port(environment: Mapping[str, str]) -> dict[str, str]:
     text, setting = environment.get(JMX_PORT, "").strip(), BROKER_SETTINGS["ottla.jmx.port"]
-    if not text:  # for Kafka's scripts an empty variable is none
+    if not text:  # Kafka's scripts treat an empty variable as not set
         return {}
     try:
         setting.parse(text)

@@ -1,10 +1,10 @@
-"""What DescribeConfigs says of settings: one `DescribedConfig` a setting, with where its value comes from.
+"""Describe settings for DescribeConfigs: one `DescribedConfig` for each setting, with the source of its value.
 
-Synonyms (KIP-226) are every place that has a say in a value, the strongest first: the topic's own
-setting, a dynamic setting of this broker, one of all brokers, the properties file, the default; in each
-of them the names that mean the same (`log.roll.ms` before `log.roll.hours`). As in Kafka, what comes
-before the first one with the described name itself is dropped, and the source of the value is that of the
-first that is left, so that a value that comes from a synonym in other units counts as a default.
+Synonyms (KIP-226) are all sources of a value, in order of precedence: the topic's own setting, a dynamic
+setting of this broker, a dynamic setting of all brokers, the properties file, the default; each with all
+names of the same meaning (`log.roll.ms` before `log.roll.hours`). As in Kafka, the synonyms before the first
+one with the described name itself are dropped, and the source of the value is that of the first remaining
+synonym. So a value that comes from a synonym in other units counts as a default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storage.setting import PASSWORD, READ_ONLY, Setting
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, with the numbers of DescribeConfigs."""
+    """The sources of values, with the numbers of DescribeConfigs."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -62,12 +62,12 @@ class DescribedConfig:
 
     @property
     def is_default(self) -> bool:
-        """What version 0 of the answer has instead of a source."""
+        """Whether the value is a default; version 0 of the answer has this instead of a source."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
 class ConfigLayers:
-    """Every place that broker settings come from, as text."""
+    """All sources of broker settings, as text."""
 
     __slots__ = ("cluster_wide", "config", "per_broker")
 
@@ -77,7 +77,7 @@ class ConfigLayers:
         self.cluster_wide = cluster_wide
 
     def describe_broker(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
-        """All settings of this broker in order of their names, or those of `names` that there are."""
+        """Return all settings of this broker sorted by name, or those in `names` that exist."""
         config = self.config
         described: list[DescribedConfig] = []
         others = {name for layer in (config.static, self.cluster_wide, self.per_broker) for name in layer}
@@ -99,7 +99,7 @@ class ConfigLayers:
         return described
 
     def describe_cluster_wide(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
-        """The dynamic settings of all brokers (the resource with the empty name)."""
+        """Return the dynamic settings of all brokers (the resource with the empty name)."""
         described: list[DescribedConfig] = []
         for name, value in sorted(self.cluster_wide.items()):
             if names and name not in names:
@@ -116,7 +116,7 @@ class ConfigLayers:
     def describe_topic(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[DescribedConfig]:
-        """All settings of a topic that has these overrides, in order of their names, or those of `names`."""
+        """Return all settings of a topic with these overrides, sorted by name, or those in `names`."""
         topic = self.config.log_config(overrides)
         described: list[DescribedConfig] = []
         for name, setting in TOPIC_SETTINGS.items():
@@ -132,7 +132,7 @@ class ConfigLayers:
         return described
 
     def synonyms(self, name: str, sensitive: bool) -> list[Synonym]:
-        """Every place that has a say in a broker setting, the strongest first."""
+        """Return the synonyms of a broker setting, in order of precedence."""
         layers = (
             (self.per_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
             (self.cluster_wide, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
@@ -150,7 +150,7 @@ class ConfigLayers:
 
 
 def same_meaning(name: str) -> tuple[str, ...]:
-    """The names that say the same as a broker setting, the strongest first."""
+    """Return the names with the same meaning as a broker setting, in order of precedence."""
     if name == "log.flush.interval.ms":
         return name, "log.flush.scheduler.interval.ms"
     if name.startswith(LISTENER_PREFIX):
@@ -159,7 +159,7 @@ def same_meaning(name: str) -> tuple[str, ...]:
 
 
 def base_name(name: str) -> str:
-    """The setting behind `listener.name.<listener>.<setting>` (or `...<listener>.<mechanism>.<setting>`)."""
+    """Return the setting in `listener.name.<listener>.<setting>` (or `...<listener>.<mechanism>.<setting>`)."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     base = name[len(LISTENER_PREFIX) :].partition(".")[2]
@@ -172,17 +172,17 @@ def base_name(name: str) -> str:
 
 
 def setting_of(name: str) -> Setting | None:
-    """The row of a broker setting, also under a listener's prefix; None for a name that nobody knows."""
+    """Return the row of a broker setting, also for a name with a listener's prefix; None for an unknown name."""
     base = base_name(name)
     return BROKER_SETTINGS.get(base) or DYNAMIC_QUOTAS.get(base)
 
 
 def is_sensitive(setting: Setting | None) -> bool:
-    """Whether a value must not be shown: a password, and, as in Kafka, whatever has no known type."""
+    """Return whether the value must be hidden: that of a password and, as in Kafka, of an unknown setting."""
     return setting is None or setting.type is PASSWORD
 
 
 def is_read_only(name: str) -> bool:
-    """Whether it cannot be changed while the broker runs; unknown and prefixed names count as such."""
-    setting = BROKER_SETTINGS.get(name)  # not the quotas: Kafka calls them read-only, too
+    """Return whether a setting cannot be changed while the broker runs; unknown and prefixed names are read-only."""
+    setting = BROKER_SETTINGS.get(name)  # without DYNAMIC_QUOTAS: Kafka also describes them as read-only
     return setting is None or setting.update_mode == READ_ONLY

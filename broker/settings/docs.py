@@ -1,6 +1,6 @@
-"""docs/configuration.md, made from the settings tables by `python -m broker.settings.docs`.
+"""Generate docs/configuration.md from the settings tables (`python -m broker.settings.docs`).
 
-A test compares the file with what this module makes, so that it cannot grow stale.
+A test compares the file with the output of this module, so that the file stays up to date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storage.setting import Setting
 INTRODUCTION = """\
 # Configuration
 
-*Made from the settings tables by `python -m broker.settings.docs`; do not edit.*
+*Generated from the settings tables by `python -m broker.settings.docs`; do not edit.*
 
 Ottla reads Kafka's own `server.properties`: names, types, defaults and rules are those of Apache Kafka 3.9.
 
@@ -26,41 +26,41 @@ Ottla reads Kafka's own `server.properties`: names, types, defaults and rules ar
 ottla broker server.properties --set num.partitions=3
 ```
 
-`--set name=value` wins over the file. The file has the syntax of Java's properties. Every broker setting
-of Kafka 3.9 is accepted by name. A setting that has no effect yet is warned about once, at the start. An
-unknown name, a bad value and settings that contradict each other are refused, with the name, the value
-and the rule; names that Kafka has given up are refused with today's name. `listener.name.*` settings are
-accepted and have no effect yet.
+`--set name=value` overrides the file. The file has the syntax of Java's properties. Every broker setting
+of Kafka 3.9 is accepted. The broker logs a warning at its start for each setting that has no effect yet.
+Unknown names, invalid values and settings that contradict each other are refused; the error has the name,
+the value and the rule. Names that Kafka has removed are refused, and the error has the current name.
+`listener.name.*` settings are accepted and have no effect yet.
 
 A setting can change while the broker runs if its update mode is `cluster-wide` (for this broker or for
 all) or `per-broker` (for this broker only): see `ottla configs alter`. Kafka can also change `listeners`,
-`advertised.listeners` and `listener.security.protocol.map` while it runs, and keep passwords; Ottla
-refuses that.
+`advertised.listeners` and `listener.security.protocol.map` while it runs, and store passwords; Ottla
+refuses these changes.
 """
 
 REFUSED = """\
 ## Refused
 
-What would look safe without being so is refused, until it is there: listeners with TLS or SASL, and any
-value but the default or an empty one of these.
+Settings that promise a safety that Ottla does not have yet are refused: listeners with TLS or SASL, and any
+value of the following settings except the default and an empty value.
 """
 
 NO_EFFECT = """\
 ## Without effect yet
 
-Accepted, checked against Kafka's rules, and warned about once when they are set.
+These settings are accepted and checked against Kafka's rules; if one is set, the broker logs a warning.
 """
 
 
 def document() -> Iterator[str]:
-    """The lines of docs/configuration.md."""
+    """Yield the lines of docs/configuration.md."""
     yield INTRODUCTION
-    yield "## Other defaults than Kafka's\n"
+    yield "## Defaults that differ from Kafka's\n"
     yield "Apache Kafka in ZooKeeper mode does not have the newer group protocol (KIP-848); Ottla does:\n"
     yield from _defaults(GROUP_DEFAULTS)
-    yield "\nWithout `zookeeper.connect` the broker keeps its own registry and is alone, hence:\n"
+    yield "\nWithout `zookeeper.connect` the broker has an embedded registry and is the only broker of its cluster:\n"
     yield from _defaults(SINGLE_BROKER_DEFAULTS)
-    yield "\nWithout a properties file it is reachable from this machine only:\n"
+    yield "\nWithout a properties file the broker is reachable only from this machine:\n"
     yield from _defaults(NO_FILE_DEFAULTS)
     yield "| `log.dir` | a directory of the user's own; `ottla broker` prints it | `/tmp/kafka-logs` |"
     yield "\n## Ottla's own settings\n"
@@ -68,7 +68,7 @@ def document() -> Iterator[str]:
     yield "\n## Broker settings\n"
     yield from _table(setting for setting in KAFKA_SETTINGS.values() if setting.acts)
     yield "\n## Topic settings\n"
-    yield "A topic that does not override a setting takes the broker's, by the names in the last column.\n"
+    yield "If a topic does not override a setting, it has the value of the broker setting in the last column.\n"
     yield from _topic_table(setting for setting in TOPIC_SETTINGS.values() if setting.acts)
     idle = ", ".join(f"`{name}`" for name, setting in TOPIC_SETTINGS.items() if not setting.acts)
     yield f"\nWithout effect yet: {idle}."
@@ -80,7 +80,7 @@ def document() -> Iterator[str]:
     answers = ((name, advice(name, Reader.BROKER)) for name in sorted(CLASSIC_NAMES))
     yield (
         "Names that Kafka no longer has, and names of clients' settings, with what to use instead."
-        " Clients answer from the same table.\n"
+        " Ottla's clients use the same table.\n"
     )
     yield from _rows(("Name", "Instead"), ((f"`{name}`", answer) for name, answer in answers if answer is not None))
 
@@ -140,7 +140,7 @@ def _valid(setting: Setting) -> str:
 
 
 def main() -> None:
-    """Prints the document."""
+    """Print the document."""
     print("\n".join(document()))
 
 

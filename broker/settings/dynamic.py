@@ -1,11 +1,12 @@
 """Settings that change while the broker runs: of topics, of this broker and of all brokers.
 
-Pure logic on text: the registry keeps the settings (`/config/topics/…`, `/config/brokers/…`), handlers call
-`alter` to apply the operations of a request to what is kept, check the result (`BrokerConfig.log_config`,
-`DynamicBrokerConfig.check`) and write it; every broker then sees the change and calls `apply`.
+This module is pure logic on text. The registry stores the settings (`/config/topics/…`, `/config/brokers/…`).
+Handlers call `alter` to apply the operations of a request to the stored settings, check the result
+(`BrokerConfig.log_config`, `DynamicBrokerConfig.check`) and write it. Every broker then sees the change and
+calls `apply`.
 
-Errors and what Kafka answers to them: AlterRequestError is INVALID_REQUEST; any other ConfigError is
-INVALID_CONFIG, but INVALID_REQUEST where `DynamicBrokerConfig.check` raises it.
+Kafka's codes for the errors: INVALID_REQUEST for AlterRequestError, and for any ConfigError of
+`DynamicBrokerConfig.check`; INVALID_CONFIG for any other ConfigError.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from storage.log.config import TOPIC_SETTINGS, topic_setting
 from storage.setting import HIDDEN, LIST, PER_BROKER, READ_ONLY, ConfigError, Setting
 
 CLUSTER_WIDE_PER_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-"""The settings that may stand for all brokers even with a listener's prefix."""
+"""The settings that may be set for all brokers even with a listener's prefix."""
 
 FIXED_LISTENERS = ("advertised.listeners", "listener.security.protocol.map", "listeners")
-"""Kafka opens and closes listeners while it runs, Ottla does not yet: refused, not ignored."""
+"""Kafka can change listeners while it runs; Ottla cannot yet, and refuses such changes."""
 
 THREAD_COUNTS = (
     "background.threads",
@@ -34,15 +35,15 @@ THREAD_COUNTS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
-"""Numbers that may at most double or halve at once."""
+"""Numbers that one change may at most double or halve."""
 
 
 class AlterRequestError(ConfigError):
-    """A request for changes that makes no sense by itself: INVALID_REQUEST."""
+    """The request for changes itself is invalid: INVALID_REQUEST."""
 
 
 class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a setting (KIP-339)."""
+    """The operations of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -60,18 +61,17 @@ def alter(
     settings: Mapping[str, Setting],
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The settings that come of the operations; nothing is validated but the operations themselves.
+    """Return the settings after the operations; only the operations are validated, not the values.
 
-    settings: the table that says which settings are lists. defaults: what a list starts from that is not
-    set, if not from the default in its row. Raises AlterRequestError for a name that stands twice, an
-    operation that does not exist and a value that is missing; ConfigError for a change to a list that is
-    none.
+    settings: the table that says which settings are lists. defaults: the initial values of lists that are not
+    set; without one, the default in the table is used. Raises AlterRequestError for a repeated name, an unknown
+    operation and a missing value; ConfigError for a list operation on a setting that is not a list.
     """
     changed = dict(current)
     seen: set[str] = set()
     for name, number, value in operations:
         if name in seen:
-            raise AlterRequestError(name, None, "stands twice in the request")
+            raise AlterRequestError(name, None, "must be in the request only once")
         seen.add(name)
         if not 0 <= number <= AlterOperation.SUBTRACT:
             raise AlterRequestError(name, None, f"there is no operation {number}")
@@ -94,7 +94,7 @@ def alter(
 
 
 def replace(values: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings that AlterConfigs leaves: those that it names and no others; raises AlterRequestError."""
+    """Return the settings after AlterConfigs: exactly those that the request names. Raises AlterRequestError."""
     return alter({}, ((name, AlterOperation.SET, value) for name, value in values), {})
 
 
@@ -110,7 +110,7 @@ class DynamicBrokerConfig:
         self.cluster_wide: dict[str, str] = {}
 
     def check(self, settings: Mapping[str, str], *, per_broker: bool) -> None:
-        """Raises ConfigError where these may not be the dynamic settings of this broker (or of all)."""
+        """Raise ConfigError if these are not valid dynamic settings of this broker (or of all brokers)."""
         for name, text in settings.items():
             _check_one(name, text, per_broker=per_broker)
         layers = (self.cluster_wide, settings) if per_broker else (settings, self.per_broker)
@@ -124,10 +124,10 @@ class DynamicBrokerConfig:
         per_broker: Mapping[str, str] | None = None,
         cluster_wide: Mapping[str, str] | None = None,
     ) -> tuple[frozenset[str], list[str]]:
-        """Takes what the registry has (None: as before); returns the settings that changed, and warnings.
+        """Apply the settings of the registry (None: unchanged); return the names of changed settings, and warnings.
 
-        What is not valid (another broker may have written it) is left out with a warning, and if the rest
-        does not fit together, everything stays as it was.
+        An invalid setting (another broker may have written it) is left out with a warning. If the valid settings
+        contradict each other, nothing changes.
         """
         warnings: list[str] = []
         new_per_broker, new_cluster_wide = self.per_broker, self.cluster_wide
@@ -144,17 +144,17 @@ class DynamicBrokerConfig:
         return self.config.become(after), warnings
 
     def describe_broker(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
-        """DescribeConfigs of this broker; `names`: only these (None or empty: all)."""
+        """Describe the settings of this broker, or only those in `names` (None or empty: all)."""
         return self._layers().describe_broker(names)
 
     def describe_cluster_wide(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
-        """DescribeConfigs of all brokers, the resource with the empty name: only what is set dynamically."""
+        """Describe the dynamic settings of all brokers, the resource with the empty name."""
         return self._layers().describe_cluster_wide(names)
 
     def describe_topic(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[DescribedConfig]:
-        """DescribeConfigs of a topic with these overrides."""
+        """Describe the settings of a topic with these overrides."""
         return self._layers().describe_topic(overrides, names)
 
     def _layers(self) -> ConfigLayers:
@@ -162,12 +162,12 @@ class DynamicBrokerConfig:
 
 
 def _check_one(name: str, text: str, *, per_broker: bool) -> None:
-    """Raises ConfigError where one dynamic setting is wrong by itself."""
+    """Raise ConfigError if a dynamic setting is invalid by itself."""
     setting = setting_of(name)
     if setting is None:
         if (classic := refuse_classic(name, text)) is not None:
             raise classic
-        return  # Kafka keeps settings of plug-ins here, whose names it does not know
+        return  # Kafka also stores settings of plug-ins, whose names are unknown
     rule = _never(setting, prefixed=name.startswith(LISTENER_PREFIX), per_broker=per_broker)
     if rule is None:
         try:
@@ -179,14 +179,14 @@ def _check_one(name: str, text: str, *, per_broker: bool) -> None:
 
 
 def _never(setting: Setting, *, prefixed: bool, per_broker: bool) -> str | None:
-    """Why a setting may not be changed here, whatever its value; None where it may."""
+    """Return why a setting may not be changed to any value; None if it may be changed."""
     name = setting.name
     if setting.update_mode == READ_ONLY and not prefixed:
         return "cannot be changed while the broker runs"
     if name in FIXED_LISTENERS:
         return "cannot be changed while the broker runs yet"
     if setting.is_sensitive:
-        return "passwords are not kept as dynamic settings yet"
+        return "passwords are not supported as dynamic settings yet"
     if name.startswith("ssl.") and not prefixed:
         return f"can only be changed for one listener: listener.name.<name>.{name}"
     for_all = per_broker or name in CLUSTER_WIDE_PER_LISTENER
@@ -201,7 +201,7 @@ def _check_threads(name: str, before: object, after: object) -> None:
     if after < 1:
         raise ConfigError(name, after, "must be at least 1")
     if after < before // 2 or after > before * 2:
-        raise ConfigError(name, after, f"may at most double or halve what it is now ({before})")
+        raise ConfigError(name, after, f"must be from half to double the current value ({before})")
 
 
 def _only_valid(settings: Mapping[str, str], warnings: list[str], *, per_broker: bool) -> dict[str, str]:
@@ -225,6 +225,6 @@ def _list_elements(
             topic_setting(name)  # raises, with the reason
         raise refuse_classic(name, None) or ConfigError(name, None, "no setting has this name")
     if setting.type is not LIST:
-        raise ConfigError(name, None, "is no list: nothing can be appended to or subtracted from it")
+        raise ConfigError(name, None, "is not a list: it cannot be appended to or subtracted from")
     text = current.get(name, defaults.get(name, setting.default_text or ""))
     return text.split(",") if text else []

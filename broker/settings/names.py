@@ -1,6 +1,6 @@
-"""Names that may not stand in a properties file: unknown ones, and classic ones that Kafka has given up.
+"""Names that are not allowed in a properties file: unknown names, and classic names that Kafka has removed.
 
-A classic name is refused with the name that does its work today: protocol/classic_names.py.
+The error for a classic name has the current name for its purpose, from protocol/classic_names.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def refuse_classic(name: str, value: str | None) -> ConfigError | None:
-    """The error for a name of Kafka's past, or of its clients; None for any other."""
+    """Return the error for a former name of Kafka, or a name of its clients' settings; None for any other name."""
     from protocol.classic_names import Reader, advice, classic_name  # only on the way to an error
 
     row, instead = classic_name(name), advice(name, Reader.BROKER)
@@ -30,7 +30,7 @@ def refuse_classic(name: str, value: str | None) -> ConfigError | None:
 def refuse_unknown(
     name: str, value: str, settings: Mapping[str, Setting], topic_settings: Mapping[str, Setting]
 ) -> ConfigError:
-    """The error for a name that no setting has: what it is called today, or which known name is nearest."""
+    """Return the error for an unknown name, with the current name or the most similar known name."""
     if (classic := refuse_classic(name, value)) is not None:
         return classic
     if name in topic_settings:

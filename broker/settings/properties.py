@@ -1,9 +1,9 @@
 r"""The syntax of a properties file (java.util.Properties).
 
-One setting a line, `name=value`, `name:value` or `name value`; `#` and `!` begin a comment line; a line
-that ends in an odd number of backslashes goes on in the next one, whose leading white space is dropped;
-`\t \n \r \f \uXXXX` are escapes and a backslash before anything else just goes away. A name given
-twice counts as the last one says.
+Each line has one setting: `name=value`, `name:value` or `name value`. `#` and `!` begin a comment line. A
+line that ends with an odd number of backslashes continues on the next line, whose leading white space is
+dropped. `\t \n \r \f \uXXXX` are escapes; a backslash before any other character is removed. If a name
+is repeated, the last value is used.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LINE_END = re.compile("\r\n|\r|\n")
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings of a file; raises ConfigError where it cannot be read or has a broken escape.
+    """Return the settings of a file. Raises ConfigError if it cannot be read or has an invalid escape.
 
-    The text is UTF-8, or Latin-1 (Java's own choice) where it is no valid UTF-8.
+    The text is UTF-8, or Latin-1 (Java's encoding) if it is not valid UTF-8.
     """
     try:
         content = path.read_bytes()
@@ -36,7 +36,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str, source: str = "properties") -> dict[str, str]:
-    """The settings in a text; `source` names it in errors."""
+    """Return the settings in a text; errors name it by `source`."""
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         try:
@@ -48,12 +48,12 @@ def parse_properties(text: str, source: str = "properties") -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """A text that `parse_properties` reads as these settings, one a line."""
+    """Return a text that `parse_properties` parses to these settings, one on each line."""
     return "".join(f"{_escape(name, _BLANKS + '=:#!')}={_escape(value, '')}\n" for name, value in properties.items())
 
 
 def _escape(text: str, special: str) -> str:
-    """Backslashes before what would end a name, a line, or be taken for white space in front of a value."""
+    """Escape characters that would end a name or a line, and leading white space of a value."""
     written = {character: f"\\{letter}" for letter, character in _ESCAPES.items()}
     written |= {character: f"\\{character}" for character in f"\\{special}" if character not in written}
     escaped = "".join(written.get(character, character) for character in text)
@@ -61,7 +61,7 @@ def _escape(text: str, special: str) -> str:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines joined with their continuations, each with its number; no comments, no blank lines."""
+    """Return lines joined with their continuations, each with its line number, without comments and blank lines."""
     lines: list[tuple[int, str]] = []
     pending: str | None = None
     start = 0
@@ -106,7 +106,7 @@ def _unescape(text: str) -> str:
             if character == "u":
                 digits = text[position : position + 4]
                 if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-                    raise ValueError(f"\\u{digits} is no escape: four hexadecimal digits must follow \\u")
+                    raise ValueError(f"\\u{digits} is not a valid escape: four hexadecimal digits must follow \\u")
                 parts.append(chr(int(digits, 16)))
                 position += 4
                 continue

@@ -1,7 +1,7 @@
-"""Settings that would look safe without being so: refused until what they promise is there.
+"""Settings that are refused because Ottla does not implement the safety that they promise.
 
-A broker that took an authorizer, encryption or another registry from its file and then served everyone in the
-clear would be worse than one that does not start.
+A broker that accepted an authorizer, encryption or another registry in its file and then served every client
+unprotected would be worse than a broker that does not start.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Final
 from storage.setting import Setting, SettingValue
 
 _REASONS: Final[dict[str, str]] = {
-    "authorizer.class.name": "authorization is not there yet: everyone may do everything, so leave it empty",
-    "controller.listener.names": "KRaft is not there: Ottla is a broker of the ZooKeeper era",
-    "delegation.token.master.key": "delegation tokens are not there yet",
-    "delegation.token.secret.key": "delegation tokens are not there yet",
-    "principal.builder.class": "only Kafka's own principals are there",
-    "process.roles": "KRaft is not there: Ottla is a broker of the ZooKeeper era",
-    "remote.log.storage.system.enable": "tiered storage is not there",
-    "security.inter.broker.protocol": "TLS and SASL are not there yet, only PLAINTEXT",
-    "zookeeper.metadata.migration.enable": "KRaft is not there: Ottla is a broker of the ZooKeeper era",
-    "zookeeper.set.acl": "ACLs in ZooKeeper are not there yet",
+    "authorizer.class.name": "authorization is not supported yet: every client may do everything, so leave it empty",
+    "controller.listener.names": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
+    "delegation.token.master.key": "delegation tokens are not supported yet",
+    "delegation.token.secret.key": "delegation tokens are not supported yet",
+    "principal.builder.class": "only Kafka's own principals are supported",
+    "process.roles": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
+    "remote.log.storage.system.enable": "tiered storage is not supported",
+    "security.inter.broker.protocol": "TLS and SASL are not supported yet, only PLAINTEXT",
+    "zookeeper.metadata.migration.enable": "KRaft is not supported: Ottla is a broker of the ZooKeeper era",
+    "zookeeper.set.acl": "ACLs in ZooKeeper are not supported yet",
 }
-_ZOOKEEPER_TLS = "TLS to ZooKeeper is not there yet"
+_ZOOKEEPER_TLS = "TLS to ZooKeeper is not supported yet"
 
 
 def refusal(setting: Setting, value: SettingValue) -> str | None:
-    """Why this value of a setting is refused, or None; what changes nothing (default, empty) never is."""
+    """Return why this value of a setting is refused; None if it is not. Defaults and empty values are never refused."""
     reason = _REASONS.get(setting.name)
     if reason is None and setting.name.startswith("zookeeper.ssl."):
         reason = _ZOOKEEPER_TLS
@@ -37,7 +37,7 @@ def refusal(setting: Setting, value: SettingValue) -> str | None:
 
 
 def refused_settings(settings: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The settings of which some value is refused, with the reason."""
+    """Yield the settings that have refused values, with the reason."""
     for name in settings:
         if name in _REASONS:
             yield name, _REASONS[name]

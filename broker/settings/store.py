@@ -1,8 +1,8 @@
-"""Dynamic settings of topics and brokers: kept in the registry, cached here, changed by notification.
+"""Dynamic settings of topics and brokers: stored in the registry, cached here, updated by notifications.
 
-A change is written in two steps, as Kafka does: the entity's znode, then a sequential node under /config/changes that
-makes every broker look. Notifications are removed after 15 minutes by whoever comes by. There is none for a topic that
-is created: brokers read its settings when they get replicas of it.
+As in Kafka, a change is written in two steps: the entity's znode, then a sequential znode under /config/changes, which
+notifies every broker. Each broker deletes notifications older than 15 minutes that it sees. The creation of a topic
+needs no notification: brokers read the topic's settings when they get replicas of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RETRY_BACKOFF_S = 0.2
 
 
 class ConfigStore:
-    """The dynamic settings, as this broker sees them."""
+    """The dynamic settings that this broker has read."""
 
     def __init__(self, broker_id: int, config: BrokerConfig, registry: Registry, now_ms: Callable[[], int]) -> None:
         self.dynamic = DynamicBrokerConfig(config)
@@ -45,22 +45,22 @@ class ConfigStore:
         self._topics: dict[str, dict[str, str]] = {}
         self._log_configs: dict[str, LogConfig] = {}
         self._seen = ""
-        """Name of the last notification that was acted on: names sort by sequence."""
+        """Name of the last processed notification; names sort by sequence."""
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def topic_overrides(self, topic: str) -> Mapping[str, str]:
-        """The topic's own settings, as far as they have been loaded."""
+        """Return the topic's own settings, empty if they are not loaded."""
         return self._topics.get(topic, {})
 
     def topic_config(self, topic: str) -> LogConfig:
-        """The topic's settings over this broker's defaults."""
+        """Return the topic's settings with this broker's defaults."""
         config = self._log_configs.get(topic)
         if config is None:
             try:
                 config = self.dynamic.config.log_config(self._topics.get(topic, {}))
             except ConfigError as error:
-                logger.error("settings of topic %s are left out: %s", topic, error)
+                logger.error("settings of topic %s are ignored: %s", topic, error)
                 config = self.dynamic.config.log_config()
             self._log_configs[topic] = config
         return config
@@ -74,23 +74,23 @@ class ConfigStore:
             self.on_topic_changed(topic)
 
     async def load_topics(self, topics: Iterable[str], created: Collection[str] = ()) -> None:
-        """Read the settings of topics that are not known yet, or only from before they were created."""
+        """Read the settings of topics that are not loaded yet, or that have just been created."""
         unknown = [topic for topic in topics if topic not in self._topics or topic in created]
         await read_all(self.load_topic, unknown)
         for topic in unknown:
             self._topics.setdefault(topic, {})
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is deleted; one of the same name begins anew."""
+        """Drop the settings of a deleted topic; a new topic may have the same name."""
         self._topics.pop(topic, None)
         self._log_configs.pop(topic, None)
 
     async def read_topic(self, topic: str) -> dict[str, str]:
-        """A topic's own settings, from the registry."""
+        """Read a topic's own settings from the registry."""
         return await self._read(TopicConfigZnode.path(topic))
 
     async def read_broker(self, broker_id: int | None) -> dict[str, str]:
-        """A broker's own dynamic settings, or those of all brokers (None), from the registry."""
+        """Read a broker's own dynamic settings, or those of all brokers (None), from the registry."""
         return await self._read(BrokerConfigZnode.path(broker_id))
 
     async def _read(self, path: str) -> dict[str, str]:
@@ -100,7 +100,7 @@ class ConfigStore:
         except NoNodeError:
             return {}
         except ZnodeFormatError as error:
-            logger.error("settings are left out: %s", error)
+            logger.error("settings are ignored: %s", error)
             return {}
 
     async def load_broker(self) -> None:
@@ -152,18 +152,18 @@ class ConfigStore:
     # -- notifications ---------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load what there is; notifications up to now are thereby done."""
+        """Load all settings; earlier notifications need not be processed then."""
         self._seen = max(await self._registry.children(ConfigChangesZnode.TEMPLATE), default="")
         await self.load_broker()
         await self.load_topics(await self._registry.children(ConfigEntityTypeZnode.path("topics")))
 
     async def reload(self) -> None:
-        """Read everything anew: notifications may have come and gone while there was no session."""
+        """Reload all settings: without a session, this broker may have missed notifications."""
         await self.load_broker()
         await read_all(self.load_topic, list(self._topics))
 
     async def run(self) -> None:
-        """Act on notifications until cancelled."""
+        """Process notifications until cancelled."""
         wake = asyncio.Event()
         watch = self._registry.watch_children(ConfigChangesZnode.TEMPLATE, wake.set)
         try:
@@ -192,7 +192,7 @@ class ConfigStore:
             except NoNodeError:
                 continue
             except ZnodeFormatError as error:
-                logger.error("a config change is left out: %s", error)
+                logger.error("a config change is ignored: %s", error)
                 self._seen = name
                 continue
             entity_type, _, entity = change.entity_path.partition("/")
@@ -200,4 +200,4 @@ class ConfigStore:
                 await self.load_topic(entity)
             elif entity_type == "brokers":
                 await self.load_broker()
-            self._seen = name  # only now: what fails on the way is tried again
+            self._seen = name  # only after success, so that a failed notification is retried

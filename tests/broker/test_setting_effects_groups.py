@@ -119,7 +119,7 @@ async def test_the_newer_protocol_can_be_left_out(tmp_path):
         member = ConsumerMember(broker.ask, "g", "one", "t")
         assert (await member.beat()).error_code == ErrorCode.UNSUPPORTED_VERSION
         assert (await describe(broker.ask, "g")).error_code == ErrorCode.UNSUPPORTED_VERSION
-    for protocols, rule in (("consumer", "must have classic in it"), ("classic,share", "share is not served here")):
+    for protocols, rule in (("consumer", "must contain classic"), ("classic,share", "share is not supported")):
         with pytest.raises(ConfigError, match=rule):
             BrokerConfig({"group.coordinator.rebalance.protocols": protocols}, has_file=False)
 

@@ -1,1 +1,1 @@
-"""The tables of broker settings, one module a subject."""
+"""The tables of broker settings, one module for each subject."""

@@ -1,4 +1,4 @@
-"""Settings of KRaft, which Ottla has not: names that are accepted, and node.id."""
+"""Settings of KRaft, which Ottla does not support: names that are accepted, and node.id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of tiered storage, which Ottla has not: names that are accepted."""
+"""Settings of tiered storage, which Ottla does not support: names that are accepted."""
 
 from __future__ import annotations
 

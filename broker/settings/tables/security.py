@@ -1,6 +1,7 @@
 """Settings of TLS, SASL, delegation tokens, authorization and stored passwords.
 
-None of it is there yet: what would look safe is refused (`broker/settings/refused.py`), the rest warns.
+None of them has an effect yet: those that promise safety are refused (`broker/settings/refused.py`), the others cause a
+warning.
 """
 
 from __future__ import annotations

@@ -104,10 +104,10 @@ def test_what_may_change(name, text, per_broker):
         ("log.retention.ms", "0", "at least 1"),
         ("ssl.keystore.location", "/k", "for one listener"),
         ("listener.name.a.ssl.key.password", "hush", "passwords"),
-        ("num.network.threads", "7", "double or halve"),
-        ("num.io.threads", "3", "double or halve"),
+        ("num.network.threads", "7", "half to double"),
+        ("num.io.threads", "3", "half to double"),
         ("log.cleaner.min.compaction.lag.ms", "9223372036854775807", None),
-        ("max.connections.per.ip", "0", "may be 0 only where"),
+        ("max.connections.per.ip", "0", "may be 0 only if"),
     ],
 )
 def test_what_may_not_change(name, text, rule):
