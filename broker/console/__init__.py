@@ -1,1 +1,1 @@
-"""The HTTP side: health, metrics and the page that shows the cluster."""
+"""The HTTP server: health, metrics and the page that shows the cluster."""

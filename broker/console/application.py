@@ -1,10 +1,10 @@
-"""The HTTP application: paths, answers, and who may ask.
+"""The HTTP application: its paths, their answers, and the check of the Host header.
 
-Nothing here changes the broker: GET and HEAD are all there is. Pages of other origins cannot read the answers (no CORS
-headers), and on a loopback address the Host header must name this machine, so that no name of an attacker's that
-resolves to 127.0.0.1 gets in (DNS rebinding). On other addresses the broker cannot know by which names it is called.
+HTTP requests cannot change the broker: only GET and HEAD are allowed. Pages of other origins cannot read the answers
+(no CORS headers). On a loopback address the Host header must name this machine, so that an attacker's host name that
+resolves to 127.0.0.1 is refused (DNS rebinding). On other addresses the broker cannot know its own names.
 
-This module imports aiohttp: it is imported by `ConsoleServer` when somebody connects, and by nobody else.
+This module imports aiohttp: only `ConsoleServer` may import it, when the first client connects.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ SECURITY_HEADERS = {
 
 KEEPALIVE_S = 30.0
 SHUTDOWN_S = 1.0
-"""How long a stopping broker waits for answers that are being sent."""
+"""How long a stopping broker waits until answers are sent."""
 
 
 async def start(server: ConsoleServer, sockets: list[socket.socket]) -> web.AppRunner:
-    """Serve on sockets that already listen. `cleanup` of what is returned ends it."""
+    """Serve on sockets that already listen. Call `cleanup` of the returned runner to stop."""
     runner = web.AppRunner(
         Console(server).application(),
         access_log=None,
@@ -69,7 +69,7 @@ async def start(server: ConsoleServer, sockets: list[socket.socket]) -> web.AppR
 
 
 class Console:
-    """The answers to each path."""
+    """Answers requests to each path."""
 
     def __init__(self, server: ConsoleServer) -> None:
         self._server = server
@@ -77,7 +77,7 @@ class Console:
         self._exposition: Exposition | None = None
 
     def application(self) -> web.Application:
-        """The paths, and what all of them have in common."""
+        """Return the application with all paths, the check of the Host header and the security headers."""
         application = web.Application(middlewares=[self._check_host])
         application.on_response_prepare.append(_add_security_headers)
         routes = application.router
@@ -127,7 +127,7 @@ class Console:
 
 
 class _StaticFile:
-    """A small file of the page, kept in memory; browsers ask again each time and are told whether it changed."""
+    """A small file of the page, kept in memory; browsers revalidate it on each use."""
 
     def __init__(self, path: Path, content_type: str) -> None:
         self._body = path.read_bytes()
@@ -135,7 +135,7 @@ class _StaticFile:
         self._tag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
 
     async def answer(self, request: web.Request) -> web.Response:
-        """The file, or 304 for who has it."""
+        """Return the file, or 304 if the client's copy is current."""
         headers = {"ETag": self._tag, "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == self._tag:
             return web.Response(status=304, headers=headers)
@@ -159,7 +159,7 @@ def _make_exposition(server: ConsoleServer, version: str) -> Exposition:
 
 
 def _names_this_machine(host_header: str, configured_host: str) -> bool:
-    """True for an address, `localhost`, names under it, and the name that is configured."""
+    """Whether a Host header is an IP address, `localhost`, a name under it, or the configured name."""
     host = host_header.lower()
     if host.startswith("["):
         return True

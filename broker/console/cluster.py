@@ -1,7 +1,7 @@
-"""The cluster as JSON: what `/api/cluster` answers and the page shows.
+"""The cluster as JSON: the answer of `/api/cluster`, which the page shows.
 
-Leaders, replicas and ISR come from the metadata that the controller sent; offsets and sizes from the logs on this
-broker, so they are null for partitions that live on others.
+Leaders, replicas and ISR come from the controller's metadata. Offsets and sizes come from the logs of this broker, so
+they are null for partitions without a replica on this broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def describe_cluster(services: Services, broker: Broker, *, version: str, uptime_s: float) -> dict[str, Any]:
-    """Everything there is to show. Offsets in records, sizes in bytes, counters since the broker's start."""
+    """Return the whole document. Sizes are in bytes; counters start at 0 at the broker's start."""
     snapshot = services.metadata.snapshot
     servers = broker.bootstrap_servers
     return {

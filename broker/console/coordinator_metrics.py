@@ -1,6 +1,4 @@
-"""Readings of the metrics of groups and transactions: what `metrics` has rows for. Each broker tells of those that it
-coordinates and has loaded.
-"""
+"""Readings of the metrics in `metrics` about the groups and transactions that this broker has loaded."""
 
 from __future__ import annotations
 
@@ -12,22 +10,22 @@ from broker.services import Services
 
 
 def groups_by_state(services: Services) -> Readings:
-    """How many groups are in each state."""
+    """Return the number of groups in each state."""
     return [((state,), count) for state, count in services.coordination.groups.count_by_state().items()]
 
 
 def by_group(services: Services, read: Callable[[AnyGroup], float]) -> Readings:
-    """A number of each group."""
+    """Return a number for each group."""
     return [((group.group_id,), read(group)) for group in services.coordination.groups.all_groups()]
 
 
 def generation(group: AnyGroup) -> int:
-    """What goes up with each rebalance."""
+    """Return the group's epoch (KIP-848) or generation, which each rebalance increments."""
     return group.epoch if isinstance(group, ConsumerGroup) else group.generation
 
 
 def committed_offsets(services: Services) -> Readings:
-    """Of every group and partition."""
+    """Return the committed offsets of every group and partition."""
     return [
         ((group.group_id, topic, str(partition)), committed.offset)
         for group in services.coordination.groups.all_groups()
@@ -36,5 +34,5 @@ def committed_offsets(services: Services) -> Readings:
 
 
 def transactions_by_state(services: Services) -> Readings:
-    """How many transactional ids are in each state."""
+    """Return the number of transactional ids in each state."""
     return [((state,), count) for state, count in services.coordination.transactions.count_by_state().items()]

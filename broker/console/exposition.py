@@ -1,7 +1,7 @@
-"""Prometheus's text, or OpenMetrics where the scraper asks for it.
+"""The metrics in Prometheus's text format, or in OpenMetrics if the scraper requests it.
 
-One registry a broker. Numbers are read on the event loop, where nothing changes meanwhile; the text, which costs
-some microseconds a line and so far more than the reading, is made in a thread.
+Each broker has its own registry. Values are read on the event loop, so that they are consistent. A thread generates
+the text, which takes some microseconds for each line, much longer than reading the values.
 
 This module imports prometheus_client: it is imported at the first scrape.
 """
@@ -43,18 +43,18 @@ Histogram = tuple[str, list[int], float]
 
 
 class BrokerCollector(Collector):
-    """What was read last, in prometheus_client's form."""
+    """The last readings, as metrics of prometheus_client."""
 
     def __init__(self) -> None:
         self.readings: list[tuple[Metric, Readings]] = []
         self.histograms: list[Histogram] = []
 
     def describe(self) -> Iterable[Family]:
-        """The families without values: the registry checks their names."""
+        """Return the families without values, for the registry's check of their names."""
         return [*(_family(metric) for metric in METRICS), _duration()]
 
     def collect(self) -> Iterator[Family]:
-        """The families with what was read last."""
+        """Yield the families with the last readings."""
         for metric, readings in self.readings:
             family = _family(metric)
             for labels, value in readings:
@@ -67,7 +67,7 @@ class BrokerCollector(Collector):
 
 
 class Exposition:
-    """The metrics of one broker and of its process, as text."""
+    """Renders the metrics of one broker and of its process as text."""
 
     def __init__(self, services: Services, acceptors: Mapping[str, Acceptor], version: str) -> None:
         self._source = Source(services, acceptors, version)
@@ -77,7 +77,7 @@ class Exposition:
         ProcessCollector(registry=self._registry)
 
     async def render(self, accept: str) -> tuple[bytes, str]:
-        """The body and its content type, for a request with this Accept header."""
+        """Return the body and its content type for a request with this Accept header."""
         encode, content_type = choose_encoder(accept)
         self._collector.readings = [(metric, metric.read(self._source)) for metric in METRICS]
         self._collector.histograms = [

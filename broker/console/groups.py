@@ -1,4 +1,4 @@
-"""The groups that this broker coordinates, as JSON: what they have committed, and how far behind that is."""
+"""The groups that this broker coordinates, as JSON: their committed offsets and their lag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.services import Services
 
 
 def describe_groups(services: Services) -> list[dict[str, Any]]:
-    """By their ids. The lag is in records, null for partitions without a replica on this broker."""
+    """Return the groups sorted by id. The lag is in records, null for partitions without a replica on this broker."""
     groups = sorted(services.coordination.groups.all_groups(), key=lambda group: group.group_id)
     return [
         {
@@ -34,7 +34,7 @@ def _offsets(services: Services, group: AnyGroup) -> list[dict[str, Any]]:
                 "partition": number,
                 "committed_offset": committed.offset,
                 "high_watermark": end,
-                # Below zero it would be after an unclean election.
+                # The difference can be negative after an unclean election.
                 "lag": None if end is None else max(0, end - committed.offset),
             }
         )

@@ -1,7 +1,7 @@
-"""Every metric that `/metrics` has: name, kind, labels, what it means, and where it is read.
+"""Every metric of `/metrics`: name, kind, labels, meaning, and the function that reads it.
 
-The rows are literal so that the exposition, its description and docs/console.md cannot drift apart (a test holds
-docs/console.md to them). Reading is plain integer work on the event loop; the text is made elsewhere.
+The exposition and its description use these literal rows, and a test compares docs/console.md with them. Reading is
+plain integer work on the event loop; `exposition` generates the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GAUGE = "gauge"
 
 
 class Source(NamedTuple):
-    """What metrics are read from."""
+    """The objects that metrics are read from."""
 
     services: Services
     acceptors: Mapping[str, Acceptor]
@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """One row. Counters are named without the `_total` that the exposition adds."""
+    """One row. The names of counters have no `_total`, which the exposition adds."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ def _single(read: Callable[[Source], float]) -> Callable[[Source], Readings]:
 
 
 def _by_api(read: Callable[[ApiMetrics], float]) -> Callable[[Source], Readings]:
-    """Of APIs that were asked at least once: most of the table never is."""
+    """Read only APIs with at least one request: most APIs get none."""
     return lambda source: [((api.api,), read(api)) for api in used_apis(source)]
 
 
@@ -92,7 +92,7 @@ def _uncleanable(read: Callable[[LogCleaner, Path], int]) -> Callable[[Source], 
 
 
 def used_apis(source: Source) -> Iterator[ApiMetrics]:
-    """The counters of APIs that were asked at least once."""
+    """Return the counters of APIs with at least one request."""
     return (api for api in source.services.metrics.apis.values() if api.request_bytes)
 
 
@@ -105,7 +105,7 @@ def _count(these: Iterable[bool]) -> int:
 
 
 def _offline(source: Source) -> int:
-    """Counted by the controller alone, as in Kafka, so that the sum over the brokers is right."""
+    """Count offline partitions on the controller only, as in Kafka, so that the sum over all brokers is right."""
     if not source.services.is_controller():
         return 0
     snapshot = source.services.metadata.snapshot

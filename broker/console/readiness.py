@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def reason_not_ready(services: Services, broker: Broker) -> str | None:
-    """Why clients should not be sent here now; None when they may.
+    """Return why the broker is not ready for clients; None if it is ready.
 
-    Ready is: registered, told by a controller who it is, and found among the live brokers in the metadata that it
-    sent. A broker that is stopping is not ready.
+    A broker is ready if it is registered, and if the controller has sent it metadata with a controller and with this
+    broker among the live brokers. A broker that is stopping is not ready.
     """
     snapshot = services.metadata.snapshot
     if broker.is_stopping:
@@ -24,7 +24,7 @@ def reason_not_ready(services: Services, broker: Broker) -> str | None:
     if not snapshot.brokers:
         return "no controller has sent metadata yet"
     if services.broker_id not in snapshot.brokers:
-        return f"the controller does not count broker {services.broker_id} among the live ones yet"
+        return f"the controller's metadata does not have broker {services.broker_id} as a live broker yet"
     if snapshot.controller_id < 0:
         return "no controller is known"
     return None

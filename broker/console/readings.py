@@ -1,4 +1,4 @@
-"""What metrics are read as."""
+"""The type of the values read for a metric."""
 
 Readings = list[tuple[tuple[str, ...], float]]
-"""Label values, and the value."""
+"""A list of label values and the metric's value for them."""

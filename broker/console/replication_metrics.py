@@ -1,4 +1,4 @@
-"""Readings of the metrics of replication: what `metrics` has rows for."""
+"""Readings of the metrics of replication in `metrics`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from replication.partition import Partition
 
 
 def count_partitions(services: Services, holds: Callable[[Partition], bool]) -> int:
-    """How many of the broker's partitions are such."""
+    """Return for how many of the broker's partitions `holds` is true."""
     return sum(1 for partition in services.replicas.partitions.values() if holds(partition))
 
 
 def isr_changes(services: Services, read: Callable[[IsrChanges], int]) -> int:
-    """A number of changes of ISRs."""
+    """Return a number of ISR changes."""
     changes = services.replicas.isr_changes
     return 0 if changes is None else read(changes)
 
 
 def lag(services: Services) -> Readings:
-    """Of each partition that is followed and whose leader has answered once."""
+    """Return the lag of each followed partition whose leader has answered at least once."""
     fetchers = services.replicas.fetchers
     if fetchers is None:
         return []
@@ -35,6 +35,6 @@ def lag(services: Services) -> Readings:
 
 
 def failed_partitions(services: Services) -> int:
-    """Partitions that are followed but not fetched."""
+    """Return the number of partitions that are followed but not fetched."""
     fetchers = services.replicas.fetchers
     return 0 if fetchers is None else len(fetchers.failed)

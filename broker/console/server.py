@@ -1,9 +1,9 @@
-"""The console's sockets, and when HTTP begins.
+"""The console's sockets, and the delayed start of HTTP.
 
-The address is bound at the start, so that one in use is told at once. aiohttp takes some 200 ms and 17 MB to import,
-which a broker that nobody asks should not pay: until the first connection arrives there is only a listening socket.
-The system holds that connection in its backlog while aiohttp is imported in a thread, so that brokers' clients are
-served meanwhile; then aiohttp takes the sockets over.
+The address is bound at the start, so that an address in use is an error at once. Importing aiohttp takes some 200 ms
+and 17 MB, which a broker without console users should not pay: until the first connection arrives, there is only a
+listening socket. The connection waits in the system's backlog while a thread imports aiohttp, so that the broker still
+serves its clients; then aiohttp takes over the sockets.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ class ConsoleServer:
 
     @property
     def port(self) -> int:
-        """The bound port: the one that the system chose where 0 is configured, which it also is before `bind`."""
+        """The bound port, chosen by the system if 0 is configured; before `bind` the configured port."""
         return int(self._sockets[0].getsockname()[1]) if self._sockets else self._configured_port
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds the page."""
+        """The URL of the page for a browser on this machine."""
         host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host
         return f"http://{HostPort(host, self.port)}/"
 
     @property
     def is_loopback(self) -> bool:
-        """True where only this machine can connect."""
+        """Whether only this machine can connect."""
         return all(_is_loopback(one.getsockname()[0]) for one in self._sockets)
 
     async def bind(self) -> None:
-        """Take the address. Raises BrokerStartError naming the setting, its value and what is wrong with it."""
+        """Bind the address. Raises BrokerStartError with the setting, its value and the reason."""
         if self._sockets:
             return
         try:
             self._sockets = _listening_sockets(await self._addresses())
         except OSError as error:
-            # A name that does not resolve has a number of its own, and a text.
+            # An error of name resolution has a separate error number, and a text.
             is_system_error = error.errno is not None and error.errno in errno.errorcode
             reason = os.strerror(error.errno or 0) if is_system_error else error.strerror or str(error)
             raise BrokerStartError(
@@ -67,7 +67,7 @@ class ConsoleServer:
             ) from error
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises as `bind` does, where that has not been called."""
+        """Serve until cancelled. Calls `bind` if it has not been called, and raises its errors."""
         await self.bind()
         try:
             await self._first_connection()
@@ -80,7 +80,7 @@ class ConsoleServer:
             self.close()
 
     def close(self) -> None:
-        """Let go of the address."""
+        """Close the sockets."""
         for one in self._sockets:
             one.close()
 
@@ -118,9 +118,10 @@ def _import_application() -> Callable[..., Any]:
 
 
 def _listening_sockets(addresses: list[tuple[int, tuple[Any, ...]]]) -> list[socket.socket]:
-    """One socket for each address, all on one port. An address that the machine lacks is left out if another is there.
+    """Return one socket for each address, all on one port. Addresses that the machine does not have are left out.
 
-    `localhost` and "every interface" have an IPv4 and an IPv6 address; of a machine without IPv6 only the first works.
+    `localhost` and "all interfaces" have an IPv4 and an IPv6 address; on a machine without IPv6 only the first works.
+    Raises OSError if an address is in use, or if no address can be bound.
     """
     sockets: list[socket.socket] = []
     failed: OSError | None = None

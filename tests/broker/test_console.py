@@ -111,7 +111,9 @@ async def test_reasons_not_to_be_ready(tmp_path: Path) -> None:
         broker.metadata.snapshot = Snapshot(-1, ready.brokers, {}, {})
         assert reason_not_ready(services, broker) == "no controller is known"
         broker.metadata.snapshot = Snapshot(7, {7: ready.brokers[0]}, {}, {})
-        assert reason_not_ready(services, broker) == ("the controller does not count broker 0 among the live ones yet")
+        assert reason_not_ready(services, broker) == (
+            "the controller's metadata does not have broker 0 as a live broker yet"
+        )
         broker.metadata.snapshot = ready
         epoch, services.broker_epoch = services.broker_epoch, -1
         assert reason_not_ready(services, broker) == "the broker is not registered yet"

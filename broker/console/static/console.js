@@ -1,4 +1,4 @@
-// The page: asks /api/cluster every two seconds and changes only what is different.
+// The page: requests /api/cluster every two seconds and changes only the nodes that differ.
 
 import { $, element, setText, show } from "/dom.js";
 import { NOTHING, bytes, count, duration, perSecond, plural, rate } from "/format.js";
@@ -49,7 +49,7 @@ function updateRates(cluster, seconds) {
     setText(one.value, number);
     setText(one.unitNode, value === null ? "" : ` ${unit}${one.unit}`);
     if (value !== null) one.history.push(value);
-    else if (previous === null) one.history.length = 0; // else a topic was deleted, and its counters with it
+    else if (previous === null) one.history.length = 0; // otherwise a topic was deleted, with its counters
     if (one.history.length > HISTORY) one.history.shift();
     draw(one);
   }

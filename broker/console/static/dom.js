@@ -1,4 +1,4 @@
-// Small tools for what is on the page. Nothing is written that is there already.
+// Helpers that change nodes of the page. A value that a node already has is not written.
 
 export const $ = (id) => document.getElementById(id);
 

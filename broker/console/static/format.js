@@ -1,4 +1,4 @@
-// Numbers, and as people read them.
+// Formats numbers.
 
 const whole = new Intl.NumberFormat("en");
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -23,7 +23,7 @@ export function rate(value) {
   return value === null ? NOTHING : significant(value, false);
 }
 
-// Three digits are enough to see a change; a rate below ten keeps one decimal, so that a trickle is not "0".
+// Three digits are enough to see a change; a rate below ten has one decimal, so that a low rate is not "0".
 function significant(value, isWhole) {
   if (isWhole || value === 0 || value >= 100) return whole.format(Math.round(value));
   return value.toFixed(value < 10 && !Number.isInteger(value) ? 1 : 0);
@@ -41,7 +41,7 @@ export function plural(value, one) {
   return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
 }
 
-// Per second since the answer before; null where there is none, or the broker was restarted in between.
+// The rate per second since the previous answer; null without one, or if the broker was restarted since.
 export function perSecond(now, before, seconds) {
   if (before === undefined || seconds <= 0 || now < before) return null;
   return (now - before) / seconds;

@@ -1,4 +1,4 @@
-// The groups that this broker coordinates: how far behind they are, and where.
+// The groups that this broker coordinates, with their lag in each partition.
 
 import { $, setText, show } from "/dom.js";
 import { NOTHING, count, plural, sum } from "/format.js";
@@ -33,7 +33,7 @@ function stateOf(group) {
   return group.state.replace(/\B[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
-// Partitions of other brokers are not counted; where there are no others, nothing is known.
+// Sums the partitions of this broker; the lag is unknown if all partitions are on other brokers.
 function lagOf(group) {
   const known = group.offsets.map((one) => one.lag).filter((lag) => lag !== null);
   return known.length || !group.offsets.length ? count(sum(known)) : NOTHING;

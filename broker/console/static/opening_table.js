@@ -1,5 +1,5 @@
-// A table whose rows open to show another table. An item has a <tbody>, which stays the same node while the item is
-// there: so nothing flickers, an open one stays open, and a selection or the focus stays where it is.
+// A table whose rows open to show another table. Each item has a <tbody>, which stays the same node as long as the item
+// exists, so that the page does not flicker, open items stay open, and the selection and the focus are kept.
 
 import { element, setAttribute, setText, show } from "/dom.js";
 
@@ -8,15 +8,15 @@ export class OpeningTable {
   #kind;
   #open = new Set(); // names of the items that show their details
   #bodies = new Map(); // name -> its <tbody>
-  #made = 0; // how many there have been, for ids that nobody else has
+  #made = 0; // the number of items created so far, for unique ids
 
-  // `kind` says what is particular:
-  //   name(item), id(item)         what it is called; another id under that name is another item
+  // `kind` describes the table:
+  //   name(item), id(item)         the item's name; an item of the same name with another id is a new item
   //   cells                        names of the columns after the first, and whether a phone shows them
-  //   tag(item)                    what stands behind the name, or null
+  //   tag(item)                    the text after the name, or null
   //   problem(item)                {state: "warning" | "bad", text}, or null
-  //   texts(item, context)         of the cells by name; `narrow` is shown below the name on a phone
-  //   details(item), caption(item) the rows of the other table, and what they are
+  //   texts(item, context)         the cells' texts by name; `narrow` is shown below the name on a phone
+  //   details(item), caption(item) the rows of the other table, and its caption
   //   columns                      [title, text(row)] of the other table
   //   state(row)                   "", "warning" or "bad"
   constructor(table, kind) {
@@ -24,8 +24,8 @@ export class OpeningTable {
     this.#kind = kind;
   }
 
-  // Show these items, in this order. `context` is handed to `texts`. How many there are for which `matches` holds: the
-  // others are hidden.
+  // Show these items in this order, and hide those for which `matches` is false. Returns the number of visible items.
+  // `context` is passed to `texts`.
   update(items, context, matches = () => true) {
     const kind = this.#kind;
     this.#removeAllBut(new Set(items.map(kind.name)));
@@ -33,7 +33,7 @@ export class OpeningTable {
     let matching = 0;
     for (const item of items) {
       let body = this.#bodies.get(kind.name(item));
-      if (body && body.itemId !== kind.id(item)) { // gone, and made again
+      if (body && body.itemId !== kind.id(item)) { // deleted and recreated
         if (at === body) at = body.nextElementSibling;
         body.remove();
         body = undefined;

@@ -1,10 +1,10 @@
-// The topics: their rates since the answer before, and their partitions.
+// The topics: their rates since the previous answer, and their partitions.
 
 import { $, setText, show } from "/dom.js";
 import { NOTHING, bytes, count, perSecond, plural, rate, sum } from "/format.js";
 import { OpeningTable } from "/opening_table.js";
 
-const FILTER_FROM = 8; // with fewer topics there is nothing to search for
+const FILTER_FROM = 8; // with fewer topics no filter is needed
 
 const table = new OpeningTable($("topics"), {
   name: (topic) => topic.name,
@@ -60,7 +60,7 @@ function messages(partition) {
   return partition.log_end_offset === null ? 0 : partition.log_end_offset - partition.log_start_offset;
 }
 
-// `previous`: the answer before, or null, `seconds` older.
+// `previous` is the previous answer, or null; it is `seconds` older.
 export function updateTopics({ topics }, previous, seconds) {
   const wanted = $("filter").value.trim().toLowerCase();
   const before = new Map(previous?.topics.map((topic) => [topic.name, topic]));
