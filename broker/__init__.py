@@ -1,1 +1,1 @@
-"""The daemon: network, API table, controller, console."""
+"""The broker: network, API table, controller, coordinators, console."""

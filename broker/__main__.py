@@ -1,4 +1,4 @@
-"""`python -m broker [server.properties] [--set name=value]…`: a broker without the rest of the `ottla` command."""
+"""`python -m broker [server.properties] [--set name=value]…`: run a broker without the `ottla` command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.main import run
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m broker", description="Run one Ottla broker.")
-    parser.add_argument("properties", nargs="?", type=Path, help="a server.properties file, as Kafka's")
+    parser.add_argument("properties", nargs="?", type=Path, help="a server.properties file in Kafka's format")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting that overrides the file's"
     )

@@ -1,10 +1,10 @@
-"""One broker: its parts, how they start, run and stop.
+"""One broker: its parts, their start, their run and their stop.
 
-A broker of a cluster of one takes the same path as any other: it registers, wins the controller's election, and is
-told by encoded requests over its own listener what it leads. There is no standalone branch.
+A broker that is alone takes the same steps as any other broker: it registers, wins the controller election, and gets
+its leaderships by encoded requests to its own listener. There is no standalone mode.
 
-Every service is an `async def run()` in one TaskGroup: when one dies, the others are cancelled, the broker stops
-cleanly, and the reason comes out of `Broker.run`.
+Every service is an `async def run()` in one TaskGroup: if one fails, the others are cancelled, the broker stops
+cleanly, and `Broker.run` raises the exception.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def wall_clock_ms() -> int:
 
 
 class Broker:
-    """One broker. `await broker.run()` until `broker.stop()`, or `async with broker:` for as long as it is needed."""
+    """One broker. `await broker.run()` runs until `broker.stop()`; `async with broker:` runs it for a block."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Broker:
         rng: random.Random | None = None,
         new_compactor: Callable[[], Compactor] = ProcessCompactor,
     ) -> None:
-        """Everything that can differ between two runs may be given; `store` is shared by the brokers of a test."""
+        """Tests inject what can differ between two runs; several brokers of a test share a `store`."""
         self.config = config
         self.metrics = BrokerMetrics()
         self.metadata = MetadataCache()
@@ -103,7 +103,7 @@ class Broker:
         self._ready = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
-    # -- for those who embed a broker --------------------------------------------------------------------------------
+    # -- for programs that embed a broker ----------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self.run())
@@ -130,14 +130,14 @@ class Broker:
 
     @property
     def acceptors(self) -> Mapping[str, Acceptor]:
-        """What accepts connections, by the name of its listener, once it is bound."""
+        """The acceptors by listener name; empty before the listeners are bound."""
         return self._listeners.acceptors
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to, once the broker is ready: host:port of the first listener that is theirs.
+        """The address for clients, host:port of the first listener for clients. The broker must be ready.
 
-        The brokers' own listener is named only where there is no other.
+        The inter-broker listener is used only if there is no other listener.
         """
         listeners = self.config.advertised_listeners
         for_clients = [one for one in listeners if one.name != self.config.inter_broker_listener_name]
@@ -146,11 +146,11 @@ class Broker:
 
     @property
     def is_stopping(self) -> bool:
-        """True from `stop` on."""
+        """Whether `stop` has been called."""
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Begin a clean stop; `run` returns when it is done."""
+        """Start a clean stop; `run` returns when it is completed."""
         self._stopping.set()
         if self._logs is not None:
             self._logs.stop_loading()
@@ -158,7 +158,7 @@ class Broker:
     # -- life --------------------------------------------------------------------------------------------------------
 
     async def run(self, on_ready: Callable[[Broker], None] = lambda broker: None) -> None:
-        """Start, serve until `stop`, stop cleanly. Raises what kept the broker from starting, or killed a service."""
+        """Start, serve until `stop`, and stop cleanly. Raises the error that prevented the start or ended a service."""
         logs = LogManager(
             self.config.log_dirs,
             self._topic_config,
@@ -197,7 +197,7 @@ class Broker:
             broker_id = await membership.broker_id(meta.broker_id)
             directories = [str(directory.path) for directory in logs.dirs.online]
             session = ClusterSession(broker_id, access, membership, directories, self._registered_anew)
-            await session.check_id_is_free()  # before our id is written anywhere
+            await session.check_id_is_free()  # before this broker's id is written anywhere
             logs.dirs.write_meta(broker_id, cluster_id)
             session.remember()
             configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
@@ -238,15 +238,15 @@ class Broker:
             await access.close()
 
     async def _registered_anew(self, broker_epoch: int) -> None:
-        """The session had expired, and there is a new one: nothing that was watched in between was seen."""
+        """Reload the settings after a new registration: changes before the new session were not seen."""
         assert self.services is not None
         self.services.broker_epoch = broker_epoch
         await self.services.configs.reload()
 
     async def _load(self, logs: LogManager) -> bool:
-        """Load the logs. False if the broker was told to stop meanwhile: the next start recovers what this one did not.
+        """Load the logs. Return False if the broker is stopped meanwhile.
 
-        Nothing is said to be clean then that was not.
+        Logs that are not recovered then are not marked as clean, and the next start recovers them.
         """
         self._logs = logs
         if self.is_stopping:
@@ -366,7 +366,7 @@ class Broker:
                         self._controller_connection(str(services.broker_id)),
                         lambda: services.broker_epoch,
                     ).run()
-            finally:  # also where a service has died: no request may come any more
+            finally:  # also if a service has failed: no request may arrive any more
                 await self._listeners.close()
             for task in [announcing, *services_running]:
                 task.cancel()
@@ -391,7 +391,7 @@ class Broker:
         ).run()
 
     async def _announce(self, broker_id: int, on_ready: Callable[[Broker], None]) -> None:
-        """Ready is when the controller has told us about ourselves."""
+        """Call `on_ready` when the controller's metadata contains this broker."""
 
         def knows_us(snapshot: Snapshot) -> bool:
             return broker_id in snapshot.brokers and snapshot.controller_id >= 0
@@ -404,18 +404,18 @@ class Broker:
     # -- small parts -------------------------------------------------------------------------------------------------
 
     def advertised(self, listener: Listener) -> Listener:
-        """The address that others connect to: the bound port for 0, this machine's name for an empty host."""
+        """Return the advertised address: the bound port for port 0, this machine's name for an empty host."""
         return self._listeners.advertised(listener)
 
     def _topic_changed(self, topic: str) -> None:
-        """Settings of a topic have changed: tell its logs, and the controller, which may find a leader now."""
+        """Apply changed settings of a topic to its logs, and notify the controller, which may elect leaders now."""
         assert self.services is not None
         self.services.replicas.topic_config_changed(topic)
         if self.controller is not None:
             self.controller.leaders_may_be_found()
 
     def _settings_changed(self) -> None:
-        """Dynamic settings of this broker have changed: tell those who keep a copy."""
+        """Apply changed dynamic settings of this broker to the parts that cache settings."""
         services = self.services
         assert services is not None
         services.replicas.settings_changed()

@@ -1,4 +1,4 @@
-"""The coordinators of one broker, and what they share: their logs, and connections to other brokers."""
+"""The coordinators of one broker, their logs, and their connections to other brokers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replication.replica_manager import ReplicaManager
 
 
 class Coordination:
-    """See the module's text. `run` has to run."""
+    """The group coordinator and the transaction coordinator. `run` must be running."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Coordination:
         self.groups = GroupCoordinator(self.group_log, config=config, metadata=metadata, now_ms=now_ms, rng=rng)
 
     def complete_group_transaction(self, producer_id: int, partitions: list[int], committed: bool) -> None:
-        """A marker is committed in these partitions of `__consumer_offsets`."""
+        """Complete a transaction whose marker is committed in these partitions of `__consumer_offsets`."""
         self.groups.offsets.end_transaction(producer_id, partitions, committed=committed)
 
     async def run(self) -> None:
-        """Coordinate until cancelled."""
+        """Run both coordinators until cancelled."""
         try:
             await self.group_log.learn_partitions()
             await self.transaction_log.learn_partitions()

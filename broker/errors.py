@@ -1,7 +1,7 @@
-"""From our errors to Kafka's codes: the only place where the two meet.
+"""The mapping of Ottla's exceptions to Kafka's error codes; no other module maps them.
 
-Each package raises its own small hierarchy; what is not listed here is a bug and becomes UNKNOWN_SERVER_ERROR. A test
-holds that every error class of the packages below has its row.
+Each package has its own exception hierarchy. An exception that is not listed here is a bug and becomes
+UNKNOWN_SERVER_ERROR. A test checks that every exception class of the packages below has a row.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerError(Exception):
-    """Base of the errors that broker/ raises to answer a request; each carries its code."""
+    """Base of the exceptions that broker/ raises to answer a request; each has its error code."""
 
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class RequestError(BrokerError):
-    """A request refused with a code and a message for the client."""
+    """A request is refused with an error code and a message for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -32,13 +32,13 @@ class RequestError(BrokerError):
 
 
 class NotControllerError(BrokerError):
-    """This broker is not the controller, or has ceased to be it before it could answer."""
+    """This broker is not the controller, or is no longer the controller when it should answer."""
 
     code = ErrorCode.NOT_CONTROLLER
 
 
 class BrokerStartError(Exception):
-    """The broker cannot start; the text says what to do about it."""
+    """The broker cannot start; the message says what to do."""
 
 
 CODES: dict[type[Exception], ErrorCode] = {
@@ -83,22 +83,22 @@ CODES: dict[type[Exception], ErrorCode] = {
     replication.errors.TopicNameTooLongError: ErrorCode.INVALID_TOPIC_EXCEPTION,
     replication.errors.UnknownTopicIdError: ErrorCode.UNKNOWN_TOPIC_ID,
     replication.errors.UnknownTopicOrPartitionError: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    # registry/: a write that may or may not have been applied is for the client to ask about again
+    # registry/: after these errors a write may or may not have been applied; the client must check or retry
     registry.errors.ConnectionLossError: ErrorCode.REQUEST_TIMED_OUT,
     registry.errors.SessionExpiredError: ErrorCode.NOT_CONTROLLER,
     registry.errors.RegistryClosedError: ErrorCode.NOT_CONTROLLER,
-    registry.errors.DataTooLargeError: ErrorCode.INVALID_REQUEST,  # settings or an assignment that fill a megabyte
+    registry.errors.DataTooLargeError: ErrorCode.INVALID_REQUEST,  # settings or an assignment of more than a megabyte
     registry.errors.RegistryFullError: ErrorCode.KAFKA_STORAGE_ERROR,
     registry.errors.RegistryStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
-    registry.errors.ZnodeFormatError: ErrorCode.UNKNOWN_SERVER_ERROR,  # damage that somebody has to look at
+    registry.errors.ZnodeFormatError: ErrorCode.UNKNOWN_SERVER_ERROR,  # damage that an administrator must inspect
 }
 
 OSERROR_CODE = ErrorCode.KAFKA_STORAGE_ERROR
-"""What the operating system refuses on the way to the log."""
+"""The code for errors of the operating system, which come from accesses to the log."""
 
 
 def code_of(error: BaseException) -> ErrorCode:
-    """Kafka's code for an error of ours; UNKNOWN_SERVER_ERROR for what nobody mapped."""
+    """Return Kafka's code for an exception; UNKNOWN_SERVER_ERROR if it is not mapped."""
     if isinstance(error, BrokerError):
         return error.code
     for cls in type(error).__mro__:
@@ -109,7 +109,7 @@ def code_of(error: BaseException) -> ErrorCode:
 
 
 def unexpected_code(error: Exception, what: str) -> ErrorCode:
-    """`code_of`, for handlers that answer a part of a request with it: what nobody mapped is logged."""
+    """Return `code_of(error)`, and log the exception if it is not mapped. For errors of a part of a request."""
     code = code_of(error)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         logger.error("%s failed unexpectedly", what, exc_info=error)

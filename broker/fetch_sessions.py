@@ -1,13 +1,13 @@
 """Incremental fetch sessions (KIP-227): a client names its partitions once and then sends and receives only changes.
 
-A session is found by a random id and guarded by an epoch that rises with every request, so that a lost answer is
-noticed. Sessions are bounded by `max.incremental.fetch.session.cache.slots`; one makes room for another when it has
-not been used for two minutes, or when the newcomer is a follower and it is not, or when it is smaller and has lived
-for two minutes.
+A session has a random id, and an epoch that is incremented with every request, so that a lost answer is detected. The
+number of sessions is limited by `max.incremental.fetch.session.cache.slots`. A session can be evicted for a new one if
+it has not been used for two minutes, or if the new session is a follower's and this one is not, or if both are of the
+same kind and this one is smaller and older than two minutes.
 
-Of a session's partitions only those are read about which there may be news: at the others it rests (see
-`RestingPartitions`). What happens to a partition wakes it; and every ten seconds it looks at all of them, since the
-start of a log moves by retention, too, which nobody tells of.
+A fetch reads only the partitions of a session that may have changed; the session rests at the others (see
+`RestingPartitions`). A change of a partition wakes the session. Every ten seconds a session reads all of its
+partitions, because retention advances log start offsets without waking sessions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_AGAIN_MS = 10_000
 _MAX_EPOCH = 2**31 - 1
 
 Key = tuple[str | bytes, int]
-"""A partition in a session: the topic as the client names it (by name before v13, by id after), and the number."""
+"""A partition in a session: the topic (its name before v13, its id since v13) and the partition number."""
 
 
 class FetchSessionError(Exception):
@@ -39,7 +39,7 @@ class FetchSessionError(Exception):
 
 
 class CachedPartition:
-    """A partition of a session: what is asked for, and what the client was told last."""
+    """A partition of a session: the client's request for it, and the last values sent to the client."""
 
     __slots__ = ("high_watermark", "log_start_offset", "request")
 
@@ -49,7 +49,7 @@ class CachedPartition:
         self.log_start_offset = -1
 
     def must_tell(self, fetched: FetchedPartition) -> bool:
-        """True where the answer holds anything that the client does not know; it is then known to know."""
+        """Return whether the answer has anything that the client does not know, and note the values as sent."""
         tell = (
             fetched.size_bytes > 0
             or fetched.error is not None
@@ -62,12 +62,12 @@ class CachedPartition:
             self.high_watermark = fetched.high_watermark
             self.log_start_offset = fetched.log_start_offset
         else:
-            self.high_watermark = -1  # the error's end is news, too
+            self.high_watermark = -1  # so that the end of the error is sent, too
         return tell
 
 
 class FetchSession:
-    """One client's session; a `Reader`."""
+    """One client's session; implements `Reader`."""
 
     __slots__ = (
         "_places",
@@ -88,7 +88,7 @@ class FetchSession:
     def __init__(
         self, session_id: int, now_ms: int, places: RestingPartitions, *, is_follower: bool, uses_topic_ids: bool
     ) -> None:
-        """places: where sessions rest."""
+        """places: the partitions at which sessions rest."""
         self.id = session_id
         self.epoch = 1
         """The epoch that the next request must carry."""
@@ -101,16 +101,16 @@ class FetchSession:
         self.last_fetch_ms = 0
         self.partitions: dict[Key, CachedPartition] = {}
         self.awake: dict[Key, CachedPartition] = {}
-        """Those to be read, in that order: what returned data goes to the end, so that each gets its turn."""
+        """The partitions to read, in this order; one that returned data moves to the end, for fairness."""
         self._places = places
         self._resting_at: dict[TopicPartition, Key] = {}
 
     def key_of(self, request: FetchPartition) -> Key:
-        """The partition's key in this session."""
+        """Return the partition's key in this session."""
         return (request.topic_id if self.uses_topic_ids else request.topic, request.partition)
 
     def update(self, wanted: Iterable[tuple[Key, FetchPartition]], forgotten: Iterable[Key]) -> None:
-        """Take over a request's changes."""
+        """Apply the changes of a request."""
         for key in forgotten:
             cached = self.partitions.pop(key, None)
             if cached is not None:
@@ -130,11 +130,11 @@ class FetchSession:
         return [cached.request for cached in self.awake.values()]
 
     def move_to_end(self, key: Key) -> None:
-        """This partition had data: it is read after the others next time."""
+        """Read this partition after the others next time, because it returned data."""
         self.awake[key] = self.awake.pop(key)
 
     def advance(self, now_ms: int) -> None:
-        """A request of this session was accepted."""
+        """Increment the epoch for an accepted request."""
         self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
         self.last_used_ms = now_ms
         if now_ms - self.looked_at_all_ms > LOOK_AGAIN_MS:
@@ -149,7 +149,7 @@ class FetchSession:
         return bool(self._resting_at)
 
     def rests_at(self, request: FetchPartition) -> None:
-        """The client knows all there is of a partition."""
+        """Stop reading a partition until `woken`: the client has all of its data."""
         key = self.key_of(request)
         del self.awake[key]
         self._resting_at[request.topic, request.partition] = key
@@ -160,7 +160,7 @@ class FetchSession:
         self.awake[found] = self.partitions[found]
 
     def wake_all(self) -> None:
-        """Look at every partition next time."""
+        """Read every partition next time."""
         for key in list(self._resting_at):
             self._places.remove(key, self)
             self.woken(key)
@@ -177,7 +177,7 @@ class FetchSessions:
     def __init__(
         self, slots: int, now_ms: Callable[[], int], rng: random.Random, places: RestingPartitions | None = None
     ) -> None:
-        """places: where the sessions rest."""
+        """places: the partitions at which the sessions rest."""
         self._places = RestingPartitions() if places is None else places
         self._slots = slots
         self._now_ms = now_ms
@@ -188,7 +188,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def use(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
-        """The session of an incremental request. Raises FetchSessionError."""
+        """Return the session of an incremental request. Raises FetchSessionError."""
         session = self._sessions.get(session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -200,7 +200,7 @@ class FetchSessions:
         return session
 
     def create(self, size: int, *, is_follower: bool, uses_topic_ids: bool) -> FetchSession | None:
-        """A new session for `size` partitions; None where there is no room for it."""
+        """Create a session for `size` partitions. Return None if all slots are in use."""
         now_ms = self._now_ms()
         if len(self._sessions) >= self._slots and not self._evict(size, now_ms, is_follower=is_follower):
             return None
@@ -212,7 +212,7 @@ class FetchSessions:
         return session
 
     def remove(self, session_id: int) -> None:
-        """The client is done with a session."""
+        """Remove a session."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.wake_all()

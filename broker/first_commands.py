@@ -1,7 +1,7 @@
-"""What a broker says when it is ready, and the three commands to try on it.
+"""The lines that a broker prints when it is ready, and the three commands to try.
 
-The commands also stand on the page of a console without topics. `ottla cluster` reads what its brokers say: the lines
-between READY and TRY are `name   value`.
+The console's page also shows the commands if there are no topics. `ottla cluster` parses the output of its brokers: the
+lines between READY and TRY are `name   value`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 READY = "Ottla is ready."
 TRY = "Try, in another terminal:"
 DEFAULT_SERVERS = "127.0.0.1:9092"
-"""Where the `ottla` command looks for a broker by itself."""
+"""The default bootstrap server of the `ottla` command."""
 
 
 def command_name() -> str:
-    """What to type for `ottla`: where it is not on the path (a virtual environment that is not active), its file."""
+    """Return the command for `ottla`: its path if it is not on PATH (in a virtual environment that is not active)."""
     beside = Path(sys.executable).with_name("ottla")
     if shutil.which("ottla") is not None or not beside.exists():
         return "ottla"
@@ -28,7 +28,7 @@ def command_name() -> str:
 
 
 def first_commands(bootstrap_servers: str) -> list[str]:
-    """Create a topic, write to it, read it, as lines for a shell."""
+    """Return shell commands that create a topic, write to it and read it."""
     ottla = command_name()
     option = "" if bootstrap_servers == DEFAULT_SERVERS else f" --bootstrap-server {bootstrap_servers}"
     return [

@@ -1,12 +1,13 @@
-"""Making the embedded registry know the topics that log directories hold, which another broker has written.
+"""Register the topics in log directories, written by another broker, in the embedded registry.
 
-A log directory says which partitions there are, their topic ids and leader epochs, and which of them are
-compacted. The rest (settings of topics, replicas elsewhere) was in that broker's ZooKeeper and is not here: a topic
-becomes one of this broker alone, compacted where `cleaner-offset-checkpoint` names a partition, and is kept for
-ever, so that no default setting deletes what another setting had kept. The state of each partition begins with the
-leader epoch that its log ends with: epochs never fall.
+A log directory contains the partitions, their topic ids and leader epochs, and which of them are compacted. Other
+metadata (settings of topics, other replicas) was in the other broker's ZooKeeper and is not available. So a topic is
+registered with replicas on this broker only. It is compacted if `cleaner-offset-checkpoint` names one of its
+partitions; otherwise its retention is unlimited, so that no default setting deletes records that the topic's own
+settings had kept. The state of each partition begins with the last leader epoch of its log, because epochs never
+decrease.
 
-The broker must be stopped; topics that the registry has already are left as they are.
+The broker must be stopped. Topics that the registry already has are not changed.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.partition_metadata import read_topic_id
 
 INTERNAL_PARTITIONS = 50
-"""Kafka's default for both internal topics: what hashes to their partitions must find the same ones again."""
+"""Kafka's default for both internal topics: keys must hash to the same partitions as before."""
 
 
 class FoundTopic(NamedTuple):
-    """A topic as log directories show it: partitions with the leader epoch that each log ends with."""
+    """A topic found in log directories: its partitions with the last leader epoch of each log."""
 
     name: str
     topic_id: bytes | None
@@ -47,20 +48,20 @@ class FoundTopic(NamedTuple):
 
     @property
     def partition_count(self) -> int:
-        """Partitions that the topic must have had at least."""
+        """The minimum number of partitions that the topic had."""
         internal = INTERNAL_PARTITIONS if self.name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else 0
         return max(max(self.partitions) + 1, internal)
 
     @property
     def settings(self) -> dict[str, str]:
-        """The overrides that keep what is there."""
+        """The overrides that keep the existing records."""
         if self.compacted or self.name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             return {"cleanup.policy": "compact"}
         return {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class AdoptedTopic(NamedTuple):
-    """What was done with a topic: `new` is false where the registry had it. `empty`: partitions that had no log."""
+    """The outcome for a topic: `new` is False if the registry already had it; `empty` partitions had no log."""
 
     topic: FoundTopic
     new: bool
@@ -68,10 +69,10 @@ class AdoptedTopic(NamedTuple):
 
 
 async def adopt_logs(directories: Sequence[Path], now_ms: Callable[[], int], rng: random.Random) -> list[AdoptedTopic]:
-    """Register the topics of all of a broker's log directories; the first one holds the registry.
+    """Register the topics in a broker's log directories; `directories` are all of them, the first has the registry.
 
-    Raises LogDirLockedError, BrokerStartError where directories do not say whose they are or contradict each other,
-    CorruptFileError, RegistryError.
+    Raises LogDirLockedError, CorruptFileError, RegistryError, and BrokerStartError if a directory has no broker id or
+    the directories contradict each other.
     """
     fs = FileSystem()
     with _locked(fs, directories) as locked:
@@ -108,7 +109,7 @@ def _broker_id(directories: Sequence[LogDirectory]) -> int:
     for directory in directories:
         meta = directory.read_meta()
         if meta is None or meta.broker_id is None:
-            raise BrokerStartError(f"{directory.path} has no meta.properties that names a broker.id: whose is it?")
+            raise BrokerStartError(f"{directory.path} has no meta.properties with a broker.id: its broker is unknown")
         ids.add(meta.broker_id)
     if len(ids) > 1:
         raise BrokerStartError(f"the log directories belong to different brokers: {', '.join(map(str, sorted(ids)))}")
@@ -116,7 +117,7 @@ def _broker_id(directories: Sequence[LogDirectory]) -> int:
 
 
 def find_topics(fs: FileSystem, directories: Sequence[LogDirectory]) -> list[FoundTopic]:
-    """The topics in log directories, by name. Raises BrokerStartError, CorruptFileError."""
+    """Return the topics in log directories, sorted by name. Raises BrokerStartError, CorruptFileError."""
     found: dict[str, FoundTopic] = {}
     for directory in directories:
         cleaned = {topic for topic, _ in directory.cleaner_offsets.read()}
@@ -126,13 +127,11 @@ def find_topics(fs: FileSystem, directories: Sequence[LogDirectory]) -> list[Fou
             except InvalidLogDirectoryNameError:
                 continue
             if path.name != f"{name}-{partition}":
-                continue  # deleted, moved or put aside
+                continue  # deleted, a future replica or a stray
             topic_id = read_topic_id(fs, str(path))
             topic = found.setdefault(name, FoundTopic(name, topic_id, {}, name in cleaned))
             if topic_id is not None and topic.topic_id not in (None, topic_id):
-                raise BrokerStartError(
-                    f"{path} belongs to another topic of the name {name} than its other partitions do"
-                )
+                raise BrokerStartError(f"{path} has another topic id than the other partitions of topic {name}")
             if partition in topic.partitions:
                 raise BrokerStartError(f"{path.name} is in two log directories: remove the older copy")
             epochs = LeaderEpochCache(fs, str(path))
@@ -151,9 +150,7 @@ async def _adopt(registry: Registry, topic: FoundTopic, broker_id: int, rng: ran
     if await registry.exists(path) is not None:
         known = TopicZnode.decode((await registry.get(path))[0], path)
         if topic.topic_id is not None and known.topic_id != topic.topic_id:
-            raise BrokerStartError(
-                f"the registry has another topic of the name {name}, with another id: delete it there first"
-            )
+            raise BrokerStartError(f"the registry has a topic {name} with another topic id: delete that topic first")
         return adopted._replace(new=False)
     znode = TopicZnode(
         partitions={number: [broker_id] for number in range(count)}, topic_id=topic.topic_id or random_uuid(rng)

@@ -1,10 +1,11 @@
-"""What a broker does about a log directory that has failed: it tells the controller, or stops.
+"""Handle the failure of a log directory: notify the controller, or stop the broker.
 
-The controller learns it by a sequential znode under /log_dir_event_notification, asks the broker about all its
-partitions (LeaderAndIsr), and has others lead those that are answered KAFKA_STORAGE_ERROR (KIP-112).
+The broker notifies the controller with a sequential znode under /log_dir_event_notification. The controller then sends
+LeaderAndIsr for all partitions of the broker, and elects other leaders for those that the broker answers with
+KAFKA_STORAGE_ERROR (KIP-112).
 
-The embedded registry lies in the first log directory. When that one fails nothing can be decided any more, so the
-broker stops, as it does when the last directory fails.
+The embedded registry is in the first log directory. Without a registry the cluster cannot work, so the broker stops if
+this directory fails, as it does if the last directory fails.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ RETRY_BACKOFF_S = 1.0
 
 
 class RegistryDirectoryFailedError(Exception):
-    """The log directory that holds the embedded registry has failed."""
+    """The log directory that contains the embedded registry has failed."""
 
 
 class LogDirFailures:
-    """The failures that the controller has not been told of."""
+    """The failures that the controller does not know yet."""
 
     def __init__(self, broker_id: int, registry: Registry, registry_directory: Path | None) -> None:
-        """registry_directory: where the registry's file is; None where the registry is somewhere else."""
+        """registry_directory: the log directory with the embedded registry; None if the broker has none."""
         self._broker_id = broker_id
         self._registry = registry
         self._registry_directory = registry_directory
         self._failed: asyncio.Queue[LogDirectory] = asyncio.Queue()
 
     def add(self, directory: LogDirectory) -> None:
-        """A directory has failed."""
+        """Add a directory that has failed."""
         self._failed.put_nowait(directory)
 
     async def run(self) -> None:
-        """Tell of failures until cancelled. Raises RegistryDirectoryFailedError."""
+        """Notify the controller of failures until cancelled. Raises RegistryDirectoryFailedError."""
         while True:
             directory = await self._failed.get()
             if directory.path == self._registry_directory:
@@ -52,13 +53,13 @@ class LogDirFailures:
             await self._tell()
 
     async def _tell(self) -> None:
-        """Telling twice does no harm."""
+        """Notify the controller; retry after errors, because a repeated notification is harmless."""
         data = LogDirEventNotificationZnode(broker=self._broker_id).encode()
         while True:
             try:
                 await self._registry.create(LogDirEventNotificationZnode.path(), data, sequence=True, make_parents=True)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
-                logger.warning("the controller cannot be told of a failed log directory yet: %s", error)
+                logger.warning("cannot notify the controller of a failed log directory yet: %s", error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
             else:
                 return

@@ -1,4 +1,4 @@
-"""Starting a broker as a process: settings, event loop, signals, and the words for a person at a terminal."""
+"""Run a broker as a process: settings, event loop, signals, and the messages on the terminal."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ EXPECTED = (
     StorageError,
     OSError,
 )
-"""Reasons not to start or to stop that are no bug: told in one line, without a traceback."""
+"""Errors that end a broker and are not bugs: printed as one line, without a traceback."""
 
 
 def data_directory() -> Path:
-    """Where a broker without settings keeps its data: $XDG_DATA_HOME/ottla, by default ~/.local/share/ottla."""
+    """Return the data directory of a broker without settings: ottla/data in $XDG_DATA_HOME or ~/.local/share."""
     base = os.environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "ottla" / "data"
 
 
 def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None = None, *, quiet: bool = False) -> int:
-    """Run a broker until SIGTERM or SIGINT. Returns the exit code; what is wrong is one line on stderr."""
+    """Run a broker until SIGTERM or SIGINT, and return the exit code. An error is one line on standard error."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         config = BrokerConfig.load(properties_path, overrides or {}, data_dir=data_directory(), environment=os.environ)
@@ -60,14 +60,14 @@ def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None
 
 
 def _allow_many_open_files() -> None:
-    """Raise the soft limit of open files to the hard one: connections and log segments take descriptors."""
+    """Raise the soft limit of open files to the hard limit: connections and log segments need descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _run_event_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where it is installed (`pip install ottla[fast]`), else on asyncio's own loop."""
+    """Run on uvloop if it is installed (`pip install ottla[fast]`), else on asyncio's own loop."""
     try:
         import uvloop
     except ImportError:
@@ -84,7 +84,7 @@ async def _serve(config: BrokerConfig, *, quiet: bool) -> None:
         loop.add_signal_handler(number, broker.stop)
 
     def ready(broker: Broker) -> None:
-        gc.freeze()  # modules, tables and settings stay for good: the collector need not look at them again
+        gc.freeze()  # modules, tables and settings are permanent: the collector can skip them
         if not quiet:
             _say_ready(broker)
 
@@ -93,7 +93,7 @@ async def _serve(config: BrokerConfig, *, quiet: bool) -> None:
 
 
 def _say_ready(broker: Broker) -> None:
-    """Where it listens, where its data is, and three commands to try."""
+    """Print the listeners, the data directories, the console's URL and three commands to try."""
     config = broker.config
     lines = ["", READY]
     lines += [f"  listening   {broker.advertised(listener)}" for listener in config.listeners]

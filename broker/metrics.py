@@ -1,7 +1,7 @@
-"""What the broker counts about itself.
+"""The counters of the broker.
 
-Counting happens on the hot path, so it is plain integer arithmetic; `broker/console/metrics.py` turns it into
-Prometheus's form when somebody scrapes.
+Counting is on the hot path, so it is plain integer arithmetic; `broker/console/metrics.py` converts the counters to
+Prometheus's metrics at each scrape.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LATENCY_BUCKETS_S = (
 
 
 class ApiMetrics:
-    """Requests of one API."""
+    """The counters of one API's requests."""
 
     __slots__ = ("api", "bucket_counts", "errors", "request_bytes", "requests", "response_bytes", "seconds")
 
@@ -26,10 +26,10 @@ class ApiMetrics:
         self.response_bytes = 0
         self.seconds = 0.0
         self.bucket_counts = [0] * (len(LATENCY_BUCKETS_S) + 1)
-        """Not cumulative; the last one counts what is slower than every bound."""
+        """Not cumulative; the last bucket counts requests slower than all bounds."""
 
     def answered(self, seconds: float, response_bytes: int) -> None:
-        """Count one request that is done."""
+        """Count one answered request."""
         self.requests += 1
         self.seconds += seconds
         self.response_bytes += response_bytes
@@ -37,14 +37,14 @@ class ApiMetrics:
 
 
 class BrokerMetrics:
-    """Everything counted in one broker but what its partitions count. There is one of it a broker, none a process."""
+    """The counters of one broker, except those of its partitions. Each broker has its own, also within one process."""
 
     def __init__(self) -> None:
         self.apis: dict[str, ApiMetrics] = {}
-        self.rejected_frames = 0  # frames that were no valid request: their connections were closed
+        self.rejected_frames = 0  # frames that were not valid requests; their connections were closed
 
     def api(self, name: str) -> ApiMetrics:
-        """The counters of one API, made at first use."""
+        """Return the counters of one API, created on first use."""
         metrics = self.apis.get(name)
         if metrics is None:
             metrics = self.apis[name] = ApiMetrics(name)

@@ -1,7 +1,7 @@
-"""What a Produce request may carry for one partition, by its version.
+"""Check the records of a Produce request for one partition by the request's version.
 
-Up to version 2 that is a message set of any magic, as old clients send them; from 3 on exactly one record batch of
-magic 2, and zstd only from 7 on (KIP-110). What is refused here never reaches a log.
+Up to version 2, the records are a message set of any magic, as old clients send them. Since version 3, they are exactly
+one record batch of magic 2; zstd is allowed since version 7 (KIP-110). Refused records never reach a log.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _unpack_what_matters = struct.Struct(">i4xb4xh").unpack_from  # length, magic, a
 _LENGTH_POSITION = 8
 _ATTRIBUTES_END = 23
 _ZSTD = int(CompressionType.ZSTD)
-_MIN_LENGTH = 14  # Kafka's: the header of a message of magic 0 behind offset and length
+_MIN_LENGTH = 14  # Kafka's limit: the header of a message of magic 0 after offset and length
 _MAGIC_2 = 2
 _CODEC = 0x07
 _TRANSACTIONAL = 0x10
 
 
 def check_records(records: Buffer | None, version: int, *, transactional: bool) -> memoryview:
-    """The records, where the version of the request allows them; `transactional`: it has a transactional id.
+    """Return the records if the version of the request allows them; `transactional`: it has a transactional id.
 
     Raises InvalidRecordError (also for null), CorruptRecordError, UnsupportedCompressionError, and RequestError for a
-    batch of a transaction without a transactional id.
+    transactional batch in a request without a transactional id.
     """
     if records is None:
         raise InvalidRecordError("Produce without records")
@@ -72,7 +72,7 @@ def _refuse_oddities(records: memoryview, version: int) -> None:
 
 
 def _batch_at(records: memoryview, position: int) -> tuple[int, int]:
-    """(size, magic) of the complete batch or message at `position`; size 0 where there is none."""
+    """Return (size, magic) of the complete batch or message at `position`; size 0 if there is none."""
     rest = len(records) - position
     if rest <= LOG_OVERHEAD + 4:
         return 0, 0

@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers: taken from the registry in blocks, so that no two brokers give the same."""
+"""Producer ids for idempotent producers: brokers take blocks of them from the registry, so that ids are unique."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK_SIZE = 1000
 
 
 class ProducerIds:
-    """The block that this broker is giving out."""
+    """Assigns producer ids from this broker's current block."""
 
     def __init__(self, broker_id: int, registry: Registry) -> None:
         self._broker_id = broker_id
@@ -24,10 +24,10 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     async def next(self) -> int:
-        """A producer id that nobody has had.
+        """Return an unused producer id.
 
-        Raises RequestError while no new block can be had, with the code that producers of any age ask again after (as
-        Kafka's do), and RegistryError.
+        Raises RequestError if the registry cannot be reached for a new block, with the code that makes producers of
+        all versions retry (as in Kafka), and RegistryError.
         """
         if self._next >= self._end:
             try:
@@ -38,13 +38,13 @@ class ProducerIds:
         return self._next - 1
 
     async def take_block(self) -> None:
-        """Take a block before it is needed. Raises RegistryError."""
+        """Take a new block from the registry, unless the current block has ids left. Raises RegistryError."""
         async with self._lock:
             while self._next >= self._end:
                 await self._take_block()
 
     async def take_block_for(self, broker_id: int) -> int:
-        """The first of BLOCK_SIZE producer ids that `broker_id` may give out. Raises RegistryError."""
+        """Take a block of BLOCK_SIZE ids for `broker_id`, and return the first id. Raises RegistryError."""
         while True:
             start = await self._try_block(broker_id)
             if start is not None:
@@ -56,7 +56,7 @@ class ProducerIds:
             self._next, self._end = start, start + BLOCK_SIZE
 
     async def _try_block(self, broker_id: int) -> int | None:
-        """None where another broker was faster: look again."""
+        """Take a block, and return its first id; None if another broker changed the znode meanwhile."""
         path = ProducerIdBlockZnode.path()
         data, stat = await self._registry.get(path)
         start = 0 if data is None else ProducerIdBlockZnode.decode(data, path).block_end + 1

@@ -1,4 +1,4 @@
-"""Offsets that consumers keep in the registry, where version 0 of OffsetCommit and OffsetFetch puts and finds them."""
+"""Consumer offsets in the registry, which version 0 of OffsetCommit and OffsetFetch writes and reads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from registry.znodes.consumers import ConsumerOffsetZnode
 
 
 class RegistryOffsets:
-    """`/consumers/<group>/offsets/<topic>/<partition>`. A group id that is no name of a node raises RequestError."""
+    """`/consumers/<group>/offsets/<topic>/<partition>`. Raises RequestError if a group id is not a valid znode name."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     async def get(self, group: str, topic: str, partition: int) -> int | None:
-        """The offset of a partition; None where there is none. Raises RegistryError."""
+        """Return the offset of a partition; None if there is none. Raises RegistryError."""
         path = _path(group, topic, partition)
         try:
             data, _ = await self._registry.get(path)
@@ -25,7 +25,7 @@ class RegistryOffsets:
         return ConsumerOffsetZnode.decode(data, path).offset
 
     async def set(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Keep an offset. Raises RegistryError."""
+        """Store an offset. Raises RegistryError."""
         path = _path(group, topic, partition)
         data = ConsumerOffsetZnode(offset=offset).encode()
         try:
@@ -35,11 +35,14 @@ class RegistryOffsets:
             pass
         try:
             await self._registry.create(path, data, make_parents=True)
-        except NodeExistsError:  # somebody was faster
+        except NodeExistsError:  # created meanwhile
             await self._registry.set(path, data, -1)
 
 
 def _path(group: str, topic: str, partition: int) -> str:
     if group in ("", ".", "..") or any(character == "/" or character < " " for character in group):
-        raise RequestError(ErrorCode.INVALID_GROUP_ID, f"the registry has no place for a group {group!r}")
+        raise RequestError(
+            ErrorCode.INVALID_GROUP_ID,
+            f"the registry cannot store offsets of group {group!r}: its id is not a valid znode name",
+        )
     return ConsumerOffsetZnode.path(group, topic, partition)

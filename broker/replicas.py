@@ -1,4 +1,4 @@
-"""What the replicas of a broker need of the rest of it: where other brokers are, settings, who decides about ISRs."""
+"""Connect the replica manager to the rest of the broker: addresses of other brokers, settings, and ISR changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storage.log_manager import LogManager
 
 
 class ReplicaParts:
-    """Makes the replica manager of one broker."""
+    """Creates the replica manager of one broker."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ReplicaParts:
         broker_epoch: Callable[[], int],
         now_s: Callable[[], float],
     ) -> None:
-        """now_s: monotonic."""
+        """now_s: a monotonic clock, in seconds."""
         self._broker_id = broker_id
         self._config = config
         self._metadata = metadata
@@ -51,7 +51,7 @@ class ReplicaParts:
         self._versions = InterBrokerProtocol(config.inter_broker_protocol_version)
 
     def manager(self, logs: LogManager, topic_config: Callable[[str], LogConfig]) -> ReplicaManager:
-        """The replica manager; it is to be run."""
+        """Create the replica manager; the caller must run it."""
         config, metadata = self._config, self._metadata
         rules = LagRules(
             now_ms=lambda: int(self._now_s() * 1000),

@@ -1,4 +1,4 @@
-"""What handlers share: the parts of one running broker."""
+"""The parts of one running broker, which its handlers share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from storage.log_manager import LogManager
 
 @dataclass(slots=True)
 class Services:
-    """One broker's parts, as its handlers need them."""
+    """The parts of one broker that its handlers use."""
 
     config: BrokerConfig
     broker_id: int
@@ -42,24 +42,24 @@ class Services:
     now_ms: Callable[[], int]
     is_controller: Callable[[], bool]
     live_broker_epoch: Callable[[int], int | None] = lambda broker_id: None
-    """The epoch of a broker's registration, as the controller knows it; None for a broker that is not there."""
+    """The controller's epoch of a live broker's registration; None if the broker is not alive."""
     served_apis: Sequence[tuple[int, int, int]] = ()
     """(API key, lowest, highest version), for ApiVersions."""
     controller: Controller | None = None
-    """This broker's candidate; see `acting_controller`."""
+    """This broker's controller, which may be inactive; see `acting_controller`."""
     broker_epoch: int = -1
-    """The czxid of this broker's registration: requests that name an older one were meant for an earlier life."""
+    """The czxid of this broker's registration; a request with an older one is for an earlier registration."""
 
     def acting_controller(self) -> Controller:
-        """The controller, where this broker is it. Raises NotControllerError."""
+        """Return the controller if it is active on this broker. Raises NotControllerError."""
         if self.controller is None or not self.controller.is_active:
             raise NotControllerError("This is not the correct controller for this cluster.")
         return self.controller
 
     def check_broker_epoch(self, broker_epoch: int) -> None:
-        """Refuse a controller's request that was meant for an earlier life of this broker (KIP-380).
+        """Raise StaleBrokerEpochError if a request is for an earlier registration of this broker (KIP-380).
 
-        A newer epoch than ours is taken: the registration may be known to the controller before it is to us.
+        A newer epoch is accepted: the controller may learn of a registration before this broker does.
         """
         if broker_epoch != NO_EPOCH and broker_epoch < self.broker_epoch:
             raise StaleBrokerEpochError(f"broker epoch {broker_epoch} is older than {self.broker_epoch}")

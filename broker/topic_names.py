@@ -12,7 +12,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def topic_name_problem(name: str) -> str | None:
-    """What is wrong with a topic name, in Kafka's words for clients that show them; None where nothing is."""
+    """Return the error of a topic name, in Kafka's words because clients may show it; None if the name is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -25,12 +25,12 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def replica_name_problem(topic: str, partition: int) -> str | None:
-    """What is wrong with the name of a partition in a request of another broker; None where nothing is."""
+    """Return the error of a topic and partition in a request of another broker; None if they are valid."""
     return topic_name_problem(topic) or (f"the partition {partition} is negative" if partition < 0 else None)
 
 
 def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """A topic whose metric names would be the same: '.' and '_' are not told apart there."""
+    """Return a topic with the same metric names, in which '.' and '_' are the same; None if there is none."""
     if "." not in name and "_" not in name:
         return None
     folded = name.replace(".", "_")

@@ -1,6 +1,6 @@
-"""Creating, growing and deleting topics: checks, then writes to the registry. The controller does the rest.
+"""Create, extend and delete topics: check the request and write to the registry. The controller does the rest.
 
-What is wrong is raised as RequestError with Kafka's code and a message for the client.
+Errors are RequestError with Kafka's code and a message for the client.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from replication.inter_broker_protocol import InterBrokerProtocol
 from storage.setting import ConfigError
 
 DEFAULT = -1
-"""Partitions or replication factor: the broker's default."""
+"""As the number of partitions or the replication factor: the broker's default."""
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""KRaft's: Kafka lets nobody make a topic of this name."""
+"""KRaft's topic: Kafka refuses to create a topic of this name."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""KRaft's limit: without one, a single number in a bad request would take all memory."""
+"""KRaft's limit: without a limit, a bad request with one large number could use all memory."""
 
 Assignment = Mapping[int, list[int]]
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created, or that would be."""
+    """A topic that was created, or only validated."""
 
     name: str
     topic_id: bytes
@@ -49,7 +49,7 @@ class CreatedTopic(NamedTuple):
 
 
 class Topics:
-    """The topics of the cluster, to be changed."""
+    """Changes the topics of the cluster."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Topics:
         overrides: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """Create a topic; its leaders follow. Raises RequestError."""
+        """Create a topic; the controller elects its leaders later. Raises RequestError."""
         if name == CLUSTER_METADATA_TOPIC:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         await self._check_new_name(name)
@@ -104,7 +104,7 @@ class Topics:
         return created
 
     async def create_default(self, name: str) -> None:
-        """Create a topic because somebody asked for it. Raises RequestError."""
+        """Create a topic with default settings, for automatic creation. Raises RequestError."""
         config = self._config
         if name == OFFSETS_TOPIC:
             await self.create(
@@ -141,7 +141,7 @@ class Topics:
         assignment: Sequence[list[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Grow a topic to `count` partitions. Raises RequestError."""
+        """Increase the number of partitions of a topic to `count`. Raises RequestError."""
         path = TopicZnode.path(name)
         if topic_name_problem(name) is not None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -171,18 +171,18 @@ class Topics:
         grown = znode.replace(partitions={**znode.partitions, **added})
         try:
             await self._registry.set(path, grown.encode(), stat.version)
-        except (BadVersionError, NoNodeError):  # somebody was faster: look again
+        except (BadVersionError, NoNodeError):  # the znode was changed meanwhile: retry
             await self.add_partitions(name, count, assignment=assignment)
 
     async def delete(self, name: str) -> None:
         """Ask the controller to delete a topic. Raises RequestError."""
         if topic_name_problem(name) is not None or await self._registry.exists(TopicZnode.path(name)) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-        with suppress(NodeExistsError):  # it is on its way out already
+        with suppress(NodeExistsError):  # its deletion is already requested
             await self._registry.create(DeleteTopicZnode.path(name))
 
     async def count_partitions(self, name: str) -> int:
-        """How many partitions the registry has of a topic, 0 where there is none. Raises RegistryError."""
+        """Return a topic's number of partitions in the registry, 0 for an unknown topic. Raises RegistryError."""
         path = TopicZnode.path(name)
         try:
             data, _ = await self._registry.get(path)
@@ -193,7 +193,7 @@ class Topics:
     # -- waiting for the controller --------------------------------------------------------------------------------
 
     async def wait_until_led(self, name: str, partitions: int, timeout_s: float) -> bool:
-        """Wait until every partition has a leader here. False if the timeout expired first."""
+        """Wait until this broker's metadata has a leader of every partition. False if the timeout expired first."""
 
         def led(snapshot: object) -> bool:
             topic = self._metadata.snapshot.topics.get(name)
@@ -204,7 +204,7 @@ class Topics:
         return await self._metadata.wait_until(led, timeout_s)
 
     async def wait_until_deleted(self, name: str, timeout_s: float) -> bool:
-        """Wait until nothing is left of a topic, so that its name is free. False when something was, in time."""
+        """Wait until a topic is completely deleted, so that its name is free. False if the timeout expired first."""
         path = TopicZnode.path(name)
         changed = asyncio.Event()
         watch = self._registry.watch_data(path, changed.set)
@@ -265,7 +265,7 @@ class Topics:
         return assign_replicas(brokers, partitions, replication_factor, rng=self._random)
 
     def _racks(self) -> dict[int, str | None]:
-        """The live brokers, and the rack of each."""
+        """Return the live brokers and their racks."""
         return {broker_id: broker.rack for broker_id, broker in self._metadata.snapshot.brokers.items()}
 
     def _checked_assignment(

@@ -176,12 +176,12 @@ async def test_two_directories(data, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "clue"),
     [
-        (lambda data: (data / "meta.properties").unlink(), "whose is it"),
+        (lambda data: (data / "meta.properties").unlink(), "its broker is unknown"),
         (
             lambda data: shutil.copyfile(
                 data / "types-0" / "partition.metadata", data / "grp-2" / "partition.metadata"
             ),
-            "another topic",
+            "another topic id",
         ),
     ],
 )
@@ -205,7 +205,7 @@ async def test_another_topic_of_the_name(data):
     await adopt(data)
     for path in data.glob("grp-*"):
         shutil.copyfile(data / "types-0" / "partition.metadata", path / "partition.metadata")
-    with pytest.raises(BrokerStartError, match="another topic of the name grp"):
+    with pytest.raises(BrokerStartError, match="the registry has a topic grp with another topic id"):
         await adopt(data)
 
 

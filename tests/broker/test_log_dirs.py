@@ -297,7 +297,7 @@ async def test_a_failure_is_told_in_the_next_session(caplog, monkeypatch):
     failures = LogDirFailures(7, registry, None)
     failures.add(LogDirectory(FileSystem(), Path("/gone")))
     telling = asyncio.create_task(failures.run())
-    await until(lambda: "cannot be told of a failed log directory yet" in caplog.text, "it has tried")
+    await until(lambda: "cannot notify the controller of a failed log directory yet" in caplog.text, "it has tried")
     await registry.start()
     path = "/log_dir_event_notification"
     await until(lambda: path in store.tree.nodes and store.tree.children(path), "the controller is told")
