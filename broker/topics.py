@@ -333,7 +333,7 @@ def _check_count(added: int) -> None:
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise RequestError(
             ErrorCode.POLICY_VIOLATION,
-            f"{added} partitions at once are too many: at most {MAX_PARTITIONS_PER_REQUEST} are made by one request.",
+            f"{added} partitions are too many: one request can create at most {MAX_PARTITIONS_PER_REQUEST}.",
         )
 
 

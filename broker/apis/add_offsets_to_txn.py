@@ -40,5 +40,5 @@ class AddOffsetsToTxnHandler(Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResp
         return AddOffsetsToTxnResponse()
 
     def failed(self, request: AddOffsetsToTxnRequest, code: ErrorCode) -> AddOffsetsToTxnResponse:
-        """The partition is not added."""
+        """Return the answer with the error; the partition is not added."""
         return AddOffsetsToTxnResponse(error_code=code)

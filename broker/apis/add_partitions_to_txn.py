@@ -74,7 +74,7 @@ class AddPartitionsToTxnHandler(Handler[AddPartitionsToTxnRequest, AddPartitions
         return dict.fromkeys(partitions, ErrorCode.NONE)
 
     def failed(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-        """Every partition of the request failed."""
+        """Return the answer with the error: since version 4 for the request, before that for every partition."""
         if request.transactions:
             return AddPartitionsToTxnResponse(error_code=code)
         codes = dict.fromkeys(_partitions(request.v3_and_below_topics), code)

@@ -37,5 +37,5 @@ class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocatePro
         return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_SIZE)
 
     def failed(self, request: AllocateProducerIdsRequest, code: ErrorCode) -> AllocateProducerIdsResponse:
-        """No ids are allocated."""
+        """Return the answer with the error; no ids are allocated."""
         return AllocateProducerIdsResponse(error_code=code)

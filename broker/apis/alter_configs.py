@@ -31,7 +31,7 @@ class AlterConfigsHandler(Handler[AlterConfigsRequest, AlterConfigsResponse]):
         return AlterConfigsResponse(responses=[_response(*outcome) for outcome in outcomes])
 
     def failed(self, request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
-        """Every resource of the request failed."""
+        """Return the answer with the error for every resource."""
         return AlterConfigsResponse(responses=[_response(resource, code, code.name) for resource in request.resources])
 
 

@@ -64,7 +64,7 @@ class AlterPartitionHandler(Handler[AlterPartitionRequest, AlterPartitionRespons
         )
 
     def failed(self, request: AlterPartitionRequest, code: ErrorCode) -> AlterPartitionResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return AlterPartitionResponse(error_code=code)
 
 

@@ -61,5 +61,5 @@ class AlterPartitionReassignmentsHandler(
     def failed(
         self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=None)

@@ -47,7 +47,7 @@ class AlterReplicaLogDirsHandler(Handler[AlterReplicaLogDirsRequest, AlterReplic
         return ErrorCode.NONE
 
     def failed(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return _answer(dict.fromkeys(_paths(request), code))
 
 

@@ -42,7 +42,7 @@ class ApiVersionsHandler(Handler[ApiVersionsRequest, ApiVersionsResponse]):
         ]
 
     def failed(self, request: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:
-        """The whole request failed; for an unsupported version the answer has the range of this API."""
+        """Return the answer with the error; for an unsupported version with the version range of this API."""
         rows = self._rows() if code == ErrorCode.UNSUPPORTED_VERSION else []
         return ApiVersionsResponse(
             error_code=code, api_keys=[row for row in rows if row.api_key == ApiKey.API_VERSIONS]

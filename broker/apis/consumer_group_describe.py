@@ -33,7 +33,7 @@ class ConsumerGroupDescribeHandler(Handler[ConsumerGroupDescribeRequest, Consume
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def failed(self, request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGroupDescribeResponse:
-        """No group is described."""
+        """Return the answer with the error for every group."""
         return ConsumerGroupDescribeResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.group_ids]
         )

@@ -30,5 +30,5 @@ class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, Consu
         return await self._services.coordination.groups.consumer_heartbeat(request, context.api_version, client)
 
     def failed(self, request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-        """The group does not change."""
+        """Return the answer with the error; the group does not change."""
         return refusal(code)

@@ -43,5 +43,5 @@ class ControlledShutdownHandler(Handler[ControlledShutdownRequest, ControlledShu
         )
 
     def failed(self, request: ControlledShutdownRequest, code: ErrorCode) -> ControlledShutdownResponse:
-        """No leadership is moved."""
+        """Return the answer with the error; no leadership is moved."""
         return ControlledShutdownResponse(error_code=code)

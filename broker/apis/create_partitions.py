@@ -65,7 +65,7 @@ class CreatePartitionsHandler(Handler[CreatePartitionsRequest, CreatePartitionsR
         )
 
     def failed(self, request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
-        """Every topic of the request failed."""
+        """Return the answer with the error for every topic."""
         names = dict.fromkeys(topic.name for topic in request.topics)
         return CreatePartitionsResponse(
             results=[CreatePartitionsTopicResult(name=name, error_code=code) for name in names]

@@ -89,7 +89,7 @@ class CreateTopicsHandler(Handler[CreateTopicsRequest, CreateTopicsResponse]):
                 result.configs = []
 
     def failed(self, request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
-        """Every topic of the request failed."""
+        """Return the answer with the error for every topic."""
         error = RequestError(code, code.name)
         return CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
 

@@ -31,7 +31,7 @@ class DeleteGroupsHandler(Handler[DeleteGroupsRequest, DeleteGroupsResponse]):
         return DeleteGroupsResponse(results=results)
 
     def failed(self, request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-        """No group is deleted."""
+        """Return the answer with the error for every group; no group is deleted."""
         return DeleteGroupsResponse(
             results=[
                 DeletableGroupResult(group_id=group_id, error_code=code)

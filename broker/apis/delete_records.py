@@ -76,7 +76,7 @@ class DeleteRecordsHandler(Handler[DeleteRecordsRequest, DeleteRecordsResponse])
             return code_of(error)
 
     def failed(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
-        """Every partition of the request failed."""
+        """Return the answer with the error for every partition."""
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(

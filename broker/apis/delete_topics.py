@@ -69,7 +69,7 @@ class DeleteTopicsHandler(Handler[DeleteTopicsRequest, DeleteTopicsResponse]):
         return name
 
     def failed(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
-        """Every topic of the request failed."""
+        """Return the answer with the error for every topic."""
         return DeleteTopicsResponse(responses=[_result(topic, topic.name, code) for topic in _topics(request)])
 
 

@@ -49,5 +49,5 @@ class DescribeClusterHandler(Handler[DescribeClusterRequest, DescribeClusterResp
         )
 
     def failed(self, request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
-        """The whole request failed."""
+        """Return the answer to a failed request."""
         return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)

@@ -50,7 +50,7 @@ class DescribeConfigsHandler(Handler[DescribeConfigsRequest, DescribeConfigsResp
         )
 
     def failed(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
-        """Every resource of the request failed."""
+        """Return the answer with the error for every resource."""
         return DescribeConfigsResponse(results=[_failed(resource, code, code.name) for resource in request.resources])
 
 

@@ -29,7 +29,7 @@ class DescribeGroupsHandler(Handler[DescribeGroupsRequest, DescribeGroupsRespons
         return DescribeGroupsResponse(groups=groups)
 
     def failed(self, request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
-        """No group is described."""
+        """Return the answer with the error for every group."""
         return DescribeGroupsResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.groups]
         )

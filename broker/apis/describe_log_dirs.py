@@ -87,5 +87,5 @@ class DescribeLogDirsHandler(Handler[DescribeLogDirsRequest, DescribeLogDirsResp
         return max(0, served.high_watermark - log.log_end_offset)
 
     def failed(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
-        """The whole request failed."""
+        """Return the answer to a failed request."""
         return DescribeLogDirsResponse(error_code=code)

@@ -67,7 +67,7 @@ class DescribeProducersHandler(Handler[DescribeProducersRequest, DescribeProduce
         )
 
     def failed(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
-        """Every partition of the request failed."""
+        """Return the answer with the error for every partition."""
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(

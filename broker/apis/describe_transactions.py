@@ -49,7 +49,7 @@ class DescribeTransactionsHandler(Handler[DescribeTransactionsRequest, DescribeT
         )
 
     def failed(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
-        """Every transactional id of the request failed."""
+        """Return the answer with the error for every transactional id."""
         return DescribeTransactionsResponse(
             transaction_states=[
                 TransactionState(transactional_id=transactional_id, error_code=code)

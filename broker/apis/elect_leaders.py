@@ -80,7 +80,7 @@ class ElectLeadersHandler(Handler[ElectLeadersRequest, ElectLeadersResponse]):
                 outcomes[key] = (ErrorCode.REQUEST_TIMED_OUT, None)
 
     def failed(self, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
-        """The whole request failed. If partitions are named, each gets the code: every version has a field for that."""
+        """Return the answer with the error for every named partition, or for the whole request if it names none."""
         return _refused(request, code, 0 if request.topic_partitions else FIRST_VERSION_WITH_ERROR_CODE)
 
 

@@ -36,5 +36,5 @@ class EndTxnHandler(Handler[EndTxnRequest, EndTxnResponse]):
         return EndTxnResponse()
 
     def failed(self, request: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:
-        """The transaction is not ended as requested."""
+        """Return the answer with the error; the transaction is not ended as requested."""
         return EndTxnResponse(error_code=code)

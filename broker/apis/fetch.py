@@ -200,7 +200,7 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         return wanted
 
     def failed(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """The whole request failed; outside of a session each partition gets the code, as versions before 7 need it."""
+        """Return the answer with the error; outside of a session for each partition, as versions before 7 need it."""
         if request.session_epoch != FINAL_EPOCH:
             return FetchResponse(error_code=code)
         return FetchResponse(error_code=code, responses=_all_partitions(request, code))

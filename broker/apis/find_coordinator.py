@@ -62,7 +62,7 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
         return FindCoordinatorResponse(error_message="NONE", node_id=node.id, host=node.host, port=node.port)
 
     def failed(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-        """No coordinator for any key. If the request lists keys (since version 4), each key gets the code."""
+        """Return the answer with the error, for each key if the request lists keys (since version 4)."""
         if request.coordinator_keys:
             return FindCoordinatorResponse(
                 coordinators=[_coordinator(key, None, code) for key in request.coordinator_keys]

@@ -23,5 +23,5 @@ class HeartbeatHandler(Handler[HeartbeatRequest, HeartbeatResponse]):
         return HeartbeatResponse(error_code=self._services.coordination.groups.heartbeat(request))
 
     def failed(self, request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
-        """The heartbeat is refused."""
+        """Return the answer with the error."""
         return HeartbeatResponse(error_code=code)

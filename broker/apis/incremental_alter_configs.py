@@ -33,7 +33,7 @@ class IncrementalAlterConfigsHandler(Handler[IncrementalAlterConfigsRequest, Inc
         return IncrementalAlterConfigsResponse(responses=[_response(*outcome) for outcome in outcomes])
 
     def failed(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
-        """Every resource of the request failed."""
+        """Return the answer with the error for every resource."""
         return IncrementalAlterConfigsResponse(
             responses=[_response(resource, code, code.name) for resource in request.resources]
         )

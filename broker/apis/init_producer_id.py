@@ -45,5 +45,5 @@ class InitProducerIdHandler(Handler[InitProducerIdRequest, InitProducerIdRespons
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
     def failed(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
-        """No id is assigned."""
+        """Return the answer with the error; no id is assigned."""
         return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)

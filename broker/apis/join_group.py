@@ -31,5 +31,5 @@ class JoinGroupHandler(Handler[JoinGroupRequest, JoinGroupResponse]):
         return response
 
     def failed(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-        """The member does not join."""
+        """Return the answer with the error; the member does not join."""
         return JoinGroupResponse(error_code=code, protocol_name="")

@@ -72,7 +72,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
         return LeaderAndIsrResponse(topics=list(topics.values()))
 
     def failed(self, request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return LeaderAndIsrResponse(error_code=code)
 
 

@@ -30,5 +30,5 @@ class LeaveGroupHandler(Handler[LeaveGroupRequest, LeaveGroupResponse]):
         return LeaveGroupResponse(error_code=response.error_code or member_code)
 
     def failed(self, request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
-        """No member leaves."""
+        """Return the answer with the error; no member leaves."""
         return LeaveGroupResponse(error_code=code)

@@ -24,5 +24,5 @@ class ListGroupsHandler(Handler[ListGroupsRequest, ListGroupsResponse]):
         return ListGroupsResponse(error_code=code, groups=groups)
 
     def failed(self, request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
-        """No groups are listed."""
+        """Return the answer with the error; no groups are listed."""
         return ListGroupsResponse(error_code=code)

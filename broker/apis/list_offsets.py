@@ -102,7 +102,7 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
         )
 
     def failed(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
-        """Every partition of the request failed."""
+        """Return the answer with the error for every partition."""
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(

@@ -36,7 +36,7 @@ class ListPartitionReassignmentsHandler(Handler[ListPartitionReassignmentsReques
         return await controller.decide("ListPartitionReassignments", in_our_turn)
 
     def failed(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
-        """The whole request failed."""
+        """Return the answer to a failed request."""
         return ListPartitionReassignmentsResponse(error_code=code, error_message=None)
 
 

@@ -56,5 +56,5 @@ class ListTransactionsHandler(Handler[ListTransactionsRequest, ListTransactionsR
         )
 
     def failed(self, request: ListTransactionsRequest, code: ErrorCode) -> ListTransactionsResponse:
-        """The whole request failed."""
+        """Return the answer to a failed request."""
         return ListTransactionsResponse(error_code=code)

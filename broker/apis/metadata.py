@@ -179,7 +179,7 @@ class MetadataHandler(Handler[MetadataRequest, MetadataResponse]):
         )
 
     def failed(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-        """Every topic of the request failed."""
+        """Return the answer with the error for every topic."""
         topics = request.topics or []
         return MetadataResponse(
             cluster_id=self._services.cluster_id,

@@ -96,7 +96,7 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
         return _response(request, codes)
 
     def failed(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-        """Nothing is committed."""
+        """Return the answer with the error for every partition; nothing is committed."""
         keys = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
         return _response(request, dict.fromkeys(keys, code))
 

@@ -54,5 +54,5 @@ class OffsetDeleteHandler(Handler[OffsetDeleteRequest, OffsetDeleteResponse]):
         )
 
     def failed(self, request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
-        """Nothing is deleted, because of an error of the whole group."""
+        """Return the answer with an error of the whole group; nothing is deleted."""
         return OffsetDeleteResponse(error_code=code)

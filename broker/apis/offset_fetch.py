@@ -100,7 +100,7 @@ class OffsetFetchHandler(Handler[OffsetFetchRequest, OffsetFetchResponse]):
         return self.failed(request, code)
 
     def failed(self, request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
-        """The whole request failed: each group gets the code since version 8, before that each partition."""
+        """Return the answer with the error: since version 8 for each group, before that for each partition."""
         if request.groups:
             return OffsetFetchResponse(
                 groups=[OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups]

@@ -49,7 +49,7 @@ class OffsetForLeaderEpochHandler(Handler[OffsetForLeaderEpochRequest, OffsetFor
         return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
     def failed(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-        """Every partition of the request failed."""
+        """Return the answer with the error for every partition."""
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(

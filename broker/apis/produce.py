@@ -97,7 +97,7 @@ class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):
         return appends.answer()
 
     def failed(self, request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-        """Every partition of the request failed."""
+        """Return the answer with the error for every partition."""
         return ProduceResponse(
             responses=[
                 TopicProduceResponse(

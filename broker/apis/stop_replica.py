@@ -50,7 +50,7 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
         return StopReplicaResponse(partition_errors=errors)
 
     def failed(self, request: StopReplicaRequest, code: ErrorCode) -> StopReplicaResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return StopReplicaResponse(error_code=code)
 
 

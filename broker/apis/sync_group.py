@@ -31,5 +31,5 @@ class SyncGroupHandler(Handler[SyncGroupRequest, SyncGroupResponse]):
         return await self._services.coordination.groups.sync(request)
 
     def failed(self, request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
-        """The member gets no assignment."""
+        """Return the answer with the error; the member gets no assignment."""
         return SyncGroupResponse(error_code=code)

@@ -103,7 +103,7 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
         return await codes if isinstance(codes, asyncio.Future) else codes
 
     def failed(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-        """Nothing is committed."""
+        """Return the answer with the error for every partition; nothing is committed."""
         keys = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
         return _response(request, dict.fromkeys(keys, code))
 

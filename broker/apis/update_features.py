@@ -43,5 +43,5 @@ class UpdateFeaturesHandler(Handler[UpdateFeaturesRequest, UpdateFeaturesRespons
         )
 
     def failed(self, request: UpdateFeaturesRequest, code: ErrorCode) -> UpdateFeaturesResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return UpdateFeaturesResponse(error_code=code, error_message=None)

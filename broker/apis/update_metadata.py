@@ -50,7 +50,7 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
         return UpdateMetadataResponse()
 
     def failed(self, request: UpdateMetadataRequest, code: ErrorCode) -> UpdateMetadataResponse:
-        """The whole request was refused."""
+        """Return the answer to a refused request."""
         return UpdateMetadataResponse(error_code=code)
 
 

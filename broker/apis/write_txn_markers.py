@@ -100,7 +100,7 @@ class WriteTxnMarkersHandler(Handler[WriteTxnMarkersRequest, WriteTxnMarkersResp
             )
 
     def failed(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-        """Every marker failed."""
+        """Return the answer with the error for every marker."""
         return _answer(request, [_codes_of_all(marker, code) for marker in request.markers])
 
 
