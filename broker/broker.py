@@ -391,7 +391,7 @@ class Broker:
         ).run()
 
     async def _announce(self, broker_id: int, on_ready: Callable[[Broker], None]) -> None:
-        """Call `on_ready` when the controller's metadata contains this broker."""
+        """Call `on_ready` when the controller's metadata contains this broker and a controller."""
 
         def knows_us(snapshot: Snapshot) -> bool:
             return broker_id in snapshot.brokers and snapshot.controller_id >= 0

@@ -14,7 +14,7 @@ LISTENER_PREFIX = "listener.name."
 
 def refuse_classic(name: str, value: str | None) -> ConfigError | None:
     """Return the error for a former name of Kafka, or a name of its clients' settings; None for any other name."""
-    from protocol.classic_names import Reader, advice, classic_name  # only on the way to an error
+    from protocol.classic_names import Reader, advice, classic_name  # imported only for an error
 
     row, instead = classic_name(name), advice(name, Reader.BROKER)
     if row is None or instead is None:
@@ -37,7 +37,7 @@ def refuse_unknown(
         server = topic_settings[name].server
         hint = f": use {server[0]}" if server else ""
         return ConfigError(name, value, f"a setting of topics, not of a broker{hint}")
-    from difflib import get_close_matches  # only on the way to an error: it is slow to import
+    from difflib import get_close_matches  # imported only for an error, because the import is slow
 
     known = [other for other in settings if other.startswith("ottla.") == name.startswith("ottla.")]
     close = get_close_matches(name, known, 1, 0.4 if name.startswith("ottla.") else 0.7)

@@ -56,7 +56,7 @@ class LocalCluster:
         """
         for name in settings or {}:
             if name in OWN_SETTINGS:
-                raise CommandError(f"--set {name}: each broker of the cluster has its own")
+                raise CommandError(f"--set {name}: each broker of the cluster has its own value")
         self._is_temporary = data_dir is None
         self.data_dir = Path(tempfile.mkdtemp(prefix="ottla-cluster-")) if data_dir is None else data_dir.resolve()
         self.zookeeper = ZooKeeperEnsemble(self.data_dir / "zookeeper", nodes=zookeeper_nodes, port=zookeeper_port)

@@ -1,1 +1,1 @@
-"""The subcommands of `ottla`, one file each; what only one of them uses stands beside it."""
+"""The subcommands of `ottla`, one file for each, and the modules that only one of them uses."""

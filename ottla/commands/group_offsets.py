@@ -305,7 +305,7 @@ def _legacy_import(
     check_layout(layout)
     if layout != LEGACY_07:
         if mapping or positions is not None or positions_are_offsets:
-            raise CommandError("--map, --positions and --positions-are-offsets are for --layout 0.7")
+            raise CommandError("--map, --positions and --positions-are-offsets need --layout 0.7")
         return None
     if positions is not None and positions_are_offsets:
         raise CommandError("give one of --positions and --positions-are-offsets")

@@ -13,7 +13,7 @@ from pathlib import Path
 from ottla.jvm.java import find_java
 
 _WITHOUT_VECTORS = """#!/bin/sh
-# Spark asks for a module that a reduced Java does not have, and does without.
+# Spark requests a module that it does not need and that a reduced Java does not have.
 for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"

@@ -91,7 +91,7 @@ def _entries(path: Path, keys: set[str]) -> list[tuple[str, dict[str, Any], Topi
             raise CommandError(f"{where}: {json.dumps(entry)} is not an object")
         unknown = sorted(entry.keys() - keys)
         if unknown:
-            raise CommandError(f"{where}: {unknown[0]!r} must be one of {', '.join(sorted(keys))}")
+            raise CommandError(f"{where}: field {unknown[0]!r} must be one of {', '.join(sorted(keys))}")
         topic, number = entry.get("topic"), entry.get("partition")
         if not isinstance(topic, str) or not topic:
             raise CommandError(f"{where}: topic {json.dumps(topic)} is not a name")

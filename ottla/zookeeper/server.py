@@ -1,6 +1,6 @@
-"""ZooKeeper server processes, and, for development and tests, a server or an ensemble on this machine.
+"""A ZooKeeper server process, and, for development and tests, an ensemble of one or several on this machine.
 
-A server is ready when a client can open a session: a server answers `ruok` even if sessions cannot be opened.
+A server is ready when a client can open a session. The answer to `ruok` is no proof: it comes even if sessions hang.
 
     data_dir/.lock         locked while the servers run: two ensembles on the same data would destroy it
     data_dir/node-<n>/     the files of one server, see `ottla.zookeeper.files`

@@ -527,7 +527,7 @@ def test_imports_from_0_7_that_are_refused(on, topic, group, zookeeper, tmp_path
         table.write_text(text)
         assert said in refusal("--positions", table)
     assert "give one of --positions" in refusal("--positions", table, "--positions-are-offsets")
-    assert "for --layout 0.7" in on("groups", "import-zookeeper", "--positions-are-offsets", code=1).err
+    assert "need --layout 0.7" in on("groups", "import-zookeeper", "--positions-are-offsets", code=1).err
     assert "must be one of today, 0.7" in on("groups", "import-zookeeper", "--layout", "0.8", code=1).err
     zookeeper(group, topic, 0, "1")
     assert "is this Kafka 0.7's tree?" in refusal("--positions-are-offsets")
