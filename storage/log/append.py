@@ -1,4 +1,4 @@
-"""What goes into an append and what comes out of it and of a read."""
+"""The origin of an append, and the results of appends and reads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class AppendOrigin(Enum):
 
 @dataclass(slots=True, eq=False, repr=False)
 class LogAppendInfo:
-    """Outcome of an append. Offsets are inclusive; of a duplicate they are those of the first time.
+    """Result of an append. Offsets are inclusive; a duplicate has those of the original batch.
 
-    `log_append_time` is -1 unless the broker set the timestamps. `first_offset` is -1 if nothing was
-    appended. `flush_required` says that flush.messages is reached: `Log.flush` is due.
+    `log_append_time` is -1 unless the broker set the timestamps. `first_offset` is -1 if nothing was appended.
+    `flush_required` is true if flush.messages is reached, so that `Log.flush` is due.
     """
 
     first_offset: int
@@ -35,7 +35,7 @@ class LogAppendInfo:
 
     @property
     def record_count(self) -> int:
-        """Records appended now: 0 for a duplicate."""
+        """Number of records appended; 0 for a duplicate."""
         return 0 if self.duplicate or self.first_offset < 0 else self.last_offset - self.first_offset + 1
 
     def __repr__(self) -> str:
@@ -45,10 +45,10 @@ class LogAppendInfo:
 
 @dataclass(slots=True, eq=False)
 class LogReadInfo:
-    """Outcome of a read. `records` is a range of one segment file, None if there is nothing to read.
+    """Result of a read. `records` is a range of one segment file, or None if there is nothing to read.
 
-    `first_batch_incomplete`: the first batch did not fit into max_bytes and is cut, because the caller did
-    not ask for it whole. `aborted_transactions` is None unless asked for.
+    `first_batch_incomplete` is true if the first batch exceeds max_bytes and the caller did not ask for a whole batch.
+    `aborted_transactions` is None unless the caller asked for it.
     """
 
     records: FileRecords | None

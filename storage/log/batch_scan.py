@@ -1,8 +1,8 @@
-"""Walks over the batches of a segment file by their headers, without reading the records.
+"""Iterate over the batches of a segment file by their headers, without reading the records.
 
-Magic 2 batches and the older message formats (0 and 1, found in directories that were once written by old
-brokers) share the first 17 bytes: offset, length, (epoch or crc), magic. In the older formats the offset is
-the *last* one of a compressed message set.
+Batches of magic 2 and messages of the older formats (magic 0 and 1, in directories that old brokers wrote) share the
+first 17 bytes: offset, length, (epoch or crc), magic. In the older formats the offset of a compressed message set is
+that of its *last* message.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BatchHeader(NamedTuple):
 def find_batch(file: CachedFile, position: int, end: int, offset: int) -> tuple[int, int] | None:
     """(position, size) of the first batch from `position` on whose last offset is at least `offset`.
 
-    Looks no further than byte `end`. Raises CorruptRecordError where a length cannot be.
+    The search ends at byte `end`. Raises CorruptRecordError if a length is impossible.
     """
     unpack = _PREFIX.unpack_from
     pread = file.fs.pread
@@ -73,9 +73,9 @@ def find_batch(file: CachedFile, position: int, end: int, offset: int) -> tuple[
 
 
 def parse_header(data: bytes | memoryview, at: int, position: int) -> BatchHeader:
-    """The header at index `at` of `data`, which stands at byte `position` of the file.
+    """The header at index `at` of `data`, from byte `position` of the file. `data` must contain the whole header.
 
-    Raises CorruptRecordError on a magic or length that cannot be; `data` must hold the header.
+    Raises CorruptRecordError if the magic or the length is impossible.
     """
     length, magic = struct.unpack_from(">i4xb", data, at + 8)
     if magic == 2:
@@ -97,9 +97,7 @@ def parse_header(data: bytes | memoryview, at: int, position: int) -> BatchHeade
 
 
 def iter_headers(file: CachedFile, position: int, end: int) -> Iterator[BatchHeader]:
-    """The headers of the whole batches in [position, end). Raises CorruptRecordError at the first impossible
-    one.
-    """
+    """The headers of the whole batches in [position, end). Raises CorruptRecordError at an impossible header."""
     while position + _MIN_SIZE <= end:
         data = file.fs.pread(file.open().fd, min(_SCAN_BYTES * 8, end - position), position)
         at = 0
@@ -126,10 +124,10 @@ def iter_valid_batches(
     chunk_bytes: int = _CHUNK_BYTES,
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of the file from `position` on with its bytes, checksum checked, up to byte `end`.
+    """Each batch from `position` up to byte `end`, with its bytes. The checksums are checked.
 
-    The file is read in steps of `chunk_bytes`, or of one batch where that is larger; `on_read` is called before each
-    with its size. Raises CorruptRecordError at the first batch that is cut off, malformed or of a wrong checksum.
+    A read has `chunk_bytes`, or the size of one batch if that is larger; `on_read` is called with the size before it.
+    Raises CorruptRecordError at the first batch that is cut off, malformed or has a wrong checksum.
     """
     for header, batch in iter_whole_batches(file, end, position, chunk_bytes=chunk_bytes, on_read=on_read):
         check_crc(header, batch)
@@ -144,7 +142,7 @@ def iter_whole_batches(
     chunk_bytes: int = _CHUNK_BYTES,
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The same without a look at the checksums: raises CorruptRecordError where no next batch can be found."""
+    """Like `iter_valid_batches`, without a check of the checksums."""
     chunk = b""
     start = position  # position of the chunk in the file
 
@@ -173,7 +171,7 @@ def iter_whole_batches(
 
 
 def check_crc(header: BatchHeader, batch: memoryview) -> None:
-    """Raise CorruptRecordError where the stored checksum is not that of the bytes."""
+    """Raise CorruptRecordError if the stored checksum does not match the bytes."""
     if header.magic == 2:
         stored = struct.unpack_from(">I", batch, 17)[0]
         computed = crc32c(batch[21:])

@@ -1,8 +1,7 @@
-"""The part of a leader's append that has to look beyond the header, or to write a batch anew.
+"""The part of a leader's append that reads records, or rebuilds the batch.
 
-Most topics never come here: it is for compacted ones (every record needs a key), limits on timestamps, the
-broker's own timestamps (LogAppendTime), a topic's own compression type, message formats 0 and 1, and full
-validation.
+Most topics do not need it. It is for compacted topics (every record needs a key), limits on timestamps, LogAppendTime,
+a topic's own compression type, and full validation.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ERRORS_NAMED = 3
 
 
 def refuse(records: memoryview, max_message_bytes: int, *, client: bool) -> NoReturn:
-    """Raise what is wrong with a batch whose header broke a rule, in the order in which Kafka looks.
+    """Raise the error of a batch whose header is invalid, checking in Kafka's order.
 
     Raises InvalidRecordError, RecordTooLargeError, CorruptRecordError.
     """
@@ -38,14 +37,14 @@ def refuse(records: memoryview, max_message_bytes: int, *, client: bool) -> NoRe
     batch.check_crc()
     count, delta = batch.record_count, batch.last_offset_delta
     if delta + 1 != count or count <= 0:
-        raise InvalidRecordError(f"{count} records announced, last offset delta {delta}")
+        raise InvalidRecordError(f"record count {count} does not fit last offset delta {delta}")
     if batch.is_control:
         raise InvalidRecordError("clients must not write control records")
     raise InvalidRecordError(f"sequence number {batch.base_sequence} with producer id {batch.producer_id}")
 
 
 class ValidatedBatch(NamedTuple):
-    """The batch to append: the same buffer, patched, or a new one. `log_append_time` is -1 for CreateTime."""
+    """The batch to append: the given buffer, patched, or a new one. `log_append_time` is -1 for CreateTime."""
 
     records: memoryview
     max_timestamp: int
@@ -53,7 +52,7 @@ class ValidatedBatch(NamedTuple):
 
 
 class BatchRules:
-    """What a topic's settings ask of a batch that a leader appends."""
+    """The rules that a topic's settings make for a leader's batches."""
 
     __slots__ = ("after_max_ms", "before_max_ms", "codec", "compacted", "full", "level", "log_append_time")
 
@@ -63,7 +62,7 @@ class BatchRules:
         self.before_max_ms = config.message_timestamp_before_max_ms
         self.after_max_ms = config.message_timestamp_after_max_ms
         self.full = full
-        # None: whatever the producer chose.
+        # None: keep the producer's codec.
         self.codec: CompressionType | None = None
         if config.compression_type != "producer":
             self.codec = CompressionType.from_config_name(config.compression_type)
@@ -75,7 +74,7 @@ class BatchRules:
 
     @property
     def header_is_enough(self) -> bool:
-        """True where nothing can come of looking into a batch, whatever its header says."""
+        """Whether no rule needs the records of a batch, whatever its header says."""
         return (
             not self.compacted
             and not self.log_append_time
@@ -86,7 +85,7 @@ class BatchRules:
         )
 
     def validate(self, records: memoryview, now_ms: int, *, client: bool) -> ValidatedBatch:
-        """Check the one batch in `records` and bring it into the topic's form.
+        """Check the one batch in `records`, and convert it as the topic's settings say.
 
         Raises InvalidTimestampError, RecordValidationError, InvalidRecordError, CorruptRecordError.
         """
@@ -109,7 +108,7 @@ class BatchRules:
         return ValidatedBatch(records, batch.max_timestamp, -1)
 
     def _must_look(self, batch: RecordBatch, now_ms: int) -> bool:
-        # The header tells the largest timestamp; for the smallest one every record has to be seen.
+        # The header has the largest timestamp only; the smallest one takes a look at every record.
         return self.before_max_ms != LONG_MAX or batch.max_timestamp > now_ms + self.after_max_ms
 
     @staticmethod
@@ -124,7 +123,7 @@ class BatchRules:
         bad_timestamp = False
         for index, record in enumerate(content):
             if self.compacted and record.key is None:
-                errors.append((index, "a compacted topic takes no record without a key"))
+                errors.append((index, "a record of a compacted topic must have a key"))
             elif (
                 limited
                 and record.timestamp != -1
@@ -138,14 +137,14 @@ class BatchRules:
                 raise RecordValidationError(f"record {index} of the batch has the offset {record.offset}")
         if bad_timestamp:
             raise InvalidTimestampError(
-                "one or more records have been refused for their timestamp: " + errors[0][1], tuple(errors)
+                "one or more records were rejected for their timestamp: " + errors[0][1], tuple(errors)
             )
         if errors:
             named = "; ".join(f"record {index}: {reason}" for index, reason in errors[:_ERRORS_NAMED])
-            raise RecordValidationError(f"{len(errors)} records have been refused: {named}", tuple(errors))
+            raise RecordValidationError(f"{len(errors)} records were rejected: {named}", tuple(errors))
 
     def _rewrite(self, batch: RecordBatch, content: list[Record], now_ms: int) -> ValidatedBatch:
-        """Build the batch again with the topic's codec."""
+        """Rebuild the batch with the topic's codec."""
         assert self.codec is not None
         log_append_time = now_ms if self.log_append_time else None
         builder = RecordBatchBuilder(

@@ -1,8 +1,8 @@
 """The settings of one topic: the table of Kafka's topic properties and `LogConfig`, the typed view of them.
 
-A topic setting that is not overridden takes its value from the broker settings named in the row (`server`,
-the strongest first), and those from Kafka's defaults; times that brokers also take in hours and minutes are
-milliseconds here. `TOPIC_SETTINGS` is ordered by name, as Kafka's own list.
+A topic setting without an override has the value of the broker settings in its row (`server`, highest precedence
+first), or Kafka's default. Times that brokers also accept in hours and minutes are in milliseconds here.
+`TOPIC_SETTINGS` is sorted by name, like Kafka's own list.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MESSAGE_FORMAT_VERSIONS = (  # noqa: SIM905 - fifty-six short words
 
 
 class VersionName(Validator):
-    """A version of Kafka: one of the list, or shorter (`2.8`, `0.11.0`, `3.9.1`)."""
+    """A version of Kafka: one of the list, or a short form (`2.8`, `0.11.0`, `3.9.1`)."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class VersionName(Validator):
         super().__init__(f"[{', '.join(MESSAGE_FORMAT_VERSIONS)}]")
 
     def broken_rule(self, value: SettingValue) -> str | None:
-        """Kafka takes the leading two numbers (three below 1.0) and an optional -IVn."""
+        """Kafka reads the first two numbers (three below 1.0) and an optional -IVn."""
         if not isinstance(value, str):
             return "must be set"
         if value in MESSAGE_FORMAT_VERSIONS:
@@ -203,14 +203,14 @@ TOPIC_SETTINGS: dict[str, Setting] = table((
 # fmt: on
 
 UNSUPPORTED = ("remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable")
-"""Topic settings that promise tiered storage: refused unless they stay false."""
+"""Topic settings of tiered storage, which is not supported. They must stay false."""
 
 
 class LogConfig:
-    """The settings of one topic as values: an attribute a setting, its name in snake case.
+    """The settings of one topic as values. Each setting is an attribute with its name in snake case.
 
-    `values` holds what the broker's settings and the topic's own say, already parsed; `overrides` the topic's
-    own settings as text. Immutable by convention: a change makes a new one.
+    `values` has the parsed values of the broker's and the topic's settings, `overrides` the topic's own settings as
+    text. Nobody changes a LogConfig: `with_overrides` returns a new one.
     """
 
     __slots__ = ("overrides", "values", *sorted(setting.attribute for setting in TOPIC_SETTINGS.values()))
@@ -260,9 +260,9 @@ class LogConfig:
         overrides: Mapping[str, str] | None = None,
         defaults: Mapping[str, SettingValue] | None = None,
     ) -> None:
-        """A topic's settings; raises ConfigError where an override is unknown or bad or contradicts another.
+        """overrides: topic setting to text. defaults: topic setting to value, from the broker's settings.
 
-        overrides: topic setting to text. defaults: topic setting to value, as the broker's settings have it.
+        Raises ConfigError if an override is unknown, invalid or contradicts another one.
         """
         self.overrides = dict(overrides or {})
         self.values = dict(defaults or {})
@@ -297,12 +297,12 @@ class LogConfig:
         return LogConfig(overrides, self.values)
 
     def value(self, name: str) -> SettingValue:
-        """The value of a topic setting by Kafka's name, as it is configured."""
+        """The configured value of a topic setting, by Kafka's name."""
         return self.values.get(name, TOPIC_SETTINGS[name].default)
 
     @property
     def compacts(self) -> bool:
-        """Whether old records give way to newer ones with their key (every record then needs a key)."""
+        """Whether compaction removes records that have a newer one with the same key. Then every record needs a key."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -312,11 +312,11 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """Age at which a segment rolls: only records of rolled segments can be compacted in time."""
+        """Age at which a segment rolls: segment.ms, and in compacted topics at most max.compaction.lag.ms."""
         return min(self.max_compaction_lag_ms, self.segment_ms) if self.compacts else self.segment_ms
 
     def roll_jitter_ms(self, rng: random.Random) -> int:
-        """What to take off the age at which one segment rolls: never more than that age, as in Kafka."""
+        """A random time to subtract from the age at which one segment rolls: at most that age, as in Kafka."""
         return rng.randint(0, min(self.segment_jitter_ms, self.segment_ms)) if self.segment_jitter_ms else 0
 
     def _set(self, setting: Setting, value: SettingValue) -> None:
@@ -334,11 +334,11 @@ class LogConfig:
             raise ConfigError("min.compaction.lag.ms", self.min_compaction_lag_ms, rule)
         for name in UNSUPPORTED:
             if self.value(name):
-                raise ConfigError(name, "true", "tiered storage is not there")
+                raise ConfigError(name, "true", "tiered storage is not supported")
 
 
 def _instead(name: str) -> str:
-    """What to say of a name that topics do not have, for the end of a sentence."""
+    """The end of an error message about an unknown name: what to use instead, if anything."""
     from protocol.classic_names import Reader, advice  # only on the way to an error
 
     for setting in TOPIC_SETTINGS.values():
@@ -349,7 +349,7 @@ def _instead(name: str) -> str:
 
 
 def topic_setting(name: str) -> Setting:
-    """The row of a topic setting; raises ConfigError where there is none of that name."""
+    """The row of a topic setting. Raises ConfigError if no topic setting has this name."""
     setting = TOPIC_SETTINGS.get(name)
     if setting is None:
         raise ConfigError(name, None, f"no topic setting has this name{_instead(name)}")

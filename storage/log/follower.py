@@ -1,6 +1,6 @@
-"""Appending as a follower: what the leader wrote, byte for byte.
+"""Appending as a follower: the leader's batches, byte for byte.
 
-Offsets and leader epochs are those in the batches; sequences are not checked again, only noted.
+Offsets and leader epochs are those in the batches. Sequence numbers are recorded without a check.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ class FollowerAppends:
 
 
 def whole_batches(records: memoryview) -> list[RecordBatch]:
-    """The batches in what a leader sent; one that is cut off at the end is left out. Raises
-    CorruptRecordError.
-    """
+    """The batches in a leader's response; one that is cut off at the end is left out. Raises CorruptRecordError."""
     batches = []
     position = 0
     end = len(records)

@@ -1,7 +1,7 @@
-"""Appending as a leader: one batch, which gets its offsets here.
+"""Appending as a leader: check one batch and assign its offsets.
 
-It is checked by header and checksum; records are looked at only where the topic's settings ask for it (see
-`batch_validation`). Base offset and leader epoch are patched in the caller's buffer, which the checksum does not cover.
+The header and the checksum are checked; records only if the topic's settings require it (see `batch_validation`). Base
+offset and leader epoch are patched in the caller's buffer; the checksum does not cover them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _unpack_header = HEADER.unpack_from
 _pack_leader_fields = struct.Struct(">qii").pack_into  # base offset, length, leader epoch
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
-_LOOK_INSIDE = 0x08  # a timestamp type that only a broker may set
+_LOOK_INSIDE = 0x08  # the timestamp type LogAppendTime, which only a broker may set
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -172,12 +172,13 @@ class LeaderAppends:
 
 
 def up_convert(records: memoryview) -> memoryview:
-    """A batch of magic 2 from a message set of an old client; also answers what is too short for a batch.
+    """Convert an old client's message set to a batch of magic 2.
 
-    Raises InvalidRecordError, CorruptRecordError, UnsupportedCompressionError.
+    Raises InvalidRecordError, CorruptRecordError (also for other bytes, if they are no batch),
+    UnsupportedCompressionError.
     """
     if len(records) <= MAGIC_OFFSET:
-        raise InvalidRecordError(f"{len(records)} bytes hold no record batch")
+        raise InvalidRecordError(f"{len(records)} bytes contain no record batch")
     magic = records[MAGIC_OFFSET]
     if magic > 1:
         if magic == 2:
@@ -192,9 +193,9 @@ def up_convert(records: memoryview) -> memoryview:
 
 
 def single_batch(records: memoryview, length: int) -> memoryview:
-    """The one whole batch at the start of `records`; bytes of a further one, cut off, are left out.
+    """The whole batch at the start of `records`, without the bytes of an incomplete second one.
 
-    Raises CorruptRecordError, InvalidRecordError where there is more than one.
+    Raises CorruptRecordError, and InvalidRecordError if there is more than one batch.
     """
     size = length + LOG_OVERHEAD
     if size < BATCH_HEADER_SIZE:

@@ -1,12 +1,10 @@
-"""Leader epochs of a partition: where each began. Kept in `leader-epoch-checkpoint` ("epoch start-offset"
-lines).
+"""Leader epochs of a partition and their start offsets, as lines of the file `leader-epoch-checkpoint`.
 
-A follower finds by them where its log parts from the leader's (KIP-101, KIP-279). Epochs and start offsets
-rise strictly together; a new entry removes those that it contradicts.
+A follower uses them to find where its log diverges from the leader's (KIP-101, KIP-279). Epochs and start offsets are
+both strictly ascending; a new entry removes those that contradict it.
 
-Writing is not synchronous here: an epoch is derived again from the batches when the log is recovered, so it
-is enough that the file is synced before the recovery point moves past (see `Log.flush`). For the same reason a full
-disk is no obstacle: the file is written by the next flush that finds room.
+The file is written without fsync: recovery derives the epochs from the batches again, so the next flush may sync it
+(see `storage.log.flush`). For the same reason a full disk is no error: the next flush that finds room writes the file.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ UNDEFINED_EPOCH_OFFSET = -1
 
 
 class LeaderEpochCache:
-    """Epochs with their start offsets, ascending. `latest_epoch` is -1 while there is none."""
+    """Epochs with their start offsets, ascending. `latest_epoch` is -1 if there is none."""
 
     __slots__ = ("_epochs", "_fs", "_starts", "directory", "dirty", "latest_epoch", "unwritten")
 
@@ -33,14 +31,14 @@ class LeaderEpochCache:
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
         self.dirty = False  # written since the last fsync, or unwritten
-        self.unwritten = False  # the file is behind: the disk was full
+        self.unwritten = False  # the file is out of date because the disk was full
 
     @property
     def path(self) -> str:
         return f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def load(self) -> None:
-        """Read the file; a missing one means no epochs. Raises CorruptFileError."""
+        """Read the file; without a file there are no epochs. Raises CorruptFileError."""
         try:
             text = self._fs.read_file(self.path).decode(errors="replace")
         except FileNotFoundError:
@@ -68,7 +66,7 @@ class LeaderEpochCache:
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def replace(self, entries: list[tuple[int, int]]) -> None:
-        """Take these, (epoch, start offset) ascending, for all that are known before."""
+        """Replace all entries, (epoch, start offset) ascending. Raises LogDirIOError unless the disk is full."""
         self._set(entries)
         try:
             self.write()
@@ -85,10 +83,9 @@ class LeaderEpochCache:
         self.unwritten = False
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`. True if that was news; the file is written then.
+        """Add an entry and write the file. False if `epoch` is the latest one and began at or before it.
 
-        The latest epoch again at a later offset says nothing new. Anything else removes the entries that it
-        contradicts: epochs not below it, starts not below it.
+        Entries with an epoch or a start offset that is not below the new one are removed.
         """
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} from offset {start_offset}")
@@ -102,18 +99,17 @@ class LeaderEpochCache:
         return True
 
     def correct(self, epoch: int, offset: int) -> None:
-        """A batch in the log says that `offset` is of `epoch`: forget what contradicts that."""
+        """Make the entries agree with a batch in the log that has this epoch at `offset`."""
         if self.epoch_for_offset(offset) != epoch:
             self.truncate_from_end(offset)
             if epoch > self.latest_epoch:
                 self.assign(epoch, offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch not above `epoch` and where
-        it ended.
+        """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch not above `epoch`, and its end.
 
-        (-1, -1) where nothing can be said: an undefined epoch, one newer than all known ones, or none known.
-        An epoch before the first known one ends where that begins.
+        (-1, -1) if `epoch` is undefined or newer than all known ones, or if none is known. An epoch before the first
+        known one ends where that begins.
         """
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
@@ -126,7 +122,7 @@ class LeaderEpochCache:
         return floor, self._starts[higher]
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that `offset` was written in; None below the first entry."""
+        """The epoch in which `offset` was written; None below the first entry."""
         slot = bisect_right(self._starts, offset)
         return self._epochs[slot - 1] if slot else None
 
@@ -135,21 +131,21 @@ class LeaderEpochCache:
         return (self._epochs[0], self._starts[0]) if self._epochs else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at `end_offset` or above."""
+        """Remove the epochs that begin at `end_offset` or above."""
         if self._starts and self._starts[-1] >= end_offset >= 0:
             self.replace([entry for entry in self.entries if entry[1] < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that ended by `start_offset`; the one that it lies in begins there now."""
+        """Remove the epochs that end at or below `start_offset`. The epoch of `start_offset` begins there now."""
         slot = bisect_right(self._starts, start_offset)
         if slot > 1 or (slot == 1 and self._starts[0] != start_offset):
             self.replace([(self._epochs[slot - 1], start_offset), *self.entries[slot:]])
 
     def put_before(self, entries: list[tuple[int, int]]) -> None:
-        """Add epochs that began before all that are known (or the beginning of the first of those)."""
+        """Add epochs before the known ones, or an earlier start of the first known one."""
         if entries:
             self.replace([*entries, *(entry for entry in self.entries if entry[0] > entries[-1][0])])
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all epochs."""
         self.replace([])

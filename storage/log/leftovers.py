@@ -52,7 +52,7 @@ class Leftovers:
         return files
 
     def _names(self) -> list[tuple[int, str]]:
-        """(base offset, suffixes) of every file that is named as a segment's is."""
+        """(base offset, suffixes) of every file with the name of a segment's file, sorted. Removes other leftovers."""
         found = []
         for entry in self._fs.list_directory(self._directory):
             match = _SEGMENT_FILE.fullmatch(entry.name)
@@ -66,10 +66,10 @@ class Leftovers:
         self._fs.remove(f"{self._directory}/{base:020d}{suffix}")
 
     def _finish_swap(self, swaps: list[tuple[int, str]]) -> None:
-        """Put finished compacted segments in the place of those that they cover.
+        """Replace the segments that finished compacted segments cover.
 
-        As long as a `.log.swap` is there, this can begin anew after a crash; so it loses its suffix first, when the old
-        segments are gone: the indexes beside it are then taken as they are.
+        While a `.log.swap` file exists, the next start repeats this. So that file loses its suffix only when the old
+        segments are gone, and before its indexes do.
         """
         first, end = None, 0
         replaced = set()

@@ -115,7 +115,9 @@ class LogLoader:
         """Base offsets of the segments whose indexes cannot be used."""
         damaged = {segment.base_offset for segment in segments if not _indexes_fit(segment)}
         if segments and segments[-1].base_offset not in damaged and not _ends_fit(segments[-1]):
-            logger.warning("%s: the indexes at %d are garbage", self._files.directory, segments[-1].base_offset)
+            logger.warning(
+                "%s: the last entries of the indexes at %d are invalid", self._files.directory, segments[-1].base_offset
+            )
             damaged.add(segments[-1].base_offset)
         return damaged
 

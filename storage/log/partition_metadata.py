@@ -1,9 +1,9 @@
-"""`partition.metadata`: the id of the topic that a partition's directory belongs to.
+"""`partition.metadata`: the topic id of a partition's directory.
 
 version: 0
 topic_id: FCEBfPnCRh2V5r_ZBfuOsg        (no line end after it)
 
-It is synced with the log's first flush: a power cut before may leave it empty, cut or full of zeros.
+The log's first flush syncs it. A power cut before that may leave it empty, cut or full of zeros.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
-    """The 16-byte topic id, or None: no file, or one that a power cut left torn. Raises CorruptFileError."""
+    """The 16-byte topic id; None without a file, or if a power cut left it torn. Raises CorruptFileError."""
     path = f"{directory}/{PARTITION_METADATA}"
     try:
         text = fs.read_file(path).decode(errors="replace")
@@ -31,7 +31,7 @@ def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
         return None
     if (len(text) < _SIZE and text[: len(_BEGIN)] == _BEGIN[: len(text)]) or "\0" in text:
         if text:
-            logger.warning("%s was not written to its end: the topic id is not known", path)
+            logger.warning("%s was not written completely: the topic id is unknown", path)
         return None
     fields: dict[str, str] = {}
     for line in text.splitlines():
@@ -51,6 +51,6 @@ def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
 
 
 def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes, *, sync: bool = False) -> None:
-    """Write the file, atomically. Raises LogDirIOError."""
+    """Write the file atomically. Raises LogDirIOError."""
     text = f"version: 0\ntopic_id: {uuid_to_string(topic_id)}"
     fs.replace_file(f"{directory}/{PARTITION_METADATA}", text.encode(), sync=sync)

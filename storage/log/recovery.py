@@ -71,7 +71,7 @@ class Recovery:
             )  # fmt: skip
 
     def _first_suspect(self, recovery_point: int) -> int | None:
-        """Number of the first segment with offsets from the recovery point on; the last one always may have some."""
+        """Index of the first segment that may have offsets from the recovery point on; None without segments."""
         for number, following in enumerate(self.segments[1:]):
             if following.base_offset > recovery_point:
                 return number

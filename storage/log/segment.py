@@ -1,12 +1,12 @@
 """One segment of a log: `<base offset>.log` with its `.index`, `.timeindex` and `.txnindex`.
 
-`base_offset` is a lower bound of the offsets in it and gives the four files their name (20 digits). Only the
-last segment of a log is written to. `size` is the end of what has been appended; a write that failed half-way
-may have left bytes behind it, which are no part of the segment.
+`base_offset` is a lower bound of the offsets in the segment and, with 20 digits, the name of its four files. Only the
+last segment of a log is written to. `size` is the end of the appended batches; a write that failed may have left
+bytes behind it, which do not belong to the segment.
 
-An index entry is added by an append if more than `index.interval.bytes` were appended since the last one; it
-points to the beginning of that append and names its last offset. On roll and close the largest timestamp gets
-its entry. The indexes of a segment are opened when they are first needed.
+An append adds an index entry if more than `index.interval.bytes` were appended since the last entry. The entry has the
+start position of that append and its last offset. Roll and close add an entry for the largest timestamp. Indexes are
+opened when they are first needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class LogSegment:
-    """A segment on disk. Raises LogDirIOError where the operating system fails."""
+    """A segment on disk. `append` raises LogDirIOError if the operating system fails, other methods OSError."""
 
     __slots__ = (
         "_offset_index",
@@ -71,7 +71,7 @@ class LogSegment:
         create: bool = False,
         suffix: str = "",
     ) -> None:
-        """A segment whose files exist, or an empty one with `create`: then three files exist afterwards."""
+        """A segment whose files exist. With `create`: an empty segment, whose log and two indexes are created."""
         self.fs = fs
         self.directory = directory
         self.base_offset = base_offset
@@ -80,9 +80,9 @@ class LogSegment:
         self.created_ms = now_ms
         self.roll_jitter_ms = roll_jitter_ms
         self.bytes_since_index_entry = 0
-        # Max timestamp of the first append: segment.ms is measured from it. None until known.
+        # Largest timestamp of the first append, from which segment.ms is measured. None if not known yet.
         self.rolling_timestamp: int | None = None
-        # Largest timestamp and the last offset of its batch; read from the time index when first asked for.
+        # Largest timestamp and the last offset of its batch; `load_max_timestamp` reads them from the time index.
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.timestamp_known = create
@@ -102,7 +102,7 @@ class LogSegment:
             self.size = fs.size(self.file.path)
 
     def create_indexes(self) -> None:
-        """Begin with empty indexes: of a new segment, or of one whose batches are about to be read again."""
+        """Create empty indexes, for a new segment or before a recovery."""
         for index in (self._offset_index, self._time_index, self._txn_index):
             if index is not None:
                 index.close()
@@ -145,7 +145,7 @@ class LogSegment:
         return index
 
     def load_max_timestamp(self) -> None:
-        """Make `max_timestamp` and its offset known: those of the last time index entry."""
+        """Read `max_timestamp` and its offset from the last time index entry, unless they are known."""
         if not self.timestamp_known:
             index = self.time_index
             self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
@@ -153,13 +153,13 @@ class LogSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of a record, or the file's modification time where records have none."""
+        """The largest timestamp of a record, or the file's modification time if records have none."""
         self.load_max_timestamp()
         return self.max_timestamp if self.max_timestamp >= 0 else self.fs.modified_ms(self.file.path)
 
     @property
     def has_index_room(self) -> bool:
-        """Whether everything that an append touches is loaded, and both indexes can take an entry."""
+        """Whether everything that an append uses is loaded, and both indexes have room for an entry."""
         offsets, times = self._offset_index, self._time_index
         return (
             self.timestamp_known
@@ -172,9 +172,9 @@ class LogSegment:
     def should_roll(
         self, size: int, last_offset: int, timestamp: int, max_bytes: int, max_ms: int, now_ms: int
     ) -> bool:
-        """Whether an append of `size` bytes up to `last_offset` has to go to a new segment.
+        """Whether an append of `size` bytes up to `last_offset` needs a new segment.
 
-        `timestamp` is the append's largest one; a segment is as old as that is past the first append's.
+        timestamp: the largest one of the append. The segment's age is the time between it and the first append's.
         """
         self.load_max_timestamp()
         if self.size > max_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
@@ -203,8 +203,8 @@ class LogSegment:
     def append(self, records: Buffer, size: int, last_offset: int, timestamp: int, offset_of_timestamp: int) -> None:
         """Append `size` bytes of whole batches up to `last_offset`.
 
-        `timestamp` is the largest one among them, `offset_of_timestamp` the last offset of its batch. All or
-        nothing: on an error the segment is what it was. Raises LogDirIOError.
+        `timestamp` is the largest one, `offset_of_timestamp` the last offset of its batch. Raises LogDirIOError; the
+        segment is unchanged then.
         """
         position = self.size
         file = self.file
@@ -232,37 +232,36 @@ class LogSegment:
                 self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
                 self.bytes_since_index_entry = size
             except OSError:
-                # The index may be sparser than asked for; the data is there. The next append tries again.
+                # The index may be sparser than configured. The next append tries again.
                 self.bytes_since_index_entry += size
         else:
             self.bytes_since_index_entry += size
 
     def translate(self, offset: int, start: int = 0) -> tuple[int, int] | None:
-        """(position, size) of the batch that holds `offset`, or of the next one there is; None behind the
-        last.
+        """(position, size) of the batch with `offset`, or of the next one; None behind the last.
 
-        `start` is a position from which on the batch is known to be.
+        start: a position that is not behind that batch.
         """
         indexed = self.offset_index.lookup(offset)
         return find_batch(self.file, indexed if indexed > start else start, self.size, offset)
 
     def next_offset(self) -> int:
-        """The offset behind the last batch (base offset if empty). Reads the end of the file."""
+        """The offset behind the last batch; the base offset of an empty segment. Reads the end of the file."""
         last = self.base_offset - 1
         for header in iter_headers(self.file, self.offset_index.lookup(self.offset_index.last_offset), self.size):
             last = header.last_offset
         return last + 1
 
     def trim(self) -> None:
-        """Cut what is behind the last batch: a preallocated rest, or bytes of a failed write."""
+        """Remove the bytes behind the last batch: preallocated ones, or those of a failed write."""
         with contextlib.suppress(OSError):
             if self.fs.size(self.file.path) > self.size:
                 self.fs.ftruncate(self.file.open().fd, self.size)
 
     def become_inactive(self) -> None:
-        """The segment is about to be rolled: entry of the largest timestamp, files cut to size.
+        """Prepare for a roll: add the entry of the largest timestamp, and cut the files to size.
 
-        Raises OSError: without that entry the segment would look older than it is once it is loaded again.
+        Raises OSError: without that entry the segment would look older after the next start.
         """
         self.trim()
         self.load_max_timestamp()
@@ -273,7 +272,7 @@ class LogSegment:
         self.time_index.trim()
 
     def truncate_to(self, offset: int) -> int:
-        """Remove the batches from the one that holds `offset` on; returns how many bytes went."""
+        """Remove the batch with `offset` and those behind it; returns the number of bytes removed."""
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -300,12 +299,12 @@ class LogSegment:
                 self.offset_of_max_timestamp = header.last_offset
 
     def files(self) -> list[str]:
-        """Paths of the segment's files that exist."""
+        """Paths of the existing files."""
         paths = [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
         return [path for path in paths if self.fs.exists(path)]
 
     def files_to_sync(self) -> list[OpenFile]:
-        """The open files of the segment; those of its indexes only where they have been in use. Raises OSError."""
+        """The files of the segment, opened; an index only if it was used. Raises OSError."""
         files = [self.file.open()]
         if self._offset_index is not None:
             files.append(self._offset_index.file.open())
@@ -317,8 +316,9 @@ class LogSegment:
         return files
 
     def seal(self) -> None:
-        """What a clean stop leaves: the entry of the largest timestamp, indexes cut to size. Cold segments
-        have it. Raises OSError.
+        """Write what a clean stop leaves: the entry of the largest timestamp, indexes cut to size. Raises OSError.
+
+        Segments that were not used since they were loaded have both already.
         """
         if self.timestamp_known and self._time_index is not None:
             self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
@@ -327,7 +327,7 @@ class LogSegment:
                 index.trim()
 
     def release(self) -> None:
-        """Drop the descriptors and forget the indexes, writing nothing."""
+        """Drop the descriptors and the indexes; nothing is written."""
         self.file.release()
         for index in (self._offset_index, self._time_index, self._txn_index):
             if index is not None:
@@ -335,13 +335,13 @@ class LogSegment:
         self._offset_index = self._time_index = self._txn_index = None
 
     def move_to(self, directory: str) -> None:
-        """The directory has been renamed."""
+        """Note that the directory was renamed."""
         self.release()
         self.directory = directory
         self.file.path = self.path(LOG_SUFFIX)
 
     def rename_deleted(self) -> list[str]:
-        """Give the files the suffix `.deleted`; returns their new paths. Readers go on undisturbed."""
+        """Add the suffix `.deleted` to the files; returns the new paths. Open reads are not affected."""
         renamed = []
         self.release()
         for path in self.files():

@@ -1,9 +1,8 @@
-"""Reading a whole segment after a crash: every batch is checked, the indexes are built again, what is no batch is cut.
+"""Recovery of one segment: check every batch, rebuild the indexes, and cut the file before the first invalid batch.
 
-A log of small batches has millions of them, so the walk over those of format 2 is one loop over large reads that
-unpacks each header once, looks into a batch only where a producer stands in it, and writes index entries many at a
-time. What the loop does not know (messages of older formats, a batch that a read does not hold whole) goes the ordinary
-way.
+A log may have millions of small batches. So batches of format 2 have a fast loop: it reads large chunks, unpacks each
+header once, parses a batch only if it has a producer id, and writes many index entries at a time. Other batches
+(older formats, or not complete in one read) take the general path.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NOT_SETTLED = -2
 
 
 class SegmentRecovery:
-    """The recovery of one segment. `state` is that of the producers before it and is moved on to its end."""
+    """The recovery of one segment. `state` has the producers before the segment; `run` advances it to the end."""
 
     def __init__(
         self,
@@ -37,14 +36,14 @@ class SegmentRecovery:
         state: ProducerState,
         on_read: Callable[[int], None],
     ) -> None:
-        """on_read: called with the size of what is about to be read; what it raises ends the recovery."""
+        """on_read: called with the size of each read before it; what it raises ends the recovery."""
         self._leader_epochs = leader_epochs
         self._segment = segment
         self._state = state
         self._on_read = on_read
-        self._position = 0  # below it all batches are whole
+        self._position = 0  # below it all batches are valid
         self._last_offset = segment.base_offset - 1
-        self._settled_epoch = _NOT_SETTLED  # one that no entry of the epoch file contradicts from here on
+        self._settled_epoch = _NOT_SETTLED  # an epoch that agrees with the epoch file from here on
         self._last_entry = 0  # position
         self._last_timestamp = NO_TIMESTAMP  # in the time index
         self._offset_entries: list[tuple[int, int]] = []
@@ -52,11 +51,11 @@ class SegmentRecovery:
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the last batch that was found whole."""
+        """The offset behind the last valid batch."""
         return self._last_offset + 1
 
     def run(self) -> int:
-        """Recover; how many bytes were cut. Raises OSError."""
+        """Recover the segment; returns how many bytes were cut. Raises OSError."""
         segment = self._segment
         segment.create_indexes()
         try:
@@ -87,7 +86,7 @@ class SegmentRecovery:
                 break
 
     def _take_batches(self, chunk: memoryview) -> bool:
-        """Take the batches of format 2 that are whole in `chunk`. False if it begins with none."""
+        """Recover the whole batches of format 2 at the start of `chunk`. False if there is none."""
         segment, state = self._segment, self._state
         unpack = HEADER.unpack_from
         interval = segment.index_interval_bytes
@@ -102,12 +101,12 @@ class SegmentRecovery:
                 if magic != 2 or behind > end or length < BATCH_HEADER_SIZE - LOG_OVERHEAD:
                     break
                 if crc32c(chunk[at + 21 : behind]) != crc:
-                    raise CorruptRecordError(start + at, f"stored crc {crc} is not that of the batch")
+                    raise CorruptRecordError(start + at, f"stored crc {crc} does not match the batch")
                 offset = base + delta
                 if not last_offset < offset <= largest_offset:
                     raise CorruptRecordError(start + at, f"offset {offset} follows {last_offset}")
                 if producer_id >= 0:
-                    # The marker in a control batch is read before the batch counts as valid.
+                    # A control batch counts as valid only if its marker can be read.
                     aborted = state.replay(RecordBatch(chunk[at:behind]))
                     if aborted is not None:
                         segment.txn_index.append(aborted)
@@ -133,7 +132,7 @@ class SegmentRecovery:
             self._settled_epoch = epoch if epoch == epochs.latest_epoch else _NOT_SETTLED
 
     def _take(self, header: BatchHeader, data: memoryview) -> None:
-        """Take one batch of any format."""
+        """Recover one batch of any format."""
         segment, offset = self._segment, header.last_offset
         if not self._last_offset < offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
             raise CorruptRecordError(header.position, f"offset {offset} follows {self._last_offset}")

@@ -156,6 +156,6 @@ class LogSegments(Sequence[LogSegment]):
             segment.release()
 
     def move_to(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Note that the directory was renamed."""
         for segment in self.all:
             segment.move_to(directory)

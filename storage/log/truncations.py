@@ -1,7 +1,7 @@
-"""Truncations that cannot come undone: what is removed does not come back, nor is it mixed with what is appended next.
+"""Truncations that survive a power cut: removed records neither come back nor mix with later ones.
 
-The recovery point is lowered on disk before, lest a power cut in the midst of it leaves what is not looked at; and all
-is synced afterwards.
+The recovery point is lowered on disk first, so that the next start recovers the truncated part. The log is synced
+afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from storage.log_flusher import LogFlusher
 
 
 class LogTruncations:
-    """Truncates logs. All methods belong to the event loop's thread."""
+    """Truncates logs. Call all methods in the event loop's thread."""
 
     def __init__(self, dirs: LogDirectories, checkpoints: LogCheckpoints, flusher: LogFlusher) -> None:
         self._dirs = dirs
@@ -28,7 +28,7 @@ class LogTruncations:
         self._coming: set[Log] = set()
 
     def is_coming(self, log: Log) -> bool:
-        """Whether a log will be truncated in a later turn of the event loop."""
+        """Whether a truncation of the log has begun and not ended."""
         return log in self._coming
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
@@ -58,7 +58,7 @@ class LogTruncations:
 
     async def _lower_recovery_point(self, log: Log, offset: int) -> None:
         directory = self._dirs.of(str(log.directory.parent))
-        while log.recovery_point > offset:  # a sync that is under way may raise it again
+        while log.recovery_point > offset:  # a sync in progress may raise it again
             log.durability.recovery_point = offset
             if directory is not None and not await self._checkpoints.write_recovery_points_of(directory):
                 raise LogDirIOError(directory.recovery_points.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

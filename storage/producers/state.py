@@ -64,7 +64,7 @@ class ProducerState:
         self.unsynced_snapshots: list[str] = []
 
     def move_to(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Note that the directory was renamed."""
         before = self.directory
         self.unsynced_snapshots = [path.replace(before, directory, 1) for path in self.unsynced_snapshots]
         self.directory = directory

@@ -115,7 +115,7 @@ def test_refused_batches_leave_the_log_as_it_was(log, data, error):
 
 def test_a_refusal_names_what_is_wrong(log):
     for data, reason in (
-        (patched(57, ">i", 3), "3 records announced, last offset delta 1"),
+        (patched(57, ">i", 3), "record count 3 does not fit last offset delta 1"),
         (patched(21, ">h", 0x20), "control records"),
         (patched(43, ">q", 7), "sequence number -1 with producer id 7"),
     ):
