@@ -21,6 +21,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, Self
 
 from client.background import Background
@@ -129,11 +130,15 @@ class ListenerContainer:
 
     async def start(self) -> None:
         """Start the container; `run` does so if necessary. Raises IllegalStateError the second time."""
+        self._begin()
+
+    def _begin(self) -> "asyncio.Task[None]":
         if self._main is not None:
             raise IllegalStateError("a listener container can be started only once")
         self._listener_before = self._consumer.rebalance_listener
         self._consumer.rebalance_listener = _Listener(self, self._listener_before)
-        self._main = asyncio.create_task(self._run(), name="listener container")
+        self._main = main = asyncio.create_task(self._run(), name="listener container")
+        return main
 
     async def run(self) -> None:
         """Handle records until `stop` or `request_stop`.
@@ -141,16 +146,14 @@ class ListenerContainer:
         Raises HandlerFailedError or another exception of the error handler, or the consumer's errors; before that the
         container drains and commits as in `stop`.
         """
-        if self._main is None:
-            await self.start()
-        assert self._main is not None
+        main = self._begin() if self._main is None else self._main
         try:
-            await asyncio.shield(self._main)
+            await asyncio.shield(main)
         except asyncio.CancelledError:
             self.request_stop()
-            await asyncio.wait([self._main])
-            if not self._main.cancelled():
-                self._main.exception()  # mark the exception as retrieved; `stop` raises it
+            await asyncio.wait([main])
+            if not main.cancelled():
+                main.exception()  # mark the exception as retrieved; `stop` raises it
             raise
 
     def request_stop(self) -> None:
@@ -236,7 +239,7 @@ class ListenerContainer:
                 partition,
                 work,
                 concurrency=self._concurrency,
-                before=self._wait_for_rate if self._rate_limit is not None else None,
+                before=None if self._rate_limit is None else partial(_wait_for_rate, self._rate_limit),
                 handle=self._handle,
                 failed=self._fail,
             )
@@ -274,10 +277,6 @@ class ListenerContainer:
         await self._committer.commit_the_rest()
 
     # ---- handling
-
-    async def _wait_for_rate(self, item: WorkItem) -> None:
-        assert self._rate_limit is not None
-        await self._rate_limit.wait(item.records)
 
     async def _handle(self, runner: PartitionRunner, item: WorkItem) -> None:
         attempt = 0
@@ -363,6 +362,10 @@ class _Listener(RebalanceListener):
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         await self._container._lost(partitions)
         await call(self._before.on_partitions_lost, partitions)
+
+
+async def _wait_for_rate(rate_limit: RateLimit, item: WorkItem) -> None:
+    await rate_limit.wait(item.records)
 
 
 def _key_of(record: ConsumerRecord) -> Hashable:

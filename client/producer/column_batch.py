@@ -81,7 +81,7 @@ class ColumnBatch(Batch):
         super().__init__(builder, loop.time())
         self.size = columns.size
         self.written: asyncio.Future[None] = loop.create_future()
-        self._columns: Columns | None = columns
+        self._columns = columns  # until `build`
         self._count = len(columns.values)
 
     @property
@@ -107,9 +107,8 @@ class ColumnBatch(Batch):
 
     def build(self) -> bytearray:
         """Turn the records into bytes."""
-        assert self._columns is not None
         timestamp, keys, values, headers, _ = self._columns
-        self._columns = None
+        del self._columns  # to free its memory
         count = self._count
         self.builder.extend(
             [timestamp] * count,

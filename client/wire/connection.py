@@ -73,6 +73,9 @@ class Connection(asyncio.BufferedProtocol):
     All methods must be called in the event loop that opened it.
     """
 
+    _transport: asyncio.Transport
+    """Set by `connection_made`, the first call of every protocol."""
+
     def __init__(
         self,
         host: str,
@@ -94,7 +97,6 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         # When the last request was written.
         self.used_at = self._loop.time()
-        self._transport: asyncio.Transport | None = None
         self._frames = FrameBuffer(max_response_size)
         # Invariant: in the order in which they were written, so the leftmost request is answered next.
         self._in_flight: deque[_InFlight] = deque()
@@ -273,7 +275,6 @@ class Connection(asyncio.BufferedProtocol):
             raise self._error
 
     def _write(self, message: Message, version: int) -> int:
-        assert self._transport is not None
         correlation_id = self._correlation_id
         pieces = encode_request(message, version, correlation_id, self._client_id_bytes)
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
@@ -310,9 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             if not entry.future.done():
                 entry.future.set_exception(error)
         self._resume()
-        if self._transport is None:
-            self._finish()
-        elif abort:
+        if abort:
             self._transport.abort()
         else:
             self._transport.close()

@@ -18,9 +18,8 @@ from typing import Final
 
 from client.background import Background
 from client.consumer.fetched import ConsumerRecord
-from client.consumer.fetcher import Fetcher
 from client.consumer.options import ReaderOptions
-from client.consumer.reader_state import PartitionState, Position
+from client.consumer.reader_state import Position
 from client.errors import ClosedError, KafkaError, ZooKeeperSessionError
 from client.options import check_choice, check_range, refuse, refuse_unknown
 from client.topic_partition import TopicPartition
@@ -161,11 +160,7 @@ class ZooKeeperConsumer:
         self._background = Background(self._gate.fail)
         self._cluster = Cluster(options, on_error=self._failed)
         self._cluster.bootstrap_servers = []  # later the brokers from ZooKeeper
-        states: dict[TopicPartition, PartitionState] = {}
-        self._partitions = OwnedPartitions(self._cluster, self._gate, states, _PLACES[options.auto_offset_reset])
-        self._partitions.fetcher = self._fetcher = Fetcher(
-            self._cluster, states, options, on_fetched=self._partitions.fetched, on_error=self._failed
-        )
+        self._partitions = OwnedPartitions(self._cluster, self._gate, options, _PLACES[options.auto_offset_reset])
         tree, offset_nodes = _LAYOUTS[layout]
         self._offsets = GroupOffsets(
             offset_nodes(self._registry, group_id),
@@ -199,7 +194,7 @@ class ZooKeeperConsumer:
     ) -> None:
         """Create the parts for the group, without I/O."""
         self._listener = listener
-        self._records = ConsumerStreams(subscription, self._gate, self._fetcher.wake)
+        self._records = ConsumerStreams(subscription, self._gate, self._partitions.fetcher.wake)
         self.streams: Mapping[str, tuple[ConsumerStream, ...]] = self._records.by_topic
         """The streams of each topic, one for each thread; with a pattern, streams for all topics under its text."""
         self._started: asyncio.Future[None] | None = None
@@ -300,7 +295,7 @@ class ZooKeeperConsumer:
         finally:
             self._closed = True
             self._partitions.drop()
-            self._fetcher.close()
+            self._partitions.fetcher.close()
             await self._offsets.close()
             await self._cluster.close()
             await self._registry.close()  # ends the session, and removes the owner nodes and the registration

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from client.consumer.fetched import FetchedBatches
 from client.consumer.fetcher import Fetcher
+from client.consumer.options import ReaderOptions
 from client.consumer.reader_state import PartitionState, Position
 from client.errors import KafkaError
 from client.topic_partition import TopicPartition
@@ -12,22 +13,20 @@ from client.zookeeper.stream import ConsumerStream, StreamGate
 
 
 class OwnedPartitions:
-    """The owned partitions. The fetcher reads the partitions in `states`, which is empty while it must not read."""
+    """The owned partitions, and the fetcher that reads them."""
 
-    def __init__(
-        self, cluster: Cluster, gate: StreamGate, states: dict[TopicPartition, PartitionState], reset: Position
-    ) -> None:
+    def __init__(self, cluster: Cluster, gate: StreamGate, options: ReaderOptions, reset: Position) -> None:
         """`reset`: "beginning" or "end", where a partition without an offset starts."""
         self._cluster = cluster
         self._gate = gate
-        self._fetched_states = states
+        # The owned partitions, or none while nothing may be read.
+        self._fetched_states: dict[TopicPartition, PartitionState] = {}
         self._reset = reset
         self._owned: dict[TopicPartition, PartitionState] = {}
         self._streams: dict[TopicPartition, ConsumerStream] = {}
         # The last known committed offsets; a partition without an entry was never committed.
         self._committed: dict[TopicPartition, int] = {}
-        # Set right after construction: this object and the fetcher need each other.
-        self.fetcher: Fetcher
+        self.fetcher = Fetcher(cluster, self._fetched_states, options, on_fetched=self.fetched, on_error=self.failed)
 
     def __len__(self) -> int:
         return len(self._owned)
