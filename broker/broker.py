@@ -71,6 +71,9 @@ def wall_clock_ms() -> int:
 class Broker:
     """One broker. `await broker.run()` runs until `broker.stop()`; `async with broker:` runs it for a block."""
 
+    _running: asyncio.Task[None]
+    """`run`, from `__aenter__` on."""
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -87,10 +90,11 @@ class Broker:
         self.metrics = BrokerMetrics()
         self.metadata = MetadataCache()
         self.services: Services | None = None
-        self.controller: Controller | None = None
+        """The parts, once the logs are loaded."""
         self.console: ConsoleServer | None = None
         self._network = network or AsyncioNetwork()
-        self._request_tasks = RequestTasks()
+        self._tasks = asyncio.TaskGroup()  # entered by `run`
+        self._request_tasks = RequestTasks(self._tasks)
         self._listeners = Listeners(config, self._network, self._request_tasks)
         self._fs = fs or FileSystem()
         self._store = store
@@ -101,7 +105,6 @@ class Broker:
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
         self._ready = asyncio.Event()
-        self._running: asyncio.Task[None] | None = None
 
     # -- for programs that embed a broker ----------------------------------------------------------------------------
 
@@ -125,8 +128,12 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
-        assert self._running is not None
         await self._running
+
+    @property
+    def controller(self) -> Controller | None:
+        """This broker's candidate for controller, once the logs are loaded."""
+        return None if self.services is None else self.services.controller
 
     @property
     def acceptors(self) -> Mapping[str, Acceptor]:
@@ -176,16 +183,18 @@ class Broker:
             initial_task_delay_ms=self.config.log_initial_task_delay_ms,
             producer_id_expiration_check_interval_ms=self.config.producer_id_expiration_check_interval_ms,
         )
-        logs.cleaner = LogCleaner(
+        logs.cleaner = cleaner = LogCleaner(
             logs.logs, logs.dirs, self.config, fs=self._fs, now_ms=self._now_ms, new_compactor=self._new_compactor
         )
         logs.dirs.lock()
         try:
-            await self._run_with_registry(logs, on_ready)
+            await self._run_with_registry(logs, cleaner, on_ready)
         finally:
             logs.dirs.unlock()
 
-    async def _run_with_registry(self, logs: LogManager, on_ready: Callable[[Broker], None]) -> None:
+    async def _run_with_registry(
+        self, logs: LogManager, cleaner: LogCleaner, on_ready: Callable[[Broker], None]
+    ) -> None:
         meta = logs.dirs.check_meta(None if self.config.broker_id < 0 else self.config.broker_id)
         access = await open_registry(self.config, self._store, self._fs, self._now_ms)
         registry = access.registry
@@ -196,7 +205,7 @@ class Broker:
             cluster_id = await membership.cluster_id(meta.cluster_id)
             broker_id = await membership.broker_id(meta.broker_id)
             directories = [str(directory.path) for directory in logs.dirs.online]
-            session = ClusterSession(broker_id, access, membership, directories, self._registered_anew)
+            session = ClusterSession(broker_id, access, membership, directories)
             await session.check_id_is_free()  # before this broker's id is written anywhere
             logs.dirs.write_meta(broker_id, cluster_id)
             session.remember()
@@ -207,19 +216,8 @@ class Broker:
             logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
             if not await self._load(logs):
                 return
-            services = self._make_services(broker_id, cluster_id, logs, configs, registry)
-            self._watch_log_dirs(broker_id, services, registry)
-            self.controller = Controller(
-                broker_id,
-                registry=registry,
-                new_channel=partial(ControllerChannel, options=self._controller_connection(f"controller-{broker_id}")),
-                config=self.config,
-                topic_overrides=configs.read_topic,
-                now_ms=self._now_ms,
-            )
-            services.controller = self.controller
-            services.is_controller = lambda: self.controller is not None and self.controller.is_active
-            services.live_broker_epoch = self.controller.live_broker_epoch
+            self.services = services = self._compose(broker_id, cluster_id, logs, cleaner, configs, registry)
+            failures = self._watch_log_dirs(services, registry)
             try:
                 await self._bind(services)
                 services.broker_epoch = await session.register(
@@ -227,7 +225,7 @@ class Broker:
                 )
                 if InterBrokerProtocol(self.config.inter_broker_protocol_version).takes_producer_ids_at_start:
                     await services.producer_ids.take_block()
-                await self._serve(services, session, registry, on_ready)
+                await self._serve(services, session, failures, registry, on_ready)
             finally:
                 if self.console is not None:
                     self.console.close()
@@ -236,12 +234,6 @@ class Broker:
                 await logs.shutdown(services.broker_epoch)
         finally:
             await access.close()
-
-    async def _registered_anew(self, broker_epoch: int) -> None:
-        """Reload the settings after a new registration: changes before the new session were not seen."""
-        assert self.services is not None
-        self.services.broker_epoch = broker_epoch
-        await self.services.configs.reload()
 
     async def _load(self, logs: LogManager) -> bool:
         """Load the logs. Return False if the broker is stopped meanwhile.
@@ -258,24 +250,30 @@ class Broker:
             return False
         return True
 
-    def _make_services(
-        self, broker_id: int, cluster_id: str, logs: LogManager, configs: ConfigStore, registry: Any
+    def _compose(
+        self,
+        broker_id: int,
+        cluster_id: str,
+        logs: LogManager,
+        cleaner: LogCleaner,
+        configs: ConfigStore,
+        registry: Registry,
     ) -> Services:
+        """The composition root: make the parts and connect them. None of them does anything yet."""
         config = self.config
+        controller = self._candidate(broker_id, configs, registry)
         replicas = ReplicaParts(
             broker_id,
             config,
             metadata=self.metadata,
             network=self._network,
             registry=registry,
-            broker_epoch=lambda: -1 if self.services is None else self.services.broker_epoch,
+            broker_epoch=lambda: services.broker_epoch,
             now_s=asyncio.get_running_loop().time,
         ).manager(logs, configs.topic_config)
-        configs.on_topic_changed = self._topic_changed
-        configs.on_broker_changed = self._settings_changed
         topics = Topics(config, registry, self.metadata, configs, self._random)
         producer_ids = ProducerIds(broker_id, registry)
-        self.services = Services(
+        services = Services(
             config=config,
             broker_id=broker_id,
             cluster_id=cluster_id,
@@ -301,20 +299,35 @@ class Broker:
             ),
             metrics=self.metrics,
             now_ms=self._now_ms,
-            is_controller=lambda: False,
+            cleaner=cleaner,
+            controller=controller,
+            is_controller=lambda: controller.is_active,
             served_apis=[(api.key, api.min_version, api.max_version) for api in API_TABLE],
         )
-        return self.services
+        configs.on_topic_changed = partial(self._topic_changed, services)
+        configs.on_broker_changed = partial(self._settings_changed, services)
+        return services
 
-    def _watch_log_dirs(self, broker_id: int, services: Services, registry: Registry) -> None:
+    def _candidate(self, broker_id: int, configs: ConfigStore, registry: Registry) -> Controller:
+        return Controller(
+            broker_id,
+            registry=registry,
+            new_channel=partial(ControllerChannel, options=self._controller_connection(f"controller-{broker_id}")),
+            config=self.config,
+            topic_overrides=configs.read_topic,
+            now_ms=self._now_ms,
+        )
+
+    def _watch_log_dirs(self, services: Services, registry: Registry) -> LogDirFailures:
         registry_directory = self.config.log_dirs[0] if self._owns_store else None
-        self._log_dir_failures = failures = LogDirFailures(broker_id, registry, registry_directory)
+        failures = LogDirFailures(services.broker_id, registry, registry_directory)
 
         def failed(directory: LogDirectory, keys: list[tuple[str, int]]) -> None:
             services.replicas.roles.log_directory_failed(keys)
             failures.add(directory)
 
         services.logs.on_offline = failed
+        return failures
 
     async def _bind(self, services: Services) -> None:
         between_brokers = self.config.inter_broker_listener_name
@@ -330,30 +343,32 @@ class Broker:
         self,
         services: Services,
         session: ClusterSession,
+        failures: LogDirFailures,
         registry: Registry,
         on_ready: Callable[[Broker], None],
     ) -> None:
-        assert self.controller is not None
+        async def registered_anew(broker_epoch: int) -> None:
+            services.broker_epoch = broker_epoch
+            await services.configs.reload()  # changes during the old session were not seen
+
         running: list[Coroutine[Any, Any, None]] = [
-            session.run(),
-            self.controller.run(),
+            session.run(registered_anew),
+            services.controller.run(),
             services.configs.run(),
             services.logs.run(),
             services.replicas.run(),
             services.coordination.run(),
-            self._log_dir_failures.run(),
+            failures.run(),
             *self._listeners.services(),
         ]
         if self.config.log_cleaner_enable:
-            assert services.logs.cleaner is not None
-            running.append(services.logs.cleaner.run())
+            running.append(services.cleaner.run())
         if self.console is not None:
             running.append(self.console.run())
         if self.config.ottla_zookeeper_legacy07_chroot:
             running.append(self._view_of_07(services.broker_id, registry))
-        async with asyncio.TaskGroup() as tasks:
+        async with self._tasks as tasks:
             services_running = [tasks.create_task(one) for one in running]
-            self._request_tasks.group = tasks
             announcing = tasks.create_task(self._announce(services.broker_id, on_ready))
             try:
                 await self._stopping.wait()
@@ -407,23 +422,17 @@ class Broker:
         """Return the advertised address: the bound port for port 0, this machine's name for an empty host."""
         return self._listeners.advertised(listener)
 
-    def _topic_changed(self, topic: str) -> None:
+    def _topic_changed(self, services: Services, topic: str) -> None:
         """Apply changed settings of a topic to its logs, and notify the controller, which may elect leaders now."""
-        assert self.services is not None
-        self.services.replicas.topic_config_changed(topic)
-        if self.controller is not None:
-            self.controller.leaders_may_be_found()
+        services.replicas.topic_config_changed(topic)
+        services.controller.leaders_may_be_found()
 
-    def _settings_changed(self) -> None:
+    def _settings_changed(self, services: Services) -> None:
         """Apply changed dynamic settings of this broker to the parts that cache settings."""
-        services = self.services
-        assert services is not None
         services.replicas.settings_changed()
         services.logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
-        assert services.logs.cleaner is not None
-        services.logs.cleaner.settings_changed()
-        if self.controller is not None:
-            self.controller.leaders_may_be_found()
+        services.cleaner.settings_changed()
+        services.controller.leaders_may_be_found()
         self._listeners.settings_changed()
 
     def _topic_config(self, topic: str) -> LogConfig:

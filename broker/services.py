@@ -19,6 +19,7 @@ from broker.topics import Topics
 from replication.errors import StaleBrokerEpochError
 from replication.partition import NO_EPOCH
 from replication.replica_manager import ReplicaManager
+from storage.compaction.log_cleaner import LogCleaner
 from storage.log_manager import LogManager
 
 
@@ -40,19 +41,18 @@ class Services:
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics
     now_ms: Callable[[], int]
-    is_controller: Callable[[], bool]
-    live_broker_epoch: Callable[[int], int | None] = lambda broker_id: None
-    """The controller's epoch of a live broker's registration; None if the broker is not alive."""
-    served_apis: Sequence[tuple[int, int, int]] = ()
-    """(API key, lowest, highest version), for ApiVersions."""
-    controller: Controller | None = None
+    cleaner: LogCleaner
+    controller: Controller
     """This broker's controller, which may be inactive; see `acting_controller`."""
+    is_controller: Callable[[], bool]
+    served_apis: Sequence[tuple[int, int, int]]
+    """(API key, lowest, highest version), for ApiVersions."""
     broker_epoch: int = -1
     """The czxid of this broker's registration; a request with an older one is for an earlier registration."""
 
     def acting_controller(self) -> Controller:
         """Return the controller if it is active on this broker. Raises NotControllerError."""
-        if self.controller is None or not self.controller.is_active:
+        if not self.controller.is_active:
             raise NotControllerError("This is not the correct controller for this cluster.")
         return self.controller
 

@@ -28,7 +28,7 @@ class AllocateProducerIdsHandler(Handler[AllocateProducerIdsRequest, AllocatePro
         services = self._services
         if not services.is_controller():
             return self.failed(request, ErrorCode.NOT_CONTROLLER)
-        epoch = services.live_broker_epoch(request.broker_id)
+        epoch = services.controller.live_broker_epoch(request.broker_id)
         if epoch is None:
             return self.failed(request, ErrorCode.BROKER_ID_NOT_REGISTERED)
         if epoch != request.broker_epoch:

@@ -35,15 +35,13 @@ class ClusterSession:
         access: RegistryAccess,
         membership: ClusterMembership,
         directories: Sequence[str],
-        on_registered: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`directories` keep the session's token; `on_registered` hears of the broker epoch of a *new* session."""
+        """`directories` keep the session's token."""
         self._broker_id = broker_id
         self._access = access
         self._registry = access.registry
         self._membership = membership
         self._directories = list(directories)
-        self._on_registered = on_registered
         self._listeners: Sequence[Listener] = ()
         self._expired = asyncio.Event()
         self._registry.listen(self._state_changed)
@@ -67,8 +65,11 @@ class ClusterSession:
         self._listeners = list(listeners)
         return await self._membership.register(self._broker_id, self._listeners)
 
-    async def run(self) -> None:
+    async def run(self, on_registered: Callable[[int], Awaitable[None]]) -> None:
         """Register anew whenever the session has expired, until cancelled.
+
+        `on_registered` is called with the broker epoch of each new registration; until it has returned, the session
+        does not count as restored.
 
         Raises BrokerStartError where another broker has taken the id, and what makes the registry unusable for good.
         """
@@ -76,14 +77,14 @@ class ClusterSession:
             await self._expired.wait()
             logger.warning("the registry session has expired: broker %d registers anew", self._broker_id)
             try:
-                epoch = await self._rejoin()
+                epoch = await self._rejoin(on_registered)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
                 logger.warning("broker %d is not registered: %s; trying again", self._broker_id, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 continue
             logger.info("broker %d is registered again, with broker epoch %d", self._broker_id, epoch)
 
-    async def _rejoin(self) -> int:
+    async def _rejoin(self, on_registered: Callable[[int], Awaitable[None]]) -> int:
         if self._registry.state is ConnectionState.EXPIRED:
             await self._registry.start()
         self._expired.clear()  # before the first call in the new session: it may expire, too
@@ -91,7 +92,7 @@ class ClusterSession:
             await self.check_id_is_free()
             self.remember()
             epoch = await self._membership.register(self._broker_id, self._listeners)
-            await self._on_registered(epoch)
+            await on_registered(epoch)
         except BaseException:
             self._expired.set()
             raise

@@ -74,19 +74,13 @@ def _by_group(read: Callable[[AnyGroup], float]) -> Callable[[Source], Readings]
 
 
 def _by_cleaner(read: Callable[[LogCleaner], float]) -> Callable[[Source], Readings]:
-    def readings(source: Source) -> Readings:
-        cleaner = source.services.logs.cleaner
-        return [] if cleaner is None else [((), read(cleaner))]
-
-    return readings
+    return lambda source: [((), read(source.services.cleaner))]
 
 
 def _uncleanable(read: Callable[[LogCleaner, Path], int]) -> Callable[[Source], Readings]:
     def readings(source: Source) -> Readings:
-        logs = source.services.logs
-        if logs.cleaner is None:
-            return []
-        return [((str(directory.path),), read(logs.cleaner, directory.path)) for directory in logs.dirs.online]
+        services = source.services
+        return [((str(one.path),), read(services.cleaner, one.path)) for one in services.logs.dirs.online]
 
     return readings
 

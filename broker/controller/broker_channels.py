@@ -35,16 +35,19 @@ class BrokerChannels:
         *,
         listener_name: str,
         new_channel: NewChannel,
+        on_leader_and_isr: Callable[[int, int, Message], None],
     ) -> None:
-        """listener_name: the listener of each broker that the controller connects to."""
+        """listener_name: the listener of each broker that the controller connects to.
+
+        on_leader_and_isr: called with each response to LeaderAndIsr: broker id, broker epoch, response.
+        """
         self._versions = versions
         self._context = context
         self._listener_name = listener_name
         self._new_channel = new_channel
         self._requests = RequestBuilder(controller_id, context, listener_name)
         self._channels: dict[int, tuple[ControllerChannel, asyncio.Task[None]]] = {}
-        self.on_leader_and_isr: Callable[[int, int, Message], None] = lambda broker_id, broker_epoch, answer: None
-        """Called with each answer to LeaderAndIsr: broker id, broker epoch, answer."""
+        self._on_leader_and_isr = on_leader_and_isr
 
     # -- channels --------------------------------------------------------------------------------------------------
 
@@ -90,7 +93,7 @@ class BrokerChannels:
         if entry is not None:
             request = self._requests.leader_and_isr(broker_id, keys, new=new)
             if request.topic_states:
-                heard = partial(self.on_leader_and_isr, broker_id, request.broker_epoch)
+                heard = partial(self._on_leader_and_isr, broker_id, request.broker_epoch)
                 entry[0].send(request, self._versions.leader_and_isr_version, heard)
 
     def update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:

@@ -88,11 +88,17 @@ class Controller:
         self._in_office = False  # active, and all brokers have been informed
         self._queue = EventQueue(lambda: self.is_active, self._was_replaced, self._resign)
         self._watches: list[Watch] = []
-        self._tasks: asyncio.TaskGroup | None = None
+        self._tasks = asyncio.TaskGroup()  # entered by `run`
         self._candidacy = Candidacy(broker_id, registry, now_ms)
         self._versions = versions = InterBrokerProtocol(config.inter_broker_protocol_version)
+        self._log_dirs = LogDirEvents(registry, context, partial(self._queue.notice, ANSWERS, self._answered))
         self._channels = BrokerChannels(
-            broker_id, context, versions, listener_name=config.inter_broker_listener_name, new_channel=new_channel
+            broker_id,
+            context,
+            versions,
+            listener_name=config.inter_broker_listener_name,
+            new_channel=new_channel,
+            on_leader_and_isr=self._log_dirs.heard,
         )
         self._states = states = PartitionStates(registry, context)
         self._leaders = leaders = PartitionLeaders(
@@ -109,8 +115,6 @@ class Controller:
             rng=rng or random.Random(),
             changed=self._notice_topic,
         )
-        self._log_dirs = LogDirEvents(registry, context, partial(self._queue.notice, ANSWERS, self._answered))
-        self._channels.on_leader_and_isr = self._log_dirs.heard
         self._deletion = TopicDeletion(registry, context, config, self._channels, leaders, self._notice_deletions)
         self._reassignments = Reassignments(registry, context, states, leaders, self._topics, self._stopped)
         self._elections = Elections(registry, context, config, leaders)
@@ -126,14 +130,13 @@ class Controller:
     # -- the queue -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take part in elections, and be the controller after each one that is won, until cancelled."""
+        """Take part in elections, and be the controller after each one that is won, until cancelled. Call it once."""
         stand = partial(self._queue.notice, ELECTION, self._elect)
         watches: list[Watch] = [self._registry.watch_data(path, stand) for path in self._candidacy.watched_paths()]
         watches.append(self._registry.listen(lambda state: stand()))  # an expired session means: another may be elected
         stand()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+            async with self._tasks:
                 while True:
                     await self._queue.handle_next()
         finally:
@@ -305,7 +308,6 @@ class Controller:
         await self._deletion.resume()
 
     def _welcome(self, brokers: dict[int, LiveBroker]) -> None:
-        assert self._tasks is not None
         self._announcements.welcome(brokers, self._tasks.create_task)
 
     async def _look_after_losses(self) -> None:

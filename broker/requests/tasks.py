@@ -10,11 +10,10 @@ T = TypeVar("T")
 
 
 class RequestTasks:
-    """What connections have under way."""
+    """What connections have under way, as tasks of `group`, which ends them with the broker."""
 
-    def __init__(self) -> None:
-        self.group: asyncio.TaskGroup
-        """The broker's; set before the first connection comes."""
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, work: Awaitable[T]) -> asyncio.Future[T]:
@@ -36,8 +35,8 @@ class RequestTasks:
 
         finishing = finish()
         try:
-            task = self.group.create_task(finishing)
-        except RuntimeError:  # a service has died in this very turn of the loop
+            task = self._group.create_task(finishing)
+        except RuntimeError:  # the group is not entered yet, or a service has died in this very turn of the loop
             finishing.close()
             if asyncio.iscoroutine(work):
                 work.close()
