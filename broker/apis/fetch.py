@@ -6,7 +6,6 @@ socket is writable. Only for old clients (before v4) are records converted in me
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Callable, Sequence
 
@@ -20,7 +19,7 @@ from broker.fetch_sessions import (
     Key,
 )
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource, then
+from broker.requests.handler import CancelOnDisconnect, Handler, Needs, Operation, Resource, then
 from broker.services import Services
 from protocol.buffer import Buffer, LazyRecords
 from protocol.conversion import down_convert
@@ -78,7 +77,9 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         self._max_bytes = services.config.fetch_max_bytes
         self._is_rack_aware = services.config.replica_selector_class == RACK_AWARE
 
-    def handle(self, request: FetchRequest, context: RequestContext) -> FetchResponse | asyncio.Future[FetchResponse]:
+    def handle(
+        self, request: FetchRequest, context: RequestContext
+    ) -> FetchResponse | CancelOnDisconnect[FetchResponse | None]:
         """See the module docstring."""
         version = context.api_version
         replica_id = (

@@ -5,15 +5,11 @@ Version 0 is older than groups: its offsets are stored in the registry, where th
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any
-
 from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource, then
+from broker.requests.handler import Handler, Needs, Operation, Resource
 from broker.services import Services
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_commit import (
@@ -38,13 +34,11 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(
-        self, request: OffsetCommitRequest, context: RequestContext
-    ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse] | Coroutine[Any, Any, OffsetCommitResponse]:
+    async def handle(self, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
         """See the module docstring."""
         known = self._known(request)
         if context.api_version == 0:
-            return self._commit_to_registry(request, known)
+            return await self._commit_to_registry(request, known)
         if not known:
             return _response(request, {})
         now_ms = self._services.now_ms()
@@ -66,9 +60,7 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
             request.group_instance_id,
             knows_epochs=context.api_version >= FIRST_VERSION_WITH_MEMBER_EPOCH,
         )
-        codes = self._services.coordination.groups.offsets.commit(request.group_id, committer, offsets)
-        if isinstance(codes, asyncio.Future):
-            return then(codes, lambda outcome: _response(request, outcome))
+        codes = await self._services.coordination.groups.offsets.commit(request.group_id, committer, offsets)
         return _response(request, codes)
 
     def _known(self, request: OffsetCommitRequest) -> dict[TopicPartition, OffsetCommitRequestPartition]:

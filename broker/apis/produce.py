@@ -18,7 +18,7 @@ from broker.errors import RequestError, code_of
 from broker.network.connection import CloseConnectionError
 from broker.produced_records import check_records
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Needs, Operation, Resource, then
+from broker.requests.handler import CancelOnDisconnect, Handler, Needs, Operation, Resource, then
 from broker.services import Services
 from broker.topic_names import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
@@ -68,7 +68,7 @@ COULD_NOT_VERIFY = frozenset(
 """Replaced with NOT_ENOUGH_REPLICAS: all producers retry after it, without a metadata refresh."""
 
 
-Answer = ProduceResponse | asyncio.Future[ProduceResponse | None] | None
+Answer = ProduceResponse | CancelOnDisconnect[ProduceResponse | None] | None
 
 
 class ProduceHandler(Handler[ProduceRequest, ProduceResponse]):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from broker.coordinator.coordinator_log import COMMON_CODES
 from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import CommittedOffset
@@ -93,14 +91,13 @@ class TxnOffsetCommitHandler(Handler[TxnOffsetCommitRequest, TxnOffsetCommitResp
         return ErrorCode.NONE
 
     async def _commit(self, request: TxnOffsetCommitRequest, offsets: dict[tuple[str, int], CommittedOffset]) -> Codes:
-        codes = self._services.coordination.groups.offsets.commit_in_transaction(
+        return await self._services.coordination.groups.offsets.commit_in_transaction(
             request.group_id,
             Committer(request.generation_id, request.member_id, request.group_instance_id),
             offsets,
             request.producer_id,
             request.producer_epoch,
         )
-        return await codes if isinstance(codes, asyncio.Future) else codes
 
     def failed(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
         """Return the answer with the error for every partition; nothing is committed."""

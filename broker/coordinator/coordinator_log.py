@@ -94,7 +94,7 @@ Resigned = Callable[[int], None]
 
 
 class CoordinatorLog:
-    """One internal topic as the log of a coordinator. See the module's text."""
+    """One internal topic as the log of a coordinator. See the module docstring."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class CoordinatorLog:
     async def replay(self, partition: int, term: int, read: Callable[[Batches], Awaitable[T]]) -> T | None:
         """What `read` makes of all batches of a partition's log, in order; None where the term ends before.
 
-        `read` is called again for each attempt. See the module's text.
+        `read` is called again for each attempt. See the module docstring.
         """
         attempt = 0
         while self._terms.get(partition) == term:

@@ -47,7 +47,7 @@ FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
 class GroupCoordinator:
-    """See the module's text. `run` has to run."""
+    """See the module docstring. `run` has to run."""
 
     def __init__(
         self,

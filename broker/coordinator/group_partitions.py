@@ -37,7 +37,7 @@ class GroupsPartition:
 
 
 class GroupPartitions:
-    """All of them. See the module's text."""
+    """All of them. See the module docstring."""
 
     def __init__(
         self,

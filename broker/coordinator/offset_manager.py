@@ -71,8 +71,8 @@ class OffsetManager:
 
     # -- commit ------------------------------------------------------------------------------------------------------
 
-    def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes | asyncio.Future[Codes]:
-        """OffsetCommit: what became of each partition, where that is known at once, or a future of it."""
+    async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
+        """OffsetCommit: what became of each partition."""
         partition = self._coordinator.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
             return dict.fromkeys(offsets, partition)
@@ -93,19 +93,16 @@ class OffsetManager:
         if not accepted:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         group.offsets.begin(accepted)
+        appended = await self._store.store_offsets(group_id, accepted)
+        if appended.error:
+            group.offsets.fail(accepted)
+        else:
+            group.offsets.finish(accepted, appended.base_offset)
+        return _codes(offsets, accepted, appended.error)
 
-        def finish(appended: Appended) -> Codes:
-            if appended.error:
-                group.offsets.fail(accepted)
-            else:
-                group.offsets.finish(accepted, appended.base_offset)
-            return _codes(offsets, accepted, appended.error)
-
-        return _when_appended(self._store.store_offsets(group_id, accepted), finish)
-
-    def commit_in_transaction(
+    async def commit_in_transaction(
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
-    ) -> Codes | asyncio.Future[Codes]:
+    ) -> Codes:
         """TxnOffsetCommit, verified by the caller: the offsets count once `end_transaction` says so."""
         partition = self._coordinator.find(group_id)
         if isinstance(partition, ErrorCode):
@@ -121,15 +118,12 @@ class OffsetManager:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         partition.open_groups.setdefault(producer_id, set()).add(group_id)
         group.offsets.begin_transactional(producer_id, accepted)
-
-        def finish(appended: Appended) -> Codes:
-            if appended.error:
-                group.offsets.fail_transactional(producer_id, accepted)
-            else:
-                group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
-            return _codes(offsets, accepted, appended.error)
-
-        return _when_appended(self._store.store_offsets(group_id, accepted, producer_id, producer_epoch), finish)
+        appended = await self._store.store_offsets(group_id, accepted, producer_id, producer_epoch)
+        if appended.error:
+            group.offsets.fail_transactional(producer_id, accepted)
+        else:
+            group.offsets.finish_transactional(producer_id, accepted, appended.base_offset)
+        return _codes(offsets, accepted, appended.error)
 
     def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
         """The marker that ends a producer's transaction is committed in these partitions of `__consumer_offsets`."""
@@ -320,20 +314,3 @@ def check_epoch(group: ConsumerGroup, claimed: Committer) -> ErrorCode | None:
 def _codes(offsets: Offsets, accepted: Offsets, error: ErrorCode) -> Codes:
     code = offset_error(error)
     return {key: code if key in accepted else ErrorCode.OFFSET_METADATA_TOO_LARGE for key in offsets}
-
-
-def _when_appended(
-    appended: asyncio.Future[Appended], finish: Callable[[Appended], Codes]
-) -> Codes | asyncio.Future[Codes]:
-    """Finish now where the append is committed already; else then, whether or not somebody waits for the answer."""
-    if appended.done():
-        return finish(appended.result())
-    answered: asyncio.Future[Codes] = asyncio.get_running_loop().create_future()
-
-    def done(_: asyncio.Future[Appended]) -> None:
-        codes = finish(appended.result())
-        if not answered.done():
-            answered.set_result(codes)
-
-    appended.add_done_callback(done)
-    return answered

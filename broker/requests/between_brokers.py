@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any
 
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler, Operation
+from broker.requests.handler import Handler, Later, Operation
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 
@@ -21,11 +20,11 @@ class BetweenBrokers(Handler[Message, Message]):
         self._listener_name = listener_name
         self.needs = handler.needs
 
-    def handle(self, request: Message, context: RequestContext) -> Message | Awaitable[Message | None] | None:
+    def handle(self, request: Message, context: RequestContext) -> Message | Later[Message | None] | None:
         """The handler's answer, or its refusal."""
         if context.listener_name != self._listener_name:
             return self.failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        answer: Message | Awaitable[Message | None] | None = self._handler.handle(request, context)
+        answer: Message | Later[Message | None] | None = self._handler.handle(request, context)
         return answer
 
     def failed(self, request: Message, code: ErrorCode) -> Message:

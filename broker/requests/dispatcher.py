@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +20,7 @@ from broker.network.connection import CloseConnectionError, Connection
 from broker.network.output import Answer
 from broker.requests.api_table import Api
 from broker.requests.context import RequestContext
-from broker.requests.handler import Handler
+from broker.requests.handler import CancelOnDisconnect, Handler, Later
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -68,14 +68,14 @@ class _Route:
 
 
 class _Pending:
-    """A request whose handler returned an awaitable."""
+    """A request whose answer comes later."""
 
     __slots__ = (
         "_callback",
         "_context",
         "_dispatcher",
         "_future",
-        "_is_wait",
+        "_is_cancelled_on_disconnect",
         "_request",
         "_route",
         "_started_s",
@@ -87,7 +87,7 @@ class _Pending:
         route: _Route,
         request: Message,
         context: RequestContext,
-        awaitable: Awaitable[Message | None],
+        later: Later[Message | None],
         started_s: float,
     ) -> None:
         self._dispatcher = dispatcher
@@ -95,9 +95,9 @@ class _Pending:
         self._request = request
         self._context = context
         self._started_s = started_s
-        self._is_wait = isinstance(awaitable, asyncio.Future)
+        self._is_cancelled_on_disconnect = isinstance(later, CancelOnDisconnect)
         self._future: asyncio.Future[Message | None] = (
-            awaitable if isinstance(awaitable, asyncio.Future) else dispatcher.start_task(awaitable)
+            later.future if isinstance(later, CancelOnDisconnect) else dispatcher.start_task(later)
         )
         self._callback: Callable[[], None] | None = None
 
@@ -126,8 +126,8 @@ class _Pending:
         return self._dispatcher.encode(self._route, response, self._context, self._started_s)
 
     def abandon(self) -> None:
-        """See `PendingAnswer`. Waits end; work goes on to its end."""
-        if self._is_wait:
+        """See `PendingAnswer`. A handler goes on to its end, unless it said otherwise."""
+        if self._is_cancelled_on_disconnect:
             self._future.cancel()
 
 
@@ -138,7 +138,7 @@ class Dispatcher:
         self,
         handlers: Iterable[tuple[Api, Handler[Any, Any]]],
         metrics: BrokerMetrics,
-        start_task: Callable[[Awaitable[Message | None]], asyncio.Future[Message | None]],
+        start_task: Callable[[Coroutine[Any, Any, Message | None]], asyncio.Future[Message | None]],
     ) -> None:
         self.start_task = start_task
         self._metrics = metrics

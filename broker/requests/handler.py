@@ -1,9 +1,8 @@
 """What every API handler offers to the dispatcher.
 
-`handle` returns the answer, None where the request wants none (Produce with acks=0), or an awaitable of it:
-
-- a coroutine is *work* (create a topic): it is finished even when the client hangs up meanwhile;
-- a Future is a *wait* (long poll, acks=all): it is cancelled when the client hangs up.
+`handle` returns the answer, None where the request wants none (Produce with acks=0), or an awaitable of it. What a
+handler has begun is finished even when the client disconnects meanwhile. Only what is returned as `CancelOnDisconnect`
+is cancelled then: the waits of Fetch (a long poll) and Produce (acks=all).
 
 `needs` names the resource and the operation that a caller must be allowed, so that authorisation comes later without
 touching handlers. `failed` builds the answer that says "this request failed with that code" wherever the API has room
@@ -14,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Generator
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from broker.requests.context import RequestContext
 from protocol.error_codes import ErrorCode
@@ -65,7 +64,7 @@ class Handler(ABC, Generic[RequestT, ResponseT]):
     needs: Needs
 
     @abstractmethod
-    def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Awaitable[ResponseT | None] | None:
+    def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Later[ResponseT | None] | None:
         """Answer `request`; see the module's text for what may be returned."""
 
     @abstractmethod
@@ -77,8 +76,25 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-def then(waiting: asyncio.Future[A], transform: Callable[[A], B]) -> asyncio.Future[B]:
-    """A future of what `transform` makes of the awaited result. Cancelling it cancels the wait."""
+class CancelOnDisconnect(Generic[A]):
+    """An answer that is waited for as long as its client is connected: then the future is cancelled."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[A]) -> None:
+        self.future = future
+
+    def __await__(self) -> Generator[Any, None, A]:
+        """The answer."""
+        return self.future.__await__()
+
+
+Later: TypeAlias = Coroutine[Any, Any, A] | CancelOnDisconnect[A]
+"""What a handler returns in place of an answer that is not there yet."""
+
+
+def then(waiting: asyncio.Future[A], transform: Callable[[A], B]) -> CancelOnDisconnect[B]:
+    """What `transform` makes of the awaited result. A disconnect cancels the wait."""
     transformed: asyncio.Future[B] = asyncio.get_running_loop().create_future()
 
     def done(finished: asyncio.Future[A]) -> None:
@@ -94,4 +110,4 @@ def then(waiting: asyncio.Future[A], transform: Callable[[A], B]) -> asyncio.Fut
 
     waiting.add_done_callback(done)
     transformed.add_done_callback(lambda _: waiting.cancel())
-    return transformed
+    return CancelOnDisconnect(transformed)

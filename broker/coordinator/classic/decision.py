@@ -40,7 +40,7 @@ class Write(NamedTuple):
 
 
 class Decision:
-    """See the module's text."""
+    """See the module docstring."""
 
     __slots__ = ("answers", "timers", "write")
 

@@ -22,7 +22,7 @@ from protocol.error_codes import ErrorCode
 
 
 class ClassicGroups:
-    """See the module's text."""
+    """See the module docstring."""
 
     def __init__(
         self,

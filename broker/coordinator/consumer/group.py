@@ -208,7 +208,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """See the module's text."""
+        """See the module docstring."""
         if self.is_dead:
             return ConsumerGroupState.DEAD
         if not self.members:

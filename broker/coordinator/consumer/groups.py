@@ -54,7 +54,7 @@ OnHeartbeat = Callable[[ConsumerGroupHeartbeatResponse], None]
 
 
 class ConsumerGroups:
-    """See the module's text. It is the `ConsumerHost` and `ClassicHost` of its groups."""
+    """See the module docstring. It is the `ConsumerHost` and `ClassicHost` of its groups."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class Term:
 
 
 class TransactionCoordinator:
-    """See the module's text. `run` has to run."""
+    """See the module docstring. `run` has to run."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.connection import CloseConnectionError
 from broker.requests.api_table import Api
 from broker.requests.dispatcher import Dispatcher
-from broker.requests.handler import Handler, then
+from broker.requests.handler import CancelOnDisconnect, Handler, then
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
 from protocol.headers import RequestHeader, request_header_version
@@ -38,6 +38,8 @@ class FindHandler(Handler):
         self.seen.append((request, context))
         if isinstance(self.outcome, Exception):
             raise self.outcome
+        if isinstance(self.outcome, asyncio.Future):
+            return CancelOnDisconnect(self.outcome)
         return self.outcome
 
     def failed(self, request, code):
@@ -348,10 +350,10 @@ async def test_then_transforms_results_and_errors_and_passes_cancelling_on():
     with pytest.raises(KeyError):
         await transformed
     waiting, transformed = pair()
-    transformed.cancel()
+    transformed.future.cancel()
     await asyncio.sleep(0)
     assert waiting.cancelled()
     waiting, transformed = pair()
     waiting.cancel()
     await asyncio.sleep(0)
-    assert transformed.cancelled()
+    assert transformed.future.cancelled()
