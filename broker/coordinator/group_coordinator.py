@@ -14,17 +14,16 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.coordinator.classic.decision import answer
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState, join_error
 from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup, ConsumerGroupState
 from broker.coordinator.consumer.groups import ConsumerGroups
 from broker.coordinator.consumer.membership import Client, refusal
+from broker.coordinator.consumer.update import GroupError
 from broker.coordinator.coordinator_log import CoordinatorLog
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_store import GroupStore
@@ -161,16 +160,18 @@ class GroupCoordinator:
             can_skip_assignment=version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
             reason=request.reason,
         )
-        waiter: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         group = partition.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            group = self._consumers.join(partition, group, joining, partial(answer, waiter))
-            if group is None:  # it has been answered, or will be
-                return await waiter
-        if group is None:
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return await self._consumers.join(group, joining)
+        if not isinstance(group, Group):
             if member_id:
                 return join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-            group = partition.groups[request.group_id] = Group(request.group_id, self.now_ms())
+            try:
+                group = Group(request.group_id, self.now_ms()) if group is None else self._consumers.emptied(group)
+            except GroupError as error:
+                return join_error(error.code, member_id)
+            partition.groups[request.group_id] = group
+        waiter: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         with self._classic.step(group) as step:
             step.join(joining, waiter)
         return await waiter
@@ -185,10 +186,9 @@ class GroupCoordinator:
         group = partition.groups.get(request.group_id)
         if group is None:
             return SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-        waiter: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         if isinstance(group, ConsumerGroup):
-            self._consumers.sync(group, request, partial(answer, waiter))
-            return await waiter
+            return await self._consumers.sync(group, request)
+        waiter: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         with self._classic.step(group) as step:
             step.sync(request, waiter)
         return await waiter
@@ -244,9 +244,7 @@ class GroupCoordinator:
             return refusal(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         if isinstance(partition, ErrorCode):
             return refusal(partition)
-        waiter: asyncio.Future[ConsumerGroupHeartbeatResponse] = asyncio.get_running_loop().create_future()
-        self._consumers.heartbeat(partition, request, version, client, partial(answer, waiter))
-        return await waiter
+        return await self._consumers.heartbeat(partition, request, version, client)
 
     @property
     def offers_consumer_protocol(self) -> bool:

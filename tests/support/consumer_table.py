@@ -9,7 +9,7 @@ from broker.cluster.metadata_cache import Snapshot, TopicMetadata
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.classic_members import ConsumerClassic
 from broker.coordinator.consumer.group import ConsumerGroup
-from broker.coordinator.consumer.membership import Client, ConsumerMembership
+from broker.coordinator.consumer.membership import Client, ConsumerMembership, Reply
 from broker.coordinator.consumer.records import ConsumerRecord, read_record
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError
@@ -63,6 +63,10 @@ class ConsumerTable(VirtualHost):
         self.downgrades: bool | None = None
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches = 0
+        self.committed: object = None
+        """Stands for the future of the last batch."""
+        self.reply: Reply | None = None
+        """The last one to a heartbeat."""
         self.group = ConsumerGroup("g")
         self.membership = ConsumerMembership(self)
         self.classic = ConsumerClassic(self, self.membership)
@@ -74,27 +78,21 @@ class ConsumerTable(VirtualHost):
     def new_member_id(self) -> str:
         return self.new_uuid()
 
-    def write(
-        self, group_id: str, records: Sequence[tuple[bytes, bytes | None]], done: Callable[[ErrorCode], None]
-    ) -> bool:
+    def write(self, group_id: str, records: Sequence[tuple[bytes, bytes | None]]) -> object:
         if self.refuses:
-            return False
-        self.log += records
-        self.batches += bool(records)
-        if self.holds:
-            self._held.append(done)
-        else:
-            done(self.outcome)
-        return True
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "refused")
+        if records:
+            self.log += records
+            self.batches += 1
+            self.committed = object()
+        return self.committed
 
-    def write_error(self) -> ErrorCode:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    def downgrade(self, *_: object) -> bool | None:
+    def downgrade(self, *_: object) -> object | None:
+        if self.downgrades is False:
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "refused")
         return self.downgrades
 
-    def downgrade_replaced(self, *_: object) -> bool | None:
-        return self.downgrades
+    downgrade_replaced = downgrade
 
     # -- what the log says -------------------------------------------------------------------------------------------
 
@@ -144,17 +142,15 @@ class ConsumerTable(VirtualHost):
                 TopicPartitions(topic_id=topic_id(name), partitions=list(some)) for name, some in (owned or {}).items()
             ],
         )
-        answers: list[ConsumerGroupHeartbeatResponse] = []
         try:
             if epoch < 0:
-                self.membership.leave(self.group, request, answers.append)
+                self.reply = self.membership.leave(self.group, request)
             else:
-                self.membership.heartbeat(self.group, request, Client("c", "/127.0.0.1"), (), answers.append)
+                self.reply = self.membership.heartbeat(self.group, request, Client("c", "/127.0.0.1"), ())
         except GroupError as error:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=str(error))
         self.written()
-        (answer,) = answers
-        return answer
+        return self.reply.response
 
     def join_classic(self, member_id: str, metadata: bytes, **changes: object) -> JoinGroupResponse:
         """JoinGroup of a member of the classic protocol, answered at once."""
@@ -171,26 +167,21 @@ class ConsumerTable(VirtualHost):
             can_skip_assignment=True,
             reason=None,
         )._replace(**changes)
-        answers: list[JoinGroupResponse] = []
         try:
-            self.classic.join(self.group, joining, answers.append)
+            reply = self.classic.join(self.group, joining)
         except GroupError as error:
             return JoinGroupResponse(error_code=error.code)
         self.written()
-        (answer,) = answers
-        return answer
+        return reply.response
 
     def sync_classic(self, member_id: str, generation: int, **changes: object) -> SyncGroupResponse:
         """SyncGroup of a member of the classic protocol."""
         claims = {"protocol_type": "consumer", "protocol_name": "range"} | changes
         request = SyncGroupRequest(member_id=member_id, generation_id=generation, **claims)
-        answers: list[SyncGroupResponse] = []
         try:
-            self.classic.sync(self.group, request, answers.append)
+            return self.classic.sync(self.group, request).response
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
-        (answer,) = answers
-        return answer
 
     def beat_classic(self, member_id: str, generation: int) -> ErrorCode:
         """Heartbeat of a member of the classic protocol."""

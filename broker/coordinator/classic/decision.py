@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from protocol.error_codes import ErrorCode
-
-R = TypeVar("R")
 
 SESSION, PENDING, JOIN, SYNC = "session", "pending", "join", "sync"
 """Kinds of timers: of a member, of an id that was given out, of a rebalance, of the SyncGroups of a generation."""
@@ -22,12 +20,6 @@ TimerKey = tuple[str, str]
 
 Waiter = asyncio.Future
 """A request that waits for its answer. A group keeps it, and never calls it."""
-
-
-def answer(waiter: Waiter[R], response: R) -> None:
-    """Answer a request, unless nobody waits for the answer any longer."""
-    if not waiter.done():
-        waiter.set_result(response)
 
 
 class Write(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from broker.coordinator.classic.decision import TimerKey, answer
+from broker.coordinator.classic.decision import TimerKey
 from broker.coordinator.classic.group import Group
 from broker.coordinator.classic.membership import Membership
 from broker.settings.config import BrokerConfig
@@ -56,7 +56,8 @@ class ClassicGroups:
             if delay_ms is not None:
                 group.timers[key] = self._call_later(delay_ms, partial(self._expired, group, key))
         for waiter, response in decision.answers:
-            answer(waiter, response)
+            if not waiter.done():
+                waiter.set_result(response)
         if decision.write is not None:
             self._store(group, decision.write.assignments, partial(self._go_on, step, decision.write.then))
 

@@ -9,13 +9,21 @@ what has become free. It has its rebalance timeout to do so. Source: GroupMetada
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from broker.coordinator.classic.group import CONSUMER, NEWEST_SUBSCRIPTION, join_error
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import Assignment, ClassicMember, ConsumerMember, MemberState, assignment_of
-from broker.coordinator.consumer.membership import JOIN, REBALANCE, SESSION, SYNC, ConsumerMembership, claimed_static
+from broker.coordinator.consumer.membership import (
+    JOIN,
+    REBALANCE,
+    SESSION,
+    SYNC,
+    ConsumerMembership,
+    Reply,
+    claimed_static,
+)
 from broker.coordinator.consumer.migration import ClassicHost, serialized_assignment
 from broker.coordinator.consumer.records import ConsumerRecord
 from broker.coordinator.consumer.topics import TopicsImage
@@ -31,9 +39,6 @@ from protocol.versioned import peek_version
 
 logger = logging.getLogger(__name__)
 
-OnJoined = Callable[[JoinGroupResponse], None]
-OnSynced = Callable[[SyncGroupResponse], None]
-
 
 class ConsumerClassic:
     """The operations of such members. Those that refuse raise GroupError."""
@@ -44,7 +49,7 @@ class ConsumerClassic:
 
     # -- join --------------------------------------------------------------------------------------------------------
 
-    def join(self, group: ConsumerGroup, joining: Joining, answer: OnJoined) -> None:
+    def join(self, group: ConsumerGroup, joining: Joining) -> Reply[JoinGroupResponse]:
         """JoinGroup. Nobody is waited for: the answer comes as soon as it is committed."""
         host, membership = self._host, self._membership
         is_new = not joining.member_id
@@ -54,8 +59,7 @@ class ConsumerClassic:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocols are not supported by the group")
         subscription = _subscription(joining)
         if is_new and joining.requires_member_id:
-            answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-            return
+            return Reply(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id), None)
         records, member = self._member(group, joining, member_id, is_new=is_new)
         old_static = group.static_member(joining.group_instance_id)
         image = host.image
@@ -75,23 +79,18 @@ class ConsumerClassic:
             protocol_name=joining.protocols[0][0],
             member_id=member_id,
         )
-
-        def done(error: ErrorCode) -> None:
-            answer(join_error(error, member_id) if error else response)
-
         records += update.records
         if old_static is not None:
-            written = host.downgrade_replaced(group, old_static, updated, records, done)
-            if written is not None:
-                if not written:
-                    raise GroupError(host.write_error(), "the group could not be written")
-                return
-        membership.write(group, records, done)
+            committed = host.downgrade_replaced(group, old_static, updated, records)
+            if committed is not None:
+                return Reply(response, committed)
+        committed = membership.write(group, records)
         group.image = image
         for kind in (JOIN, REBALANCE):
             membership.expect_no_longer(group, member_id, kind)
         membership.expect(group, member_id, SESSION, joining.session_timeout_ms)
         membership.expect(group, member_id, SYNC, joining.rebalance_timeout_ms)
+        return Reply(response, committed)
 
     def _member(
         self, group: ConsumerGroup, joining: Joining, member_id: str, *, is_new: bool
@@ -107,7 +106,7 @@ class ConsumerClassic:
 
     # -- sync, heartbeat ---------------------------------------------------------------------------------------------
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: OnSynced) -> None:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> Reply[SyncGroupResponse]:
         """SyncGroup: what the member may own."""
         member_id = request.member_id
         member, classic = _claimed(group, member_id, request.group_instance_id)
@@ -123,11 +122,10 @@ class ConsumerClassic:
             protocol_name=request.protocol_name,
             assignment=serialized_assignment(member.assigned, classic.protocols[0][1], self._host.image),
         )
-        self._membership.write(
-            group, [], lambda error: answer(SyncGroupResponse(error_code=error) if error else response)
-        )
+        committed = self._membership.write(group, [])
         self._membership.expect_no_longer(group, member_id, SYNC)
         self._membership.expect(group, member_id, SESSION, classic.session_timeout_ms)
+        return Reply(response, committed)
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat: the member lives, and hears whether it has to join again."""
@@ -178,7 +176,7 @@ class ConsumerClassic:
         if gone:
             image = self._host.image
             records = remove_members(group, list(gone.values()), image=image, now_ms=self._host.now_ms())
-            self._membership.write(group, records, lambda error: None)
+            self._membership.write(group, records)
             group.image = image
         return LeaveGroupResponse(members=answered)
 

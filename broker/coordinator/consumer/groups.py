@@ -14,22 +14,23 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState, join_error
 from broker.coordinator.classic.groups import ClassicGroups
 from broker.coordinator.classic.membership import Joining
 from broker.coordinator.consumer.assignors import assignor_name
-from broker.coordinator.consumer.classic_members import ConsumerClassic, OnJoined, OnSynced
+from broker.coordinator.consumer.classic_members import ConsumerClassic
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NOTHING, Assignment, ConsumerMember
-from broker.coordinator.consumer.membership import Client, ConsumerMembership, Done, Encoded, refusal
+from broker.coordinator.consumer.membership import Client, Committed, ConsumerMembership, Encoded, Reply, refusal
 from broker.coordinator.consumer.migration import downgraded, upgraded
 from broker.coordinator.consumer.records import ConsumerRecord
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError
 from broker.coordinator.consumer.validation import check_request
-from broker.coordinator.coordinator_log import NO_OFFSET, Appended
+from broker.coordinator.coordinator_log import NO_OFFSET
 from broker.coordinator.group_partitions import GroupPartitions, GroupsPartition
 from broker.coordinator.group_records import group_key, group_value
 from broker.coordinator.group_store import GroupStore, consumer_error
@@ -42,6 +43,7 @@ from protocol.messages.consumer_group_describe import Member as DescribedMember
 from protocol.messages.consumer_group_describe import TopicPartitions as DescribedTopic
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -49,8 +51,6 @@ logger = logging.getLogger(__name__)
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """Kinds of members in ConsumerGroupDescribe."""
-
-OnHeartbeat = Callable[[ConsumerGroupHeartbeatResponse], None]
 
 
 class ConsumerGroups:
@@ -75,8 +75,7 @@ class ConsumerGroups:
         self._random = rng
         self._classic = classic
         self._image = TopicsImage(metadata.snapshot)
-        self._last_write: dict[str, asyncio.Future[Appended]] = {}
-        self._write_error = ErrorCode.NONE
+        self._last_write: dict[str, Committed] = {}
         names = (assignor_name(setting) for setting in config.group_consumer_assignors)
         self.assignors = tuple(dict.fromkeys(name for name in names if name is not None))
         policy = config.group_consumer_migration_policy.lower()
@@ -102,32 +101,22 @@ class ConsumerGroups:
             self._image = TopicsImage(self._metadata.snapshot)
         return self._image
 
-    def write(self, group_id: str, records: Sequence[Encoded], done: Done) -> bool:
+    def write(self, group_id: str, records: Sequence[Encoded]) -> Committed | None:
         """See `ConsumerHost`."""
-        if not records:
-            last = self._last_write.get(group_id)
-            if last is None:
-                done(ErrorCode.NONE)
-            else:
-                last.add_done_callback(lambda written: done(consumer_error(written.result())))
-            return True
+        return self._append(group_id, records) if records else self._last_write.get(group_id)
+
+    def _append(self, group_id: str, records: Sequence[Encoded]) -> Committed:
         appended = self._store.store_records(group_id, records)
         if appended.done() and appended.result().error and appended.result().base_offset == NO_OFFSET:
-            self._write_error = consumer_error(appended.result())
-            return False
+            raise GroupError(consumer_error(appended.result()), f"the change of group {group_id} could not be written")
 
-        def finish(written: asyncio.Future[Appended]) -> None:
+        def forget(written: Committed) -> None:
             if self._last_write.get(group_id) is written:
                 del self._last_write[group_id]
-            done(consumer_error(written.result()))
 
         self._last_write[group_id] = appended
-        appended.add_done_callback(finish)
-        return True
-
-    def write_error(self) -> ErrorCode:
-        """See `ConsumerHost`."""
-        return self._write_error
+        appended.add_done_callback(forget)
+        return appended
 
     @property
     def default_assignor(self) -> str:
@@ -149,17 +138,13 @@ class ConsumerGroups:
         """See `ConsumerHost`."""
         return self._config.group_consumer_heartbeat_interval_ms
 
-    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, done: Done) -> bool | None:
+    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember) -> Committed | None:
         """See `ConsumerHost`."""
         size = len(group.members) - 1
         if not size or not self._may_downgrade(group, leaving, size):
             return None
-        classic = self._downgraded(group, leaving, None, group.tombstones(), done)
-        if isinstance(classic, Group):
-            with self._classic.step(classic) as step:
-                step.prepare(f"its last member of the new protocol is gone: {leaving.member_id}")
-            return True
-        return classic
+        reason = f"its last member of the new protocol is gone: {leaving.member_id}"
+        return self._downgrade(group, leaving, None, group.tombstones(), reason)
 
     def downgrade_replaced(
         self,
@@ -167,14 +152,12 @@ class ConsumerGroups:
         old: ConsumerMember,
         new: ConsumerMember,
         records: Sequence[ConsumerRecord],
-        done: Done,
-    ) -> bool | None:
+    ) -> Committed | None:
         """See `ClassicHost`."""
         if not self._may_downgrade(group, old, len(group.members)):
             return None
         before = [*records, *group.tombstones({old.member_id: new.member_id})]
-        classic = self._downgraded(group, old, new, before, done)
-        return True if isinstance(classic, Group) else classic
+        return self._downgrade(group, old, new, before, None)
 
     def _may_downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, size: int) -> bool:
         return (
@@ -184,19 +167,21 @@ class ConsumerGroups:
             and size <= self._config.group_max_size
         )
 
-    def _downgraded(
+    def _downgrade(
         self,
         group: ConsumerGroup,
         leaving: ConsumerMember,
         joining: ConsumerMember | None,
         before: Sequence[ConsumerRecord],
-        done: Done,
-    ) -> Group | bool | None:
-        """The classic group, which is there now; False where it could not be written, None where there is none."""
+        reason: str | None,
+    ) -> Committed | None:
+        """Put the classic group in its place; None where there is none. Raises GroupError.
+
+        reason: why it rebalances; None: it does not.
+        """
         partition = self._partitions.of(group.group_id)
         if partition is None:
-            self._write_error = ErrorCode.NOT_COORDINATOR
-            return False
+            raise GroupError(ErrorCode.NOT_COORDINATOR, f"group {group.group_id} is not coordinated here")
         try:
             classic = downgraded(group, leaving, joining, self.image, self.now_ms())
         except ProtocolError as error:
@@ -204,39 +189,41 @@ class ConsumerGroups:
             return None
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         written = (group_key(group.group_id), group_value(classic, assignments))
-        if not self.write(group.group_id, [*(record.encoded() for record in before), written], done):
-            return False
+        committed = self._append(group.group_id, [*(record.encoded() for record in before), written])
         logger.info("group %s is a classic group again in generation %d", group.group_id, classic.generation)
         self.membership.unload(group)
         partition.groups[group.group_id] = classic
         with self._classic.step(classic) as step:
             step.loaded()
-        return classic
+            if reason is not None:
+                step.begin(reason)
+        return committed
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
-    def heartbeat(
-        self,
-        partition: GroupsPartition,
-        request: ConsumerGroupHeartbeatRequest,
-        version: int,
-        client: Client,
-        answer: OnHeartbeat,
-    ) -> None:
-        """ConsumerGroupHeartbeat. `answer` is called once, now or when what has changed is committed."""
+    async def heartbeat(
+        self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
+    ) -> ConsumerGroupHeartbeatResponse:
+        """ConsumerGroupHeartbeat: the answer, when what has changed is committed."""
         try:
             check_request(request, version, self.assignors)
-            found = partition.groups.get(request.group_id)
-            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-                self.membership.leave(_consumer_group(found, request.group_id), request, answer)
-            elif isinstance(found, ConsumerGroup):
-                self.membership.heartbeat(found, request, client, (), answer)
-            elif request.member_epoch:
-                raise _not_found(request.group_id, found)
-            else:
-                self._begin(partition, found, request, client, answer)
-        except GroupError as error:
-            answer(refusal(error.code, str(error)))
+            reply = self._heartbeat(partition, request, client)
+        except GroupError as refused:
+            return refusal(refused.code, str(refused))
+        error = await _outcome(reply)
+        return refusal(error, f"the change of group {request.group_id} is not committed") if error else reply.response
+
+    def _heartbeat(
+        self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> Reply[ConsumerGroupHeartbeatResponse]:
+        found = partition.groups.get(request.group_id)
+        if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            return self.membership.leave(_consumer_group(found, request.group_id), request)
+        if isinstance(found, ConsumerGroup):
+            return self.membership.heartbeat(found, request, client, ())
+        if request.member_epoch:
+            raise _not_found(request.group_id, found)
+        return self._begin(partition, found, request, client)
 
     def _begin(
         self,
@@ -244,8 +231,7 @@ class ConsumerGroups:
         classic: Group | None,
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
-        answer: OnHeartbeat,
-    ) -> None:
+    ) -> Reply[ConsumerGroupHeartbeatResponse]:
         """The first member: of a new group, of one that was empty, or of one that was classic."""
         group_id = request.group_id
         before: list[Encoded] = []
@@ -258,12 +244,13 @@ class ConsumerGroups:
             else:
                 group = self._upgraded(classic)
                 before += [record.encoded() for record in group.records()]
-        self.membership.heartbeat(group, request, client, before, answer)
+        reply = self.membership.heartbeat(group, request, client, before)
         if classic is not None:
             with self._classic.step(classic) as step:
                 step.unload(ErrorCode.REBALANCE_IN_PROGRESS)
         partition.groups[group_id] = group
         self.membership.loaded(group)
+        return reply
 
     def _upgraded(self, classic: Group) -> ConsumerGroup:
         if (
@@ -283,33 +270,31 @@ class ConsumerGroups:
 
     # -- requests of the classic protocol ----------------------------------------------------------------------------
 
-    def join(
-        self, partition: GroupsPartition, group: ConsumerGroup, joining: Joining, answer: OnJoined
-    ) -> Group | None:
-        """JoinGroup; the classic group that is to be joined instead where this one was empty."""
-        if group.is_empty:
-            if joining.member_id:
-                answer(join_error(ErrorCode.UNKNOWN_MEMBER_ID, joining.member_id))
-                return None
-            if not self.write(group.group_id, [one.encoded() for one in group.tombstones()], lambda error: None):
-                answer(join_error(self._write_error, joining.member_id))
-                return None
-            self.membership.unload(group)
-            classic = partition.groups[group.group_id] = Group(group.group_id, self.now_ms())
-            classic.offsets = group.offsets
-            return classic
-        try:
-            self._members_of_classic.join(group, joining, answer)
-        except GroupError as error:
-            answer(join_error(error.code, joining.member_id))
-        return None
+    def emptied(self, group: ConsumerGroup) -> Group:
+        """The empty classic group in place of an empty consumer group. Raises GroupError."""
+        self._append(group.group_id, [one.encoded() for one in group.tombstones()])
+        self.membership.unload(group)
+        classic = Group(group.group_id, self.now_ms())
+        classic.offsets = group.offsets
+        return classic
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: OnSynced) -> None:
+    async def join(self, group: ConsumerGroup, joining: Joining) -> JoinGroupResponse:
+        """JoinGroup."""
+        try:
+            reply = self._members_of_classic.join(group, joining)
+        except GroupError as refused:
+            return join_error(refused.code, joining.member_id)
+        error = await _outcome(reply)
+        return join_error(error, reply.response.member_id) if error else reply.response
+
+    async def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> SyncGroupResponse:
         """SyncGroup."""
         try:
-            self._members_of_classic.sync(group, request, answer)
-        except GroupError as error:
-            answer(SyncGroupResponse(error_code=error.code))
+            reply = self._members_of_classic.sync(group, request)
+        except GroupError as refused:
+            return SyncGroupResponse(error_code=refused.code)
+        error = await _outcome(reply)
+        return SyncGroupResponse(error_code=error) if error else reply.response
 
     def classic_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat."""
@@ -361,6 +346,11 @@ class ConsumerGroups:
                 for member in group.members.values()
             ],
         )
+
+
+async def _outcome(reply: Reply[Any]) -> ErrorCode:
+    """What became of the records that an answer depends on."""
+    return ErrorCode.NONE if reply.committed is None else consumer_error(await reply.committed)
 
 
 def _described(assignment: Assignment, image: TopicsImage) -> DescribedAssignment:

@@ -8,10 +8,11 @@ has not happened. No I/O: storage, time, ids and settings are the `ConsumerHost`
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import (
@@ -25,6 +26,7 @@ from broker.coordinator.consumer.member import (
 from broker.coordinator.consumer.records import ConsumerRecord, current_record
 from broker.coordinator.consumer.topics import TopicsImage
 from broker.coordinator.consumer.update import GroupError, remove_members, replace_static, update_member
+from broker.coordinator.coordinator_log import Appended
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     Assignment as AnsweredAssignment,
@@ -42,8 +44,18 @@ SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
 RETRY_MS = 500
 """When who is late is thrown out again, where that could not be written."""
 
+R = TypeVar("R")
 Encoded = tuple[bytes, bytes | None]
-Done = Callable[[ErrorCode], None]
+Committed = asyncio.Future[Appended]
+"""Done when the records are committed or have failed."""
+
+
+class Reply(NamedTuple, Generic[R]):
+    """An answer that holds once the records of its group are committed."""
+
+    response: R
+    committed: Committed | None
+    """None: there is nothing to wait for."""
 
 
 class ConsumerHost(Protocol):
@@ -66,16 +78,11 @@ class ConsumerHost(Protocol):
         """The topics of the cluster; the same object while they are the same."""
         ...
 
-    def write(self, group_id: str, records: Sequence[Encoded], done: Done) -> bool:
-        """Append records as one batch: True where the log has them, so that they count at once.
+    def write(self, group_id: str, records: Sequence[Encoded]) -> Committed | None:
+        """Append records as one batch. The log has them then, so that they count at once.
 
-        `done` is called with the outcome once they are committed, after this has returned; without records, once
-        everything before is. Where False is returned it is not called.
+        Without records: what the group has written before; None where all of it is committed. Raises GroupError.
         """
-        ...
-
-    def write_error(self) -> ErrorCode:
-        """Why the last write has failed."""
         ...
 
     @property
@@ -98,8 +105,8 @@ class ConsumerHost(Protocol):
         """group.consumer.heartbeat.interval.ms."""
         ...
 
-    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember, done: Done) -> bool | None:
-        """Make a classic group of it without that member; None where it stays what it is, else as `write`."""
+    def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember) -> Committed | None:
+        """Make a classic group of it without that member; None where it stays what it is. Raises GroupError."""
         ...
 
 
@@ -124,8 +131,7 @@ class ConsumerMembership:
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
         before: Sequence[Encoded],
-        answer: Callable[[ConsumerGroupHeartbeatResponse], None],
-    ) -> None:
+    ) -> Reply[ConsumerGroupHeartbeatResponse]:
         """A member joins or stays. before: records that have to go first, of what the group has been so far."""
         host, group_id = self._host, group.group_id
         joins = request.member_epoch == 0
@@ -156,15 +162,11 @@ class ConsumerMembership:
         is_full = joins or (request.rebalance_timeout_ms != -1 and names_topics and owned is not None)
         if is_full or updated.assigned != member.assigned:
             response.assignment = _answered(updated.assigned)
-
-        def done(error: ErrorCode) -> None:
-            answer(refusal(error, f"the change of group {group_id} is not committed") if error else response)
-
         epoch = group.assignment_epoch
         records += update.records
         if records and joins:
             logger.info("group %s: %s joins", group_id, member_id)
-        self.write(group, records, done, before)
+        committed = self.write(group, records, before)
         if group.assignment_epoch != epoch:
             logger.info("group %s has %d members in epoch %d", group_id, len(group.members), group.epoch)
         group.image = host.image
@@ -175,6 +177,7 @@ class ConsumerMembership:
             self.expect_no_longer(group, member_id, REBALANCE)
         elif updated != member:
             self.expect(group, member_id, REBALANCE, updated.rebalance_timeout_ms)
+        return Reply(response, committed)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Members of a full group may stay, others may not come. Raises GroupError."""
@@ -210,11 +213,8 @@ class ConsumerMembership:
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def leave(
-        self,
-        group: ConsumerGroup,
-        request: ConsumerGroupHeartbeatRequest,
-        answer: Callable[[ConsumerGroupHeartbeatResponse], None],
-    ) -> None:
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+    ) -> Reply[ConsumerGroupHeartbeatResponse]:
         """A member goes, for good (-1) or, a static one, for a time (-2)."""
         member_id, instance_id = request.member_id, request.instance_id
         if instance_id is not None:
@@ -224,29 +224,25 @@ class ConsumerMembership:
         else:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {group.group_id}")
         response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
-
-        def done(error: ErrorCode) -> None:
-            answer(refusal(error, f"the change of group {group.group_id} is not committed") if error else response)
-
         if instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
             logger.info("group %s: static member %s leaves for a time", group.group_id, instance_id)
             left = member._replace(epoch=LEAVE_STATIC_EPOCH, revoking=NOTHING)
-            self.write(group, [current_record(group.group_id, left)], done)
+            committed = self.write(group, [current_record(group.group_id, left)])
             self.expect_no_longer(group, member.member_id, REBALANCE)
         else:
-            self._remove(group, member, "leaves", done)
+            committed = self._remove(group, member, "leaves")
+        return Reply(response, committed)
 
-    def _remove(self, group: ConsumerGroup, member: ConsumerMember, why: str, done: Done) -> None:
+    def _remove(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Committed | None:
         """A member goes; the group may be a classic one without it."""
         logger.info("group %s: %s %s", group.group_id, member.member_id, why)
-        written = self._host.downgrade(group, member, done)
-        if written is None:
+        committed = self._host.downgrade(group, member)
+        if committed is None:
             records = remove_members(group, [member], image=self._host.image, now_ms=self._host.now_ms())
-            self.write(group, records, done)
+            committed = self.write(group, records)
             group.image = self._host.image
             self.forget_timers(group, [member.member_id])
-        elif not written:
-            raise self._not_written(group)
+        return committed
 
     # -- silence -----------------------------------------------------------------------------------------------------
 
@@ -273,7 +269,7 @@ class ConsumerMembership:
         if group.is_dead or member is None:
             return
         try:
-            self._remove(group, member, why, lambda error: None)
+            self._remove(group, member, why)
         except GroupError as error:
             logger.debug("group %s: %s cannot be thrown out yet: %s", group.group_id, member_id, error)
             self.expect(group, member_id, kind, RETRY_MS)
@@ -303,19 +299,15 @@ class ConsumerMembership:
         group.timers.clear()
 
     def write(
-        self, group: ConsumerGroup, records: Sequence[ConsumerRecord], done: Done, before: Sequence[Encoded] = ()
-    ) -> None:
+        self, group: ConsumerGroup, records: Sequence[ConsumerRecord], before: Sequence[Encoded] = ()
+    ) -> Committed | None:
         """Write records, and let the group be what they say. Raises GroupError where they cannot be written."""
-        encoded = [*before, *(record.encoded() for record in records)]
-        if not self._host.write(group.group_id, encoded, done):
-            raise self._not_written(group)
+        committed = self._host.write(group.group_id, [*before, *(record.encoded() for record in records)])
         gone = set(group.members)
         for record in records:
             group.apply(record)
         self.forget_timers(group, gone - set(group.members))
-
-    def _not_written(self, group: ConsumerGroup) -> GroupError:
-        return GroupError(self._host.write_error(), f"the change of group {group.group_id} could not be written")
+        return committed
 
 
 def claimed_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:

@@ -14,7 +14,7 @@ from broker.coordinator.classic.group import CONSUMER, NEWEST_SUBSCRIPTION, Grou
 from broker.coordinator.classic.member import Member
 from broker.coordinator.consumer.group import ConsumerGroup
 from broker.coordinator.consumer.member import NOTHING, Assignment, ClassicMember, ConsumerMember, assignment_of
-from broker.coordinator.consumer.membership import ConsumerHost, Done
+from broker.coordinator.consumer.membership import Committed, ConsumerHost
 from broker.coordinator.consumer.records import (
     ConsumerRecord,
     current_record,
@@ -41,11 +41,10 @@ class ClassicHost(ConsumerHost, Protocol):
         old: ConsumerMember,
         new: ConsumerMember,
         records: Sequence[ConsumerRecord],
-        done: Done,
-    ) -> bool | None:
+    ) -> Committed | None:
         """Make a classic group of it if `new`, which takes the place of `old`, leaves no consumer in it.
 
-        records: those of the new member, which go first. None where it stays what it is, else as `write`.
+        records: those of the new member, which go first. None where it stays what it is. Raises GroupError.
         """
         ...
 
