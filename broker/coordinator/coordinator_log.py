@@ -255,13 +255,13 @@ class CoordinatorLog:
     ) -> asyncio.Future[Appended]:
         """Append one batch (of a `RecordBatchBuilder`, or a marker) in this term; see the module's text."""
         if self._terms.get(partition) != term:
-            return _done(ErrorCode.NOT_COORDINATOR, NO_OFFSET)
+            return settled(ErrorCode.NOT_COORDINATOR)
         try:
             info = self._replicas.append(
                 self.topic, partition, memoryview(batch), required_acks, AppendOrigin.COORDINATOR
             )
         except LOG_ERRORS as error:
-            return _done(_code(error), NO_OFFSET)
+            return settled(_code(error))
         end_offset = {(self.topic, partition): info.last_offset + 1}
         waiting = self._replicas.wait_for_appends(
             end_offset if required_acks == ACKS_ALL else {},
@@ -269,7 +269,7 @@ class CoordinatorLog:
             timeout_ms / 1000,
         )
         if waiting is None:
-            return _done(ErrorCode.NONE, info.first_offset)
+            return settled(ErrorCode.NONE, info.first_offset)
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 
         def finish(waited: asyncio.Future[Outcomes]) -> None:
@@ -284,7 +284,8 @@ class CoordinatorLog:
         return done
 
 
-def _done(error: ErrorCode, base_offset: int) -> asyncio.Future[Appended]:
+def settled(error: ErrorCode, base_offset: int = NO_OFFSET) -> asyncio.Future[Appended]:
+    """A future whose outcome is known already."""
     done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     done.set_result(Appended(error, base_offset))
     return done

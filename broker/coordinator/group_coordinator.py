@@ -77,7 +77,8 @@ class GroupCoordinator:
             metadata=metadata,
             config=config,
             now_ms=now_ms,
-            rng=rng,
+            call_later=call_later,
+            new_uuid=self._new_uuid,
             classic=self._classic,
         )
         self.offsets = OffsetManager(self, self._partitions, self._store, self._classic, config, now_ms)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from broker.coordinator.classic.group import Group
 from broker.coordinator.consumer.group import AnyGroup, ConsumerGroup
-from broker.coordinator.coordinator_log import NO_OFFSET, Appended, CoordinatorLog
+from broker.coordinator.coordinator_log import Appended, CoordinatorLog, settled
 from broker.coordinator.group_records import group_key, group_value, offset_key, offset_value
 from broker.coordinator.offsets import Offsets, TopicPartition
 from broker.settings.config import BrokerConfig
@@ -34,9 +34,7 @@ class GroupStore:
         partition = self._log.partition_for(group_id)
         term = self._log.term_of(partition)
         if term is None:
-            failed: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-            failed.set_result(Appended(ErrorCode.NOT_COORDINATOR, NO_OFFSET))
-            return failed
+            return settled(ErrorCode.NOT_COORDINATOR)
         config = self._config
         return self._log.append(
             partition, term, batch.build(), config.offsets_commit_timeout_ms, config.offsets_commit_required_acks
@@ -107,11 +105,7 @@ class GroupStore:
                     return appended
                 batch = self._batch()
             batch.append(now_ms, key, None)
-        if batch.count:
-            return self._append(group.group_id, batch)
-        nothing: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        nothing.set_result(Appended(ErrorCode.NONE, NO_OFFSET))
-        return nothing
+        return self._append(group.group_id, batch) if batch.count else settled(ErrorCode.NONE)
 
 
 def _group_error(appended: Appended) -> ErrorCode:

@@ -9,10 +9,8 @@ Source: GroupMetadataManager, GroupCoordinatorService.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
-import uuid
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -64,15 +62,17 @@ class ConsumerGroups:
         metadata: MetadataCache,
         config: BrokerConfig,
         now_ms: Callable[[], int],
-        rng: random.Random,
+        call_later: Callable[[int, Callable[[], None]], TimerHandle],
+        new_uuid: Callable[[], str],
         classic: ClassicGroups,
     ) -> None:
         self.now_ms = now_ms
+        self.call_later = call_later
+        self.new_member_id = new_uuid
         self._partitions = partitions
         self._store = store
         self._metadata = metadata
         self._config = config
-        self._random = rng
         self._classic = classic
         self._image = TopicsImage(metadata.snapshot)
         self._last_write: dict[str, Committed] = {}
@@ -85,14 +85,6 @@ class ConsumerGroups:
         self._members_of_classic = ConsumerClassic(self, self.membership)
 
     # -- the host of the groups --------------------------------------------------------------------------------------
-
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """See `ConsumerHost`."""
-        return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)
-
-    def new_member_id(self) -> str:
-        """See `ConsumerHost`."""
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     @property
     def image(self) -> TopicsImage:
