@@ -143,7 +143,7 @@ class FetchedPartition:
         self.info = info
         self.error = error
         self.diverging = diverging
-        """(epoch, end offset) at which the client's log diverges from ours."""
+        """(epoch, end offset) at which the client's log diverges from this broker's."""
         self.preferred_replica = preferred_replica
         self.high_watermark = UNKNOWN_OFFSET if log is None else log.high_watermark
         self.last_stable_offset = UNKNOWN_OFFSET if log is None else log.last_stable_offset
@@ -228,7 +228,7 @@ NOTHING = LogReadInfo(None)
 
 
 def _diverging_epoch(log: Log, request: FetchPartition) -> tuple[int, int] | None:
-    """Return (epoch, end offset) at which the client's log diverges from ours; None if it is a prefix of ours.
+    """Return (epoch, end offset) at which the client's log diverges from `log`; None if it is a prefix of `log`.
 
     Raises OffsetOutOfRangeError if the client's epoch is unknown here, or the requested offset is deleted.
     """

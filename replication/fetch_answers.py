@@ -64,7 +64,7 @@ class FetchAnswers:
     async def take(
         self, state: FetchState, data: PartitionData, endpoint: LeaderEndpoint, is_current: Callable[[], bool]
     ) -> Outcome:
-        """Process one answer. is_current: whether the state is still in use; it is asked after each wait."""
+        """Process one answer. is_current: whether the state still applies; called after each wait."""
         code = data.error_code
         topic, partition = state.key
         try:

@@ -12,7 +12,7 @@ FIRST_RETRY_S = 0.02
 
 
 class FetchState:
-    """One partition in one leader epoch: created when the controller names a leader, dropped with its next state."""
+    """One partition in one leader epoch: created when the controller names a leader, dropped with the next state."""
 
     __slots__ = (
         "_idle",

@@ -35,8 +35,8 @@ async def append(logs: LogManager, log: Log, records: Buffer) -> LogAppendInfo |
 def take_over(log: Log, high_watermark: int, log_start_offset: int) -> bool:
     """Adopt the leader's high watermark and log start offset. Return True if one of them changed.
 
-    The high watermark becomes the smaller of the leader's high watermark and our log end offset. It does not go back if
-    a new leader does not know yet what is committed: committed records stay committed. Raises LogDirIOError.
+    The high watermark becomes the smaller of the leader's high watermark and the follower's log end offset. It does not
+    go back if a new leader does not know yet what is committed: committed records stay committed. Raises LogDirIOError.
     """
     before = log.high_watermark, log.log_start_offset
     if high_watermark > log.high_watermark:

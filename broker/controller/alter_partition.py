@@ -47,7 +47,7 @@ class IsrProposals:
     async def decide(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """Make the allowed changes. Raises RequestError (STALE_BROKER_EPOCH) unless this broker is registered."""
+        """Make the allowed changes. Raises RequestError (STALE_BROKER_EPOCH) if the leader has another registration."""
         broker = self._context.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             known = "none is registered" if broker is None else f"{broker.epoch} is registered"

@@ -62,6 +62,6 @@ class Announcements:
         self._stopped.tell(self._channels)
 
     def clear(self) -> None:
-        """End the term: drop all channels."""
+        """End the term: close all channels."""
         self._channels.stop_all()
         self._newcomers.clear()

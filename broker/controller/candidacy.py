@@ -58,7 +58,7 @@ class Candidacy:
     async def may_stand(self) -> bool:
         """Return whether this session has registered this broker.
 
-        The controller would otherwise take the leadership of its partitions away from an unregistered broker: itself.
+        A controller that is not registered would count itself as dead and elect other leaders for its partitions.
         """
         stat = await self._registry.exists(BrokerZnode.path(self._broker_id))
         return stat is not None and stat.ephemeral_owner == self._registry.session_id

@@ -62,7 +62,10 @@ class ControllerContext:
         return Check(ControllerEpochZnode.path(), self.epoch_version)
 
     def take_topic(self, topic: str, znode: TopicZnode, version: int = ANY_VERSION) -> None:
-        """Adopt a new or changed topic. Forget partitions that it no longer has, or all if its id has changed."""
+        """Adopt a new or changed topic.
+
+        Forget the states of partitions that it no longer has; the states of all, if the topic id has changed.
+        """
         known = self.topics.get(topic)
         is_other = known is not None and known.topic_id not in (None, znode.topic_id)
         self.topics[topic] = znode

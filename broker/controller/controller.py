@@ -2,8 +2,8 @@
 
 The election is in `candidacy`. Every later write checks `/controller_epoch`: a controller that has been replaced
 without noticing can change nothing. The controller handles one queue of events, one at a time. Events are
-level-triggered: each says "look again at this part of the tree". Noticing the same change twice is harmless, as long as
-each change is noticed once. Requests that the controller decides (`decide`) take their turn in the same queue.
+level-triggered: each says "look again at this part of the tree". Noticing the same change twice is harmless; it is
+enough that no change is missed. Requests that the controller decides (`decide`) take their turn in the same queue.
 
 Brokers and admin handlers write what they want into the tree (a topic's znode, `/admin/delete_topics/t`) or send a
 request; the controller carries it out. Tools of the ZooKeeper era work in the same way.

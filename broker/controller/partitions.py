@@ -58,7 +58,7 @@ class PartitionLeaders:
                 continue
             elected = elect_for_new_partition(context.replicas(key), context.eligible_replicas(key))
             if elected is None:
-                logger.warning("%s-%d has no live replica: it has no leader", *key)
+                logger.warning("%s-%d has no live replica, so it stays without a leader", *key)
                 continue
             states[key] = PartitionStateZnode(
                 leader=elected.leader, leader_epoch=0, isr=elected.isr, controller_epoch=context.epoch
