@@ -1,1 +1,1 @@
-"""A broker's place in its cluster: the sessions of its registry, its registration, connections to other brokers."""
+"""A broker in its cluster: its registry sessions, its registration, and connections to other brokers."""

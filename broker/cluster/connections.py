@@ -1,7 +1,7 @@
-"""Requests to other brokers, and to this one, over the inter-broker listener: one connection for each broker.
+"""Requests to other brokers, and to this one, over the inter-broker listener: one connection each, opened on first use.
 
-Each user has connections of its own: a broker answers the requests of a connection in order, so a request that must be
-answered quickly may not wait behind one that waits for a commit.
+Each user has its own `BrokerConnections`: a broker handles one request of a connection at a time, so an urgent request
+must not be queued behind one that waits for a commit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BrokerConnections:
         return await node.call(request, response, version)
 
     def close(self) -> None:
-        """Close the connections, also those that are being opened; requests under way fail."""
+        """Close the connections, also those that are being opened; requests in flight fail."""
         for node in self._nodes.values():
             node.close("this broker is stopping")
         self._nodes.clear()

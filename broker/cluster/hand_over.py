@@ -1,8 +1,8 @@
-"""A broker that is about to stop asks the controller to have others lead what it leads (ControlledShutdown).
+"""A broker that is about to stop asks the controller to move its leaders to other brokers (ControlledShutdown).
 
-It goes on serving meanwhile; what cannot be moved, and whatever goes wrong, is tried again up to
-`controlled.shutdown.max.retries` times, and after that it stops all the same. A broker that knows no other one, from
-the beginning or meanwhile, has nobody to hand over to.
+The broker serves clients meanwhile. If partitions cannot be moved, or the request fails, the broker asks again, up to
+`controlled.shutdown.max.retries` times; after that it stops anyway. A broker that knows no other live broker does not
+ask.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTROLLED_SHUTDOWN_VERSION = 3
 
 
 class HandOver:
-    """One broker's leave-taking."""
+    """The controlled shutdown of one broker."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class HandOver:
         self._broker_epoch = broker_epoch
 
     async def run(self) -> bool:
-        """Hand over. False where something is still led here, or nobody knows."""
+        """Hand over leadership. Return False if this broker may still lead partitions that others could lead."""
         config = self._config
         if not config.controlled_shutdown_enable or await self._is_alone(within_s=0.0):
             return True
@@ -53,18 +53,18 @@ class HandOver:
             else:
                 if not remaining:
                     return True
-                logger.warning("controlled shutdown: nobody else can lead %d partitions yet", remaining)
+                logger.warning("controlled shutdown: no other broker can lead %d partitions yet", remaining)
             if left and await self._is_alone(within_s=config.controlled_shutdown_retry_backoff_ms / 1000):
                 return True
-        logger.warning("stopping without having handed over everything")
+        logger.warning("stopping although some partitions are not handed over")
         return False
 
     async def _is_alone(self, *, within_s: float) -> bool:
-        """Wait a while for that."""
+        """Return whether this broker is the only live one, or becomes it within this time."""
         return await self._metadata.wait_until(lambda snapshot: snapshot.brokers.keys() <= {self._broker_id}, within_s)
 
     async def _ask(self) -> int:
-        """Ask once. How many partitions are still led here. Raises KafkaError, RequestError."""
+        """Send ControlledShutdown. Return how many partitions are left. Raises KafkaError, RequestError."""
         snapshot = self._metadata.snapshot
         controller_id = snapshot.controller_id
         address = snapshot.address(controller_id, self._config.inter_broker_listener_name)

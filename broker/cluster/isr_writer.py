@@ -1,8 +1,8 @@
-"""Changes of ISRs as leaders make them themselves where inter.broker.protocol.version is below 2.7.
+"""ISR changes that leaders write themselves, for inter.broker.protocol.version below 2.7.
 
-The state's znode is written on the condition that nobody has written it since; the controller then learns of it from a
-node below /isr_change_notification, which names many partitions at once: it is written when no ISR has changed for
-five seconds, or a minute after the one before.
+The state znode is written on the condition that its version has not changed. The controller learns of the change from a
+znode below /isr_change_notification, which names many partitions. The notification is written when no ISR has changed
+for five seconds, or a minute after the previous one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class IsrWriter:
         return proposed._replace(partition_epoch=version)
 
     async def _version_if_written(self, path: str, state: PartitionStateZnode) -> int:
-        """The version that a lost answer was about. Raises IsrChangeRefusedError where somebody else has written."""
+        """Return the version if `state` was written and only the answer was lost; else raise IsrChangeRefusedError."""
         try:
             data, stat = await self._registry.get(path)
             if PartitionStateZnode.decode(data, path) == state:
@@ -69,13 +69,13 @@ class IsrWriter:
         raise IsrChangeRefusedError(ErrorCode.INVALID_UPDATE_VERSION)
 
     async def run(self) -> None:
-        """Notify the controller, from time to time."""
+        """Notify the controller at intervals, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
             try:
                 await self._notify()
             except RegistryError as error:
-                logger.warning("the controller is not told of changed ISRs yet: %s", error)
+                logger.warning("the controller cannot be notified of ISR changes yet: %s", error)
 
     async def _notify(self) -> None:
         now_s = self._now_s()

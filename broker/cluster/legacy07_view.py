@@ -1,17 +1,18 @@
-"""What Kafka 0.7 would have in ZooKeeper of this broker, kept up to date for tools that read that tree.
+"""What Kafka 0.7 would have in ZooKeeper for this broker, kept up to date for tools that read that tree.
 
     [chroot]/brokers/ids/[id]               host-millis:host:port
-    [chroot]/brokers/topics/[topic]/[id]    number of partitions of the topic that we lead
-    [chroot]/brokers/partitions/[topic]/[id]   today's numbers of these partitions
+    [chroot]/brokers/topics/[topic]/[id]    number of the topic's partitions that this broker leads
+    [chroot]/brokers/partitions/[topic]/[id]   the current numbers of these partitions
 
-Each broker publishes itself, in its own session: its nodes are ephemeral and go with it, as they did in 0.7, and nobody
-else has to notice. The chroot (`ottla.zookeeper.legacy07.chroot`) lies below our own, if zookeeper.connect has one.
+Each broker publishes itself in its own session: its znodes are ephemeral and end with the session, as in 0.7, so that
+no other broker has to remove them. The chroot (`ottla.zookeeper.legacy07.chroot`) is below the chroot of
+zookeeper.connect, if there is one.
 
-0.7 knew no replicas and gave the partitions of a broker numbers of its own. Here they are those of which it is the
-leader: its partition k stands for the k-th of them, from 0 and in the order of their numbers. So the counts of all
-brokers add up to the topic's partitions, and change when leaders do. 0.7 has no node for these numbers, which Ottla's
-own consumer (client/zookeeper/layout.py) needs; they are in a separate folder. It is a view: the wire of 0.7 is not
-served, and what is written there by others changes nothing here. Internal topics are left out, as 0.7 had none.
+Kafka 0.7 had no replicas, and each broker numbered its own partitions. Here, partition k of a broker stands for the
+k-th partition that it leads, from 0 and in the order of their numbers. So the counts of all brokers add up to the
+topic's partitions, and they change with the leaders. 0.7 has no znode for the real numbers, which Ottla's own consumer
+(client/zookeeper/layout.py) needs: they are in a separate folder. The view is read-only: the protocol of 0.7 is not
+served, and what others write there has no effect. Internal topics are left out, as 0.7 had none.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ RETRY_BACKOFF_S = 0.2
 
 
 class Legacy07View:
-    """One broker's part of the view."""
+    """The znodes of one broker in the view."""
 
     def __init__(
         self,
@@ -60,9 +61,9 @@ class Legacy07View:
         self._broker = LegacyBrokerZnode(creator=f"{host}-{now_ms()}", host=host, port=port)
         self._registry = registry
         self._metadata = metadata
-        # What is there, by path, and the session that it was made in.
+        # The published znodes by path, and the session that created them.
         self._published: dict[str, bytes] = {}
-        self._session_id: int | None = None  # 0, where there is no session, is another one
+        self._session_id: int | None = None  # None differs from 0, which means that there is no session
         self._connected = asyncio.Event()
         registry.listen(self._state_changed)
 
@@ -71,14 +72,14 @@ class Legacy07View:
             self._connected.set()
 
     async def run(self) -> None:
-        """Publish what the metadata say whenever they change, and everything in a new session, until cancelled."""
+        """Publish changes of the metadata, and everything in each new session, until cancelled."""
         while True:
             self._connected.clear()
             snapshot = self._metadata.snapshot
             try:
                 await self.publish(snapshot)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
-                logger.info("the view of 0.7 is not up to date: %s; trying again", error)
+                logger.info("the view of 0.7 is not up to date: %s; retrying", error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 continue
             await _first_of(self._metadata_after(snapshot), self._connected.wait())
@@ -88,7 +89,7 @@ class Legacy07View:
             pass
 
     async def publish(self, snapshot: Snapshot) -> None:
-        """Make the nodes be what a snapshot says. Raises RegistryError."""
+        """Change the znodes to match a snapshot. Raises RegistryError."""
         if self._registry.session_id != self._session_id:
             for path in PERSISTENT_PATHS:
                 with suppress(NodeExistsError):
@@ -108,7 +109,7 @@ class Legacy07View:
         for folder in TOPIC_FOLDERS:
             for topic in await self._registry.children(self._chroot + folder):
                 if topic not in snapshot.topics:
-                    with suppress(NoNodeError, NotEmptyError):  # others may still have theirs to take away
+                    with suppress(NoNodeError, NotEmptyError):  # other brokers may not have removed theirs yet
                         await self._registry.delete(f"{self._chroot}{folder}/{topic}")
 
     def _wanted(self, snapshot: Snapshot) -> dict[str, bytes]:
@@ -123,7 +124,7 @@ class Legacy07View:
         return wanted
 
     async def _put(self, path: str, data: bytes) -> None:
-        """Make a node ours, whatever there is: ours of before, one of an earlier life, or somebody's mistake."""
+        """Write a znode of this session. Replace one of an earlier session, or one that somebody else has created."""
         stat = await self._registry.exists(path)
         if stat is not None and stat.ephemeral_owner and stat.ephemeral_owner == self._session_id:
             await self._registry.set(path, data)

@@ -1,7 +1,7 @@
-"""What this broker knows of the cluster: brokers, topics, leaders. Every API answers from here.
+"""What this broker knows about the cluster: brokers, topics, leaders. Every API answers from it.
 
-The controller sends UpdateMetadata; each one replaces the snapshot, so whoever holds one sees a consistent cluster.
-A partition state is kept as it came over the wire (`UpdateMetadataPartitionState`).
+Each UpdateMetadata from the controller replaces the snapshot, so code that holds a snapshot sees a consistent cluster.
+A partition state is kept in the form in which it was received (`UpdateMetadataPartitionState`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEADER_DURING_DELETE = -2
 
 
 class Node(NamedTuple):
-    """A broker as clients of one listener see it."""
+    """A broker with its address on one listener."""
 
     id: int
     host: str
@@ -41,7 +41,7 @@ class TopicMetadata(NamedTuple):
 
 
 class Snapshot:
-    """The cluster at one moment. Nothing in it changes."""
+    """The cluster at one moment; immutable."""
 
     __slots__ = ("brokers", "controller_id", "topic_names", "topics")
 
@@ -59,12 +59,12 @@ class Snapshot:
         """By topic id."""
 
     def nodes(self, listener_name: str) -> list[Node]:
-        """The live brokers that have this listener."""
+        """Return the live brokers that have this listener."""
         nodes = (self.node(broker_id, listener_name) for broker_id in self.brokers)
         return [node for node in nodes if node is not None]
 
     def node(self, broker_id: int, listener_name: str) -> Node | None:
-        """One broker's address on a listener; None where it is not alive or has no such listener."""
+        """Return one broker with its address on a listener; None if it is not alive or has no such listener."""
         broker = self.brokers.get(broker_id)
         if broker is None:
             return None
@@ -79,7 +79,7 @@ class Snapshot:
         return None if node is None else HostPort(node.host, node.port)
 
     def partition(self, topic: str, partition: int) -> UpdateMetadataPartitionState | None:
-        """One partition's state."""
+        """Return one partition's state; None if it is unknown."""
         metadata = self.topics.get(topic)
         return None if metadata is None else metadata.partitions.get(partition)
 
@@ -88,14 +88,14 @@ EMPTY = Snapshot(-1, MappingProxyType({}), MappingProxyType({}), MappingProxyTyp
 
 
 class MetadataCache:
-    """Holds the current snapshot and wakes those who wait for a change."""
+    """Holds the current snapshot and wakes code that waits for a change."""
 
     def __init__(self) -> None:
         self.snapshot = EMPTY
         self._waiting: set[asyncio.Future[None]] = set()
 
     def update(self, request: UpdateMetadataRequest) -> set[tuple[str, int]]:
-        """Replace the snapshot by what the controller says. Returns the partitions that were deleted."""
+        """Replace the snapshot by what the controller sends. Return the partitions that were deleted."""
         old = self.snapshot
         topics = dict(old.topics)
         topic_names = dict(old.topic_names)
@@ -130,7 +130,7 @@ class MetadataCache:
         return deleted
 
     async def wait_until(self, holds: Callable[[Snapshot], bool], timeout_s: float) -> bool:
-        """Wait until the snapshot satisfies `holds`. False when it did not in time."""
+        """Wait until the snapshot satisfies `holds`. Return False if the timeout expired first."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         while not holds(self.snapshot):
@@ -151,7 +151,7 @@ class MetadataCache:
 def partition_states(
     request: UpdateMetadataRequest,
 ) -> list[tuple[str, bytes, UpdateMetadataPartitionState]]:
-    """(topic, topic id, state) of every partition, in whichever form the request's version has them."""
+    """Return (topic, topic id, state) of every partition. Versions of the request group them differently."""
     flat = [(state.topic_name, ZERO_UUID, state) for state in request.ungrouped_partition_states]
     grouped = [
         (topic.topic_name, topic.topic_id, state) for topic in request.topic_states for state in topic.partition_states

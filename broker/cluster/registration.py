@@ -1,4 +1,4 @@
-"""Joining the cluster: its id, our id, and the registration that makes us live."""
+"""Joining the cluster: the cluster id, the broker id, and the registration that makes the broker live."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_ID = -1
 
 
 class ClusterMembership:
-    """What a broker does in the registry before it serves."""
+    """A broker's steps in the registry before it serves."""
 
     def __init__(self, registry: Registry, config: BrokerConfig, now_ms: Callable[[], int], rng: random.Random) -> None:
         self._registry = registry
@@ -28,9 +28,9 @@ class ClusterMembership:
         self._random = rng
 
     async def cluster_id(self, stored: str | None) -> str:
-        """The cluster's id; the first broker gives it. `stored` is what the log directories say.
+        """Return the cluster id; the first broker chooses it. stored: the id in the log directories, if any.
 
-        A new registry takes over the id of directories that come from elsewhere: it is their cluster that lives on.
+        A new registry adopts the id of existing log directories: their cluster continues to exist.
         """
         path = ClusterIdZnode.path()
         try:
@@ -46,7 +46,7 @@ class ClusterMembership:
         return ClusterIdZnode.decode(data, path).id
 
     async def broker_id(self, stored: int | None) -> int:
-        """Our id: configured, else the one in the log directories, else the next generated one."""
+        """Return the broker id: the configured one, else that of the log directories, else the next generated one."""
         config = self._config
         if config.broker_id != NO_ID:
             return config.broker_id
@@ -60,10 +60,10 @@ class ClusterMembership:
         return broker_id
 
     async def check_id_is_free(self, broker_id: int, end_own_session: Callable[[int], Awaitable[bool]]) -> None:
-        """Raise BrokerStartError where a broker with this id is alive, or may be.
+        """Raise BrokerStartError if a broker with this id is alive, or may be.
 
-        A registration that we left behind ourselves goes with its session: `end_own_session` ends that if it can prove
-        that the session was ours. (Kafka's brokers exit then, and come back when it has expired.)
+        A registration of an earlier run ends with its session: `end_own_session` ends that session if it can prove that
+        it belonged to this broker. (Kafka's brokers exit then, and can start again when the session has expired.)
         """
         stat = await self._registry.exists(BrokerZnode.path(broker_id))
         if stat is None or stat.ephemeral_owner == self._registry.session_id:
@@ -72,11 +72,11 @@ class ClusterMembership:
             raise _taken(broker_id)
 
     async def register(self, broker_id: int, listeners: Sequence[Listener]) -> int:
-        """Create our ephemeral node and return its czxid, the broker epoch.
+        """Create the broker's ephemeral znode and return its czxid, the broker epoch.
 
-        A node that this session has made already, by a transaction whose answer was lost, is taken for what it is.
+        If the znode was created in this session already, by a transaction whose answer was lost, return its czxid.
 
-        Raises BrokerStartError where another broker with the same id is alive, ConnectionLossError.
+        Raises BrokerStartError if another broker with the same id is alive; ConnectionLossError.
         """
         path = BrokerZnode.path(broker_id)
         znode = BrokerZnode(
@@ -103,6 +103,6 @@ class ClusterMembership:
 
 def _taken(broker_id: int) -> BrokerStartError:
     return BrokerStartError(
-        f"a broker with id {broker_id} is registered already: every broker needs a broker.id of its own"
-        " (one that has just died stays registered until its session expires, zookeeper.session.timeout.ms)"
+        f"a broker with id {broker_id} is registered already: every broker needs its own broker.id"
+        " (a broker that has just died stays registered until its session expires, zookeeper.session.timeout.ms)"
     )

@@ -1,12 +1,13 @@
-"""The broker's way to its registry: ZooKeeper where `zookeeper.connect` is set, else the embedded store.
+"""The broker's access to its registry: ZooKeeper if `zookeeper.connect` is set, else the embedded store.
 
-On ZooKeeper the session of a broker that was killed lives on until it times out, and its ephemeral registration with
-it. A broker that comes back sooner must neither take that for a living twin nor step over a twin that does live. The
-proof is the session's password, which only its owner has: it is kept in the log directories, in a file
-`zookeeper-session` of three lines that Kafka does not look at: 0, the session's id and its password, both hexadecimal.
+On ZooKeeper, the session of a broker that was killed lives on until it times out, with its ephemeral registration. If
+the broker restarts before that, it must neither take that registration for another live broker, nor replace the
+registration of another broker that is really alive. The proof is the session's password, which only its owner has. The
+log directories keep it in a file `zookeeper-session`, which Kafka ignores. It has three lines: 0, the session's id, and
+its password, the last two hexadecimal.
 
-Whoever has the log directories (their lock says that nobody else does) may end the session that the file names. Only
-the file's owner may read it: with the password anybody could act in ZooKeeper in this broker's name.
+A process that has locked the log directories may end the session that the file names. Only the file's owner may read
+it: with the password, anyone could act in ZooKeeper in this broker's name.
 """
 
 from __future__ import annotations
@@ -34,26 +35,26 @@ _VERSION = "0"
 
 
 class RegistryAccess(Protocol):
-    """A registry, and what its broker does with the session besides."""
+    """A registry, and the operations of a broker on its session."""
 
     @property
     def registry(self) -> Registry:
-        """The registry; whoever opened the access starts it."""
+        """The registry; the caller starts it."""
 
     def remember_session(self, directories: list[str]) -> None:
-        """Keep in the log directories what proves that the session is ours."""
+        """Write the proof that the session belongs to this broker into the log directories."""
 
     async def end_own_session(self, session_id: int, directories: list[str]) -> bool:
-        """End a session that this broker left behind; False where nothing proves that it was ours."""
+        """End a session of an earlier run of this broker; return False if nothing proves that it was this broker's."""
 
     async def close(self) -> None:
-        """End the session, and what is behind it if it is ours alone."""
+        """End the session; close the store behind it if no other broker uses it."""
 
 
 async def open_registry(
     config: BrokerConfig, store: EmbeddedStore | None, fs: FileSystem, now_ms: Callable[[], int]
 ) -> RegistryAccess:
-    """The registry that the settings ask for, not started; `store` is that of a test, shared by its brokers."""
+    """Return the registry of the settings, not started. store: shared by the brokers of a test."""
     if store is None and config.zookeeper_connect:
         return ZooKeeperAccess(config, fs)
     timeout_ms = config.zookeeper_session_timeout_ms
@@ -64,21 +65,21 @@ async def open_registry(
 
 
 class EmbeddedAccess:
-    """The registry in this process: its sessions end with the process."""
+    """The embedded registry in this process: its sessions end with the process."""
 
     def __init__(self, registry: EmbeddedRegistry, own_store: EmbeddedStore | None) -> None:
         self.registry = registry
         self._own_store = own_store
 
     def remember_session(self, directories: list[str]) -> None:
-        """There is nothing to prove later."""
+        """Do nothing: there will be no session to end."""
 
     async def end_own_session(self, session_id: int, directories: list[str]) -> bool:
-        """A session that is there belongs to another broker of this process."""
+        """Return False: an existing session belongs to another broker of this process."""
         return False
 
     async def close(self) -> None:
-        """End the session, and close the store if nobody else uses it."""
+        """End the session; close the store if it belongs to this broker alone."""
         await self.registry.close()
         if self._own_store is not None:
             await self._own_store.close()
@@ -101,10 +102,10 @@ class ZooKeeperAccess:
         self._fs = fs
 
     def remember_session(self, directories: list[str]) -> None:
-        """Write the session's id and password to the log directories, durably: before anything is registered."""
+        """Write the session's id and password to the log directories and sync them, before anything is registered."""
         credentials = self.registry.credentials
         if credentials is None:
-            return  # it has expired already, and with it what it could own
+            return  # the session has expired, with everything that it owned
         data = SessionToken(*credentials).encode()
         for directory in directories:
             try:
@@ -120,9 +121,9 @@ class ZooKeeperAccess:
                 continue
             token = SessionToken.decode(self._fs.read_file(path))
             if token is None:
-                logger.warning("%s is left alone: it names no session", path)
+                logger.warning("%s is ignored: it names no session", path)
             elif token.session_id == session_id:
-                logger.info("ending session 0x%x, which this broker left behind", session_id)
+                logger.info("ending session 0x%x of an earlier run of this broker", session_id)
                 await self.registry.end_session((token.session_id, token.password))
                 return True
         return False
@@ -133,18 +134,18 @@ class ZooKeeperAccess:
 
 
 class SessionToken(NamedTuple):
-    """What proves that a session is ours."""
+    """The proof that a session belongs to this broker."""
 
     session_id: int
     password: bytes
 
     def encode(self) -> bytes:
-        """The content of the file."""
+        """Return the content of the file."""
         return f"{_VERSION}\n{self.session_id & (1 << 64) - 1:x}\n{self.password.hex()}\n".encode()
 
     @classmethod
     def decode(cls, data: bytes) -> SessionToken | None:
-        """Read a file; None where it is none of ours."""
+        """Decode the content of a file; None if it is not valid."""
         try:
             version, session_id, password = data.decode().split("\n")[:3]
             number = int(session_id, 16)

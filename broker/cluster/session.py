@@ -1,12 +1,12 @@
-"""A broker's place in the cluster, over the sessions of its registry.
+"""A broker's registration, over one registry session after another.
 
-A lost connection changes nothing: the registration is still there, and the broker goes on serving. When the session has
-expired the broker has been taken for dead: others lead what it led. It opens a new session, proves itself to its later
-lives by that session's token, and registers anew; with the new registration's czxid the controller takes it for a
-broker that has been restarted, and tells it everything. Until that is done nothing that names the old broker epoch is
-obeyed, so the leaders here change no ISR.
+A lost connection changes nothing: the registration still exists, and the broker goes on serving. If the session has
+expired, the controller has declared the broker dead, and other brokers lead its partitions. The broker then opens a new
+session, keeps its token as a proof for later restarts, and registers again. The new registration has another czxid, so
+the controller treats the broker as restarted and sends it all states. Until then, requests with the old broker epoch
+are refused, so the leaders on this broker change no ISR.
 
-Kafka does the same. Who has taken the id meanwhile, if anybody, is right: the broker ends then, and says why.
+Kafka does the same. If another broker has taken the id meanwhile, this broker stops with an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRY_BACKOFF_S = 0.2
 
 
 class ClusterSession:
-    """One broker's registration: made at the start, and again in each further session."""
+    """One broker's registration: created at the start, and again in each new session."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ClusterSession:
         membership: ClusterMembership,
         directories: Sequence[str],
     ) -> None:
-        """`directories` keep the session's token."""
+        """directories: keep the session's token."""
         self._broker_id = broker_id
         self._access = access
         self._registry = access.registry
@@ -51,35 +51,35 @@ class ClusterSession:
             self._expired.set()
 
     async def check_id_is_free(self) -> None:
-        """Raise BrokerStartError where another broker has our id. What we left behind ourselves is ended."""
+        """Raise BrokerStartError if another broker has this id. A session of an earlier run is ended."""
         await self._membership.check_id_is_free(
             self._broker_id, lambda session_id: self._access.end_own_session(session_id, self._directories)
         )
 
     def remember(self) -> None:
-        """Keep the proof that this session is ours: before anything is registered in it."""
+        """Keep the proof that this session is this broker's. Call it before anything is registered in the session."""
         self._access.remember_session(self._directories)
 
     async def register(self, listeners: Sequence[Listener]) -> int:
-        """Make the registration for the first time, with these advertised listeners. The broker epoch."""
+        """Register for the first time, with these advertised listeners. Return the broker epoch."""
         self._listeners = list(listeners)
         return await self._membership.register(self._broker_id, self._listeners)
 
     async def run(self, on_registered: Callable[[int], Awaitable[None]]) -> None:
-        """Register anew whenever the session has expired, until cancelled.
+        """Register again each time that the session has expired, until cancelled.
 
-        `on_registered` is called with the broker epoch of each new registration; until it has returned, the session
-        does not count as restored.
+        on_registered: called with the broker epoch of each new registration. Until it returns, the session does not
+        count as restored.
 
-        Raises BrokerStartError where another broker has taken the id, and what makes the registry unusable for good.
+        Raises BrokerStartError if another broker has taken the id; and errors after which the registry is unusable.
         """
         while True:
             await self._expired.wait()
-            logger.warning("the registry session has expired: broker %d registers anew", self._broker_id)
+            logger.warning("the registry session has expired: broker %d registers again", self._broker_id)
             try:
                 epoch = await self._rejoin(on_registered)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
-                logger.warning("broker %d is not registered: %s; trying again", self._broker_id, error)
+                logger.warning("broker %d is not registered: %s; retrying", self._broker_id, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 continue
             logger.info("broker %d is registered again, with broker epoch %d", self._broker_id, epoch)

@@ -1,1 +1,1 @@
-"""Listeners and connections: frames in, answers out."""
+"""Listeners and connections: frames are received, answers are sent."""

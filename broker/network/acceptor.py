@@ -1,4 +1,4 @@
-"""The accepting side of one listener: an address, its connections, and the sweep that closes idle ones."""
+"""The accepting side of one listener: an address, its connections, and the check that closes idle ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocol.buffer import Buffer
 logger = logging.getLogger(__name__)
 
 QUIET_S = 5.0
-"""A connection without a request for this long gives its large receive buffer back."""
+"""A connection without a request for this long frees its large receive buffer."""
 
 
 class Acceptor:
@@ -37,16 +37,16 @@ class Acceptor:
         backlog: int = 50,
         is_exempt: bool = False,
     ) -> None:
-        """`run_later` runs the reads that must leave the event loop. `max_idle_s`: negative for no limit.
+        """run_later: runs the reads that must leave the event loop. max_idle_s: negative for no limit.
 
-        `is_exempt`: this is the brokers' own listener, which `max.connections` does not close to them.
+        is_exempt: this is a separate inter-broker listener, to which `max.connections` does not apply.
         """
         self.name = name
         self.handle_frame = handle_frame
         self.budget = budget
         self.run_later = run_later
         self.max_request_bytes = max_request_bytes
-        self.connections: dict[Connection, None] = {}  # a set in the order of arrival: runs can be repeated
+        self.connections: dict[Connection, None] = {}  # in the order of arrival, so that runs can be repeated
         self.host = ""
         self.port = 0
         loop = asyncio.get_running_loop()
@@ -61,15 +61,15 @@ class Acceptor:
         self._is_exempt = is_exempt
         self._server: Server | None = None
         self._is_serving = False
-        self._early: dict[Connection, None] = {}  # came before `run`: held until the broker can serve them
+        self._early: dict[Connection, None] = {}  # accepted before `run`: held until the broker can serve them
 
     async def bind(self, network: Network, host: str, port: int) -> None:
-        """Start listening. `port` 0 lets the system pick; `self.port` tells. Raises OSError for a taken address."""
+        """Start listening. port: 0 lets the system choose; see `self.port`. Raises OSError for a used address."""
         self._server = await network.listen(lambda: Connection(self), host, port, backlog=self._backlog)
         self.host, self.port = host, self._server.port
 
     async def run(self) -> None:
-        """Serve, and close connections that idle (`connections.max.idle.ms`), until cancelled."""
+        """Serve connections, and close idle ones (`connections.max.idle.ms`), until cancelled."""
         self._is_serving = True
         early, self._early = self._early, {}
         for connection in early:
@@ -100,7 +100,7 @@ class Acceptor:
         await self._server.wait_closed()
 
     def connected(self, connection: Connection) -> None:
-        """A connection was accepted."""
+        """Register a connection that was accepted."""
         self.connections[connection] = None
         connection.set_socket_buffers(self._send_buffer_bytes, self._receive_buffer_bytes)
         if self._is_serving:
@@ -110,7 +110,7 @@ class Acceptor:
             connection.hold()
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Remove a connection that is closed."""
         self.connections.pop(connection, None)
         if connection in self._early:
             del self._early[connection]

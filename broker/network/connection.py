@@ -1,18 +1,18 @@
-"""One client connection: frames in, answers out, in order.
+"""One client connection: receives frames and sends answers, in order.
 
-A frame is a big-endian int32 length and that many bytes. Frames are cut out of one growable bytearray that the
-transport fills (`BufferedProtocol`: no copy between socket and handler), one request is under way at a time, and the
-next frame is not looked at before the answer to the last one has been handed to the socket: that order is Kafka's
-promise to pipelining clients, and it is also the backpressure on a client that does not read.
+A frame is a big-endian int32 length and that many bytes. Frames are slices of one growable bytearray that the transport
+fills (`BufferedProtocol`: no copy between socket and handler). One request is in progress at a time, and the next frame
+is handled only when the answer to the previous one has been passed to the socket. Kafka guarantees this order to
+pipelining clients. It is also the backpressure on a client that does not read.
 
 Rules that are easy to break:
-- The buffer grows by bytes *received* (doubling), never by the length that a frame announces: a thousand clients that
-  announce 100 MB and stall cost what they sent.
-- While a request is under way its frame is a view of the buffer, so the buffer is neither moved nor replaced; bytes
-  that arrive meanwhile fill the free tail, and when that is full, reading pauses.
-- A client that has shut down its writing side still gets the answers to what it sent before, as from Kafka, which
-  notices the end of the stream only when it has answered everything in front of it; but what has to wait for longer
-  than CLOSE_LINGER_S is given up, since a client that has vanished looks the same.
+- The buffer grows by the bytes *received* (doubling), never by the length that a frame announces: a thousand clients
+  that announce 100 MB and stall cost only what they have sent.
+- While a request is in progress, its frame is a view of the buffer, so the buffer is neither moved nor replaced. Bytes
+  that arrive meanwhile fill the free tail; when the tail is full, reading pauses.
+- A client that has shut down its writing side still gets the answers to its earlier requests, as from Kafka, which
+  notices the end of the stream only when it has answered everything before it. But a request that waits for longer than
+  CLOSE_LINGER_S is abandoned, since a client that has disappeared looks the same.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ LARGE_FRAME_BYTES = 64 * 1024
 _unpack_size = struct.Struct(">i").unpack_from
 _LENGTH_BYTES = 4
 CLOSE_LINGER_S = 5.0
-"""A connection that is closed with answers still unsent has this long to take them."""
+"""How long a connection that is closed with unsent answers may take to send them."""
 
 
 class CloseConnectionError(Exception):
-    """Raised by a frame handler: close this connection; the text is the reason for the log line."""
+    """Raised by a frame handler to close the connection. The text is the reason for the log line."""
 
 
 class PendingAnswer(Protocol):
-    """An answer that is not there yet."""
+    """An answer that is not available yet."""
 
     def on_ready(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, from the event loop, when `result` may be taken."""
+        """Call `callback` once, from the event loop, when `result` is available."""
 
     def result(self) -> Answer | None:
-        """The answer, or None where the request wants none. Raises CloseConnectionError."""
+        """Return the answer; None if the request wants none. Raises CloseConnectionError."""
 
     def abandon(self) -> None:
-        """The client is gone: waiting may stop."""
+        """Stop waiting if possible: the client has disconnected."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -67,23 +67,23 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_s = 0.0
         self.closed = False
         self._transport: asyncio.Transport | None = None
-        self._output: Output  # from connection_made on
+        self._output: Output  # set by connection_made
         self._buffer = bytearray(MIN_CAPACITY_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0  # 0 <= start <= end <= limit <= len(buffer): [start, end) is received and not yet handled
         self._end = 0
         self._limit = MIN_CAPACITY_BYTES
-        self._held = False  # nothing is read until the listener admits: a limit on connections or memory is reached
+        self._held = False  # not read until admitted: a limit on connections or memory is reached
         self._reading_paused = False
         self._linger: asyncio.TimerHandle | None = None
-        self._eof = False  # the client sends no more: closed when everything that it sent is answered
-        self._reserved = False  # a part of queued.max.request.bytes, for the frame that is half here or under way
+        self._eof = False  # the client sends no more: close when all its requests are answered
+        self._reserved = False  # memory of queued.max.request.bytes for the frame that is incomplete or in progress
         self._pending: PendingAnswer | None = None
 
     # -- life cycle ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
         self._output = Output(self, self._transport)
         peer = transport.get_extra_info("peername")
         if peer:
@@ -104,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor.disconnected(self)
 
     def close(self, reason: str) -> None:
-        """Close with one log line. Nothing more is handled; answers that were handed out before still go out."""
+        """Close and log the reason. Handle nothing more; answers that were passed on before are still sent."""
         if self.closed:
             return
         logger.info(
@@ -132,18 +132,18 @@ class Connection(asyncio.BufferedProtocol):
         self._linger = self.acceptor.call_later(CLOSE_LINGER_S, transport.abort)
 
     def abort(self) -> None:
-        """Close at once, quietly."""
+        """Close at once, without a log line."""
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
     def hold(self) -> None:
-        """Do not read from this connection until `admit`: a limit on connections or on memory is reached."""
+        """Do not read from this connection until `admit`: a limit on connections or memory is reached."""
         self._held = True
         self._pause_reading()
 
     def admit(self) -> None:
-        """Start reading from a connection that was held."""
+        """Start reading from a held connection."""
         self._held = False
         if self._start < self._end or self._eof:  # see `buffer_updated`
             self.acceptor.call_soon(self._handle_frames)
@@ -163,31 +163,31 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """True while a request is under way: never idle then. A client that does not take its answers is idle."""
+        """True while a request is in progress: then never idle. A client that does not read its answers is idle."""
         return self._pending is not None
 
-    # -- bytes in --------------------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view[self._end : self._limit]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
-        if self._held:  # uvloop reads after connection_made, though that has paused it: this waits here
+        if self._held:  # uvloop reads after connection_made even if reading was paused there: the bytes wait here
             self._reading_paused = False
             self._pause_reading()
             return
         self._handle_frames()
 
     def eof_received(self) -> bool:
-        """Keep the transport while there is something to answer (see the module's rules)."""
+        """Keep the transport while there is a request to answer (see the rules of the module)."""
         self._eof = True
         if self._pending is not None:
             self._linger = self.acceptor.call_later(CLOSE_LINGER_S, self._give_up_waiting)
         return self._is_occupied or self._held
 
     def _give_up_waiting(self) -> None:
-        """The client has most likely gone altogether: a long poll of hours must not outlive it."""
+        """Abort a wait: the client has probably disappeared, and a long poll of hours must not outlive it."""
         if self._pending is not None:
             self.abort()
 
@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._pending is not None or bool(self._output.queue) or self._output.is_paused
 
     def _handle_frames(self) -> None:
-        """Handle complete frames until one has to wait, then see that there is room for the next bytes."""
+        """Handle complete frames until one has to wait, then make room for the next bytes."""
         self.last_active_s = self.acceptor.now_s()
         output = self._output
         while self._pending is None and not output.queue and not output.is_paused and not self.closed:
@@ -250,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._pending = None
         try:
-            answer = pending.result()  # also when the client has gone: errors are logged, requests counted
+            answer = pending.result()  # also if the client has disconnected: to log errors and count requests
         except CloseConnectionError as error:
             self.close(str(error))
             return
@@ -265,18 +265,18 @@ class Connection(asyncio.BufferedProtocol):
         self._handle_frames()
 
     def _fail(self) -> None:
-        """A bug: this connection cannot go on, the others can."""
+        """Close this connection after a bug; others are not affected."""
         logger.exception("a request from %s:%d failed unexpectedly", self.host, self.port)
         self.close("a request failed unexpectedly")
 
     def _make_room(self) -> None:
-        """Place the unhandled bytes so that more can be read, or pause reading where the buffer must stay as it is."""
+        """Place the unhandled bytes so that more can be read; pause reading if the buffer must not change."""
         if self._start == self._end and self._pending is None:
             if len(self._buffer) > LARGE_FRAME_BYTES and self.acceptor.budget.receive_buffers_are_many:
                 self._replace_buffer(MIN_CAPACITY_BYTES)
             self._start = self._end = 0
             self._limit = len(self._buffer)
-        elif not self._is_occupied:  # else whole frames may be waiting, and answers going out
+        elif not self._is_occupied:  # else complete frames may be waiting, and answers are being sent
             self._place_partial_frame()
         if self._end < self._limit:
             self._resume_reading()
@@ -284,9 +284,9 @@ class Connection(asyncio.BufferedProtocol):
             self._pause_reading()
 
     def _place_partial_frame(self) -> None:
-        """Set `limit` for the frame that is half here: move it to the front or to a larger buffer where it needs that.
+        """Set `limit` for an incomplete frame; move the frame to the front or to a larger buffer if necessary.
 
-        A large frame is read exactly to its end, so that its successor starts at the front again and is never moved.
+        A large frame is read exactly to its end, so that the next frame starts at the front and is never moved.
         """
         received = self._end - self._start
         capacity = len(self._buffer)
@@ -307,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
         self._limit = frame_end if wanted >= LARGE_FRAME_BYTES and self._end < frame_end <= capacity else capacity
 
     def _replace_buffer(self, capacity: int) -> None:
-        """Move the unhandled bytes to the front of a new buffer. Views of the old one stay good until dropped."""
+        """Move the unhandled bytes to the front of a new buffer. Views of the old buffer stay valid."""
         received = self._end - self._start
         buffer = bytearray(capacity)
         buffer[:received] = self._view[self._start : self._end]
@@ -320,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
             self.acceptor.budget.release(self)
 
     def release_idle_buffer(self) -> None:
-        """Give back a large receive buffer that holds nothing: called for connections that have gone quiet."""
+        """Free a large receive buffer that is empty. Called for idle connections."""
         if self._pending is None and self._start == self._end and len(self._buffer) > MIN_CAPACITY_BYTES:
             self._replace_buffer(MIN_CAPACITY_BYTES)
             self._start = self._end = 0
@@ -341,16 +341,16 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._transport.resume_reading()
 
-    # -- bytes out -------------------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         self._output.pause()
 
     def resume_writing(self) -> None:
         self._output.resume()
-        self.acceptor.call_soon(self.go_on)  # not from in here: asyncio's transport cannot be closed in this call
+        self.acceptor.call_soon(self.go_on)  # not directly: asyncio's transport cannot be closed within this call
 
     def go_on(self) -> None:
-        """The socket takes more: send what waits, then handle what came meanwhile."""
+        """The socket takes more: send what is queued, then handle frames that have arrived meanwhile."""
         self._output.pump()
         self._handle_frames()

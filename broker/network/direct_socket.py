@@ -1,8 +1,8 @@
-"""A connection's socket, written to past its transport: how record ranges go from file to socket without a copy.
+"""Writes to a connection's socket without its transport: this sends record ranges from file to socket without a copy.
 
-The transport knows nothing of it, so it may be used only while the transport has nothing to send. It is a descriptor of
-its own (event loops refuse to watch one that belongs to a transport, and a transport may close its own at any time),
-open from the first to the last byte of one answer.
+The transport does not notice these writes, so they are allowed only while the transport has nothing to send. The
+socket has its own descriptor, because event loops refuse to watch one that belongs to a transport, and a transport may
+close its descriptor at any time. It is open from the first to the last byte of one answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Self
 from protocol.buffer import Buffer
 from storage.log.file_records import FileRecords
 
-_MORE = getattr(socket, "MSG_MORE", 0)  # Linux: hold a packet that is not full for what follows
+_MORE = getattr(socket, "MSG_MORE", 0)  # Linux: delay a packet that is not full, since more data follows
 
 
 class DirectSocket:
@@ -30,7 +30,7 @@ class DirectSocket:
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> Self | None:
-        """The socket of a transport; None where it has none, is encrypted, closing, or still sending."""
+        """Return the socket of a transport; None if it has none, is encrypted, closing, or still sending."""
         raw = transport.get_extra_info("socket")
         if raw is None or transport.is_closing() or transport.get_write_buffer_size():
             return None
@@ -38,13 +38,13 @@ class DirectSocket:
             return None
         try:
             own = socket.fromfd(raw.fileno(), raw.family, raw.type, raw.proto)
-        except OSError:  # no descriptor left: the ordinary way needs none
+        except OSError:  # no descriptor is free: the transport needs none
             return None
         own.setblocking(False)
         return cls(own, asyncio.get_running_loop())
 
     def send(self, data: Buffer, *, more: bool) -> int:
-        """Write what the socket takes (0 where it is full); `more` follows at once. Raises ConnectionError."""
+        """Write what the socket takes; 0 if it is full. more: more data follows at once. Raises ConnectionError."""
         try:
             return self._socket.send(data, _MORE if more else 0)
         except (BlockingIOError, InterruptedError):
@@ -53,8 +53,8 @@ class DirectSocket:
     def send_file(self, records: FileRecords, offset: int, length: int) -> int | None:
         """Write bytes of the range from `offset` on, as many as the socket takes.
 
-        0 where the socket is full; None where these bytes are not in memory. Raises OSError: ConnectionError for
-        the socket's errors, others for the file's, also where it has become shorter than the range.
+        Return 0 if the socket is full; None if these bytes are not in memory. Raises ConnectionError for errors of the
+        socket; another OSError for errors of the file, also if the file has become shorter than the range.
         """
         try:
             return records.send_now(self._socket.fileno(), offset, length)
@@ -62,7 +62,7 @@ class DirectSocket:
             return 0
 
     def when_writable(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when the socket takes more."""
+        """Call `callback` once, when the socket can take more."""
 
         def writable() -> None:
             self._unwatch()

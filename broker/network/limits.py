@@ -1,8 +1,8 @@
-"""What all connections of a broker share: how many there may be, and how much memory they may hold.
+"""Limits that all connections of a broker share: their number, and their memory.
 
-The limits on connections are Kafka's. `max.connections.per.ip` closes the new connection; `max.connections` and
-`max.connection.creation.rate` let it wait: the kernel has accepted it anyway, so it is held unread until another one
-goes or the rate allows it. Brokers on a listener of their own are not kept out by `max.connections`.
+The limits on connections are Kafka's. `max.connections.per.ip` closes the new connection. `max.connections` and
+`max.connection.creation.rate` delay it: the kernel has accepted it already, so the broker does not read from it until
+another connection closes or the rate allows it. `max.connections` does not apply to brokers on a separate listener.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Protocol
 INT_MAX = 2**31 - 1
 
 RECEIVE_BUFFERS_MANY_BYTES = 64 * 1024 * 1024
-"""Above this, a connection gives a large receive buffer back as soon as it is empty."""
+"""Above this total, a connection frees a large receive buffer as soon as it is empty."""
 UNSENT_MANY_BYTES = 64 * 1024 * 1024
-"""Answers handed to sockets and not yet taken: above this, records are read from disk in small steps."""
+"""Bytes that sockets have not taken yet. Above this total, records are read from disk in small steps."""
 READ_STEP_BYTES = 1024 * 1024
 READ_STEP_UNDER_PRESSURE_BYTES = 64 * 1024
 
 
 class Holdable(Protocol):
-    """A connection, as far as limits see it."""
+    """A connection, as the limits use it."""
 
     host: str
     closed: bool
 
     def hold(self) -> None:
-        """Read nothing until `admit`."""
+        """Stop reading until `admit`."""
 
     def admit(self) -> None:
-        """Read again."""
+        """Start reading again."""
 
     def close(self, reason: str) -> None:
-        """Close with one log line."""
+        """Close the connection and log the reason in one line."""
 
 
 class ConnectionQuota:
@@ -68,7 +68,7 @@ class ConnectionQuota:
     def set_limits(
         self, *, max_connections: int, max_per_ip: int, per_ip_overrides: Mapping[str, int], creation_rate_per_s: int
     ) -> None:
-        """Take new limits. Connections that are there stay; those that wait may now be let in."""
+        """Set new limits. Existing connections stay open; held ones may now be admitted."""
         self._max_connections = max_connections
         self._max_per_ip = max_per_ip
         self._per_ip_overrides = per_ip_overrides
@@ -76,7 +76,7 @@ class ConnectionQuota:
         self._admit_waiting()
 
     def connected(self, connection: Holdable, *, is_exempt: bool = False) -> None:
-        """Count a new connection; close it or hold it where a limit says so. `is_exempt`: never hold it."""
+        """Count a new connection; close or hold it if a limit requires it. is_exempt: never hold it."""
         self.total += 1
         count = self._per_ip[connection.host] = self._per_ip.get(connection.host, 0) + 1
         limit = self._per_ip_overrides.get(connection.host, self._max_per_ip)
@@ -90,7 +90,7 @@ class ConnectionQuota:
         self._admit_waiting()
 
     def disconnected(self, connection: Holdable) -> None:
-        """Forget a connection; one that waits may take its place."""
+        """Forget a connection; admit a held one if the limits allow it."""
         self.total -= 1
         self._waiting.pop(connection, None)
         left = self._per_ip[connection.host] - 1
@@ -131,11 +131,11 @@ class ConnectionQuota:
 
 
 class MemoryBudget:
-    """Bytes that connections hold: requests under way, receive buffers, and answers that sockets have not taken.
+    """Bytes that connections hold: requests in progress, receive buffers, and answers that sockets have not taken.
 
-    `queued.max.request.bytes` bounds the requests under way as Kafka's memory pool does: while anything is left a
-    request may be read whole, even if it overdraws; when nothing is left, connections wait before the body is read.
-    Waiting before and not within the body is what keeps half-read requests from blocking each other for ever.
+    `queued.max.request.bytes` limits the requests in progress, like Kafka's memory pool. While any of it is left, a
+    request may be read whole, even beyond the limit. When nothing is left, connections wait before the body is read.
+    They wait before the body, not within it: otherwise half-read requests could block each other forever.
     """
 
     def __init__(self, queued_max_request_bytes: int = -1) -> None:
@@ -153,11 +153,11 @@ class MemoryBudget:
 
     @property
     def read_step_bytes(self) -> int:
-        """How much of a record range to read and hand to a socket at once."""
+        """How many bytes of a record range to read and write in one step."""
         return READ_STEP_UNDER_PRESSURE_BYTES if self.unsent_bytes > UNSENT_MANY_BYTES else READ_STEP_BYTES
 
     def reserve(self, connection: Holdable, size: int) -> None:
-        """Count a request of `size` bytes, or hold its connection until there is room."""
+        """Count a request of `size` bytes, or hold its connection until the limit allows it."""
         if self._has_room:
             self._sizes[connection] = size
             self.reserved_bytes += size
@@ -166,7 +166,7 @@ class MemoryBudget:
             self._waiting[connection] = size
 
     def release(self, connection: Holdable) -> None:
-        """The request is done, or its connection is gone."""
+        """Release the memory of a request that is done, or whose connection is closed."""
         self._waiting.pop(connection, None)
         self.reserved_bytes -= self._sizes.pop(connection, 0)
         while self._waiting and self._has_room:

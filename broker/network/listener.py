@@ -1,9 +1,8 @@
-"""Listeners: the addresses that a broker listens on and those that it tells others to use.
+"""Listeners: the addresses that a broker listens on, and those that it advertises.
 
-Written `NAME://host:port`, separated by commas. NAME is upper case and stands for itself or, through
-`listener.security.protocol.map`, for a security protocol; an IPv6 host may stand in brackets; an empty
-host means every interface (as an advertised host: the name of this machine, which the broker fills in);
-port 0 means any.
+The format is `NAME://host:port`, separated by commas. NAME is upper case: a security protocol, or a name that
+`listener.security.protocol.map` maps to one. An IPv6 host may be in brackets. An empty host means every interface; as
+an advertised host, it means the name of this machine, which the broker fills in. Port 0 means any free port.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class Listener:
         return f"Listener({self})"
 
     def __str__(self) -> str:
-        """As in a properties file and in the znode of a broker."""
+        """Return the listener as in a properties file and in the znode of a broker."""
         return f"{self.name}://{HostPort(self.host, self.port)}"
 
     def at(self, host: str | None = None, port: int | None = None) -> Listener:
-        """The same listener at another host or port, such as the port that the system chose for 0."""
+        """Return the same listener at another host or port, such as the port that the system chose for 0."""
         return Listener(
             self.name,
             self.host if host is None else host,
@@ -56,7 +55,7 @@ class Listener:
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Listener name to security protocol, from `NAME:PROTOCOL,...`; raises ConfigError."""
+    """Parse `NAME:PROTOCOL,...`. Return security protocols by listener name. Raises ConfigError."""
     name = "listener.security.protocol.map"
     protocols: dict[str, str] = {}
     for element in _elements(text):
@@ -71,17 +70,17 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_listeners(name: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """The listeners in the value of a setting; raises ConfigError that names the setting."""
+    """Parse the listeners in the value of the setting `name`. Raises ConfigError."""
     listeners = tuple(_listener(name, text, element, protocols) for element in _elements(text))
     names = [listener.name for listener in listeners]
     for listener in names:
         if names.count(listener) > 1:
-            raise ConfigError(name, text, f"every listener needs another name, {listener} stands twice")
+            raise ConfigError(name, text, f"each listener needs its own name: {listener} occurs twice")
     return listeners
 
 
 def check_ports(name: str, listeners: tuple[Listener, ...]) -> None:
-    """Raises ConfigError where two listeners share a port, unless as one IPv4 and one IPv6 address."""
+    """Raise ConfigError if two listeners share a port, unless one has an IPv4 and the other an IPv6 address."""
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
         if listener.port:
@@ -89,7 +88,7 @@ def check_ports(name: str, listeners: tuple[Listener, ...]) -> None:
     for port, sharing in by_port.items():
         versions = sorted(_ip_version(listener.host) for listener in sharing)
         if len(sharing) > 1 and versions != [4, 6]:
-            rule = f"port {port} stands twice: only one IPv4 and one IPv6 address may share a port"
+            rule = f"port {port} occurs twice: only one IPv4 and one IPv6 address may share a port"
             raise ConfigError(name, ",".join(map(str, listeners)), rule)
 
 
@@ -120,8 +119,8 @@ def _is_host(host: str) -> bool:
 
 
 def _ip_version(host: str) -> int:
-    """4 or 6 for an address, 0 for a name or for every interface."""
-    import ipaddress  # only where two listeners share a port: it is slow to import
+    """Return 4 or 6 for an address; 0 for a name, or for every interface."""
+    import ipaddress  # slow to import, so only if two listeners share a port
 
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version

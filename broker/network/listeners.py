@@ -1,4 +1,4 @@
-"""The broker's listeners: an acceptor each, and the limits that they share."""
+"""The broker's listeners: an acceptor for each, and their common limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from client.wire.network import Network
 
 
 class Listeners:
-    """`acceptors` by name, once they are bound."""
+    """The listeners of one broker. `acceptors`: by name, once they are bound."""
 
     def __init__(self, config: BrokerConfig, network: Network, tasks: RequestTasks) -> None:
         self.acceptors: dict[str, Acceptor] = {}
@@ -28,7 +28,7 @@ class Listeners:
         self._hostname = ""
 
     async def bind(self, dispatcher: Dispatcher) -> None:
-        """Bind all of them. Raises BrokerStartError naming the one for which that fails."""
+        """Bind all listeners. Raises BrokerStartError with the name of one that cannot be bound."""
         config = self._config
         loop = asyncio.get_running_loop()
         if any(not listener.host for listener in (*config.listeners, *config.advertised_listeners)):
@@ -57,7 +57,7 @@ class Listeners:
                 raise BrokerStartError(f"cannot listen on {listener}: {error.strerror or error}") from error
 
     def settings_changed(self) -> None:
-        """Take over the limits, which may change while they are bound."""
+        """Apply changed limits to the bound listeners."""
         config = self._config
         self._quota.set_limits(
             max_connections=config.max_connections,
@@ -67,16 +67,16 @@ class Listeners:
         )
 
     def _receive_buffer_bytes(self) -> int:
-        """The size that was asked for; -1, the system's own tuning, where none was.
+        """Return the configured size; -1, for the system's automatic tuning, if it is not set.
 
-        Kafka's default of 100 KiB switches that tuning off and costs a third more CPU on large requests. For sending it
-        is the other way round: small steps stay in the processor's cache.
+        Kafka's default of 100 KiB disables that tuning, which costs a third more CPU for large requests. For sending,
+        the default is better: small steps stay in the processor's cache.
         """
         is_set = "socket.receive.buffer.bytes" in self._config.static
         return self._config.socket_receive_buffer_bytes if is_set else -1
 
     def advertised(self, listener: Listener) -> Listener:
-        """The address that others connect to: the bound port for 0, this machine's name for an empty host."""
+        """Return the address that clients use: the bound port instead of 0, this machine's name for an empty host."""
         acceptor = self.acceptors.get(listener.name)
         port = listener.port
         if port == 0 and acceptor is not None:
@@ -84,10 +84,10 @@ class Listeners:
         return listener.at(listener.host or self._hostname, port)
 
     def services(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs while they accept."""
+        """Return the work to run while the listeners accept connections."""
         return [acceptor.run() for acceptor in self.acceptors.values()]
 
     async def close(self) -> None:
-        """Accept nothing more, and close the connections."""
+        """Stop accepting, and close all connections."""
         for acceptor in self.acceptors.values():
             await acceptor.close()

@@ -1,11 +1,11 @@
-"""What one connection sends: answers, in order.
+"""Sends the answers of one connection, in order.
 
-- Answers that come together are joined: one system call for all. Larger ones go out piece by piece.
-- An answer may hold record ranges that are still on disk (`LazyRecords`). They are sent in steps, each when the socket
-  has taken the one before, so a slow reader holds one step in memory and not its whole answer.
-- A range of a file goes to the socket by sendfile where it is in the page cache and the connection is a plain one: a
-  sixth to a third less CPU than pread and write (benchmarks/README.md), and nothing in memory.
-- While `queue` is not empty nothing else may be sent: the connection handles no further request.
+- Answers to frames of one read are joined and sent with one system call. Large answers are sent piece by piece.
+- An answer may contain record ranges that are still on disk (`LazyRecords`). They are sent in steps, each when the
+  socket has taken the previous one: for a slow reader, one step is in memory, not the whole answer.
+- A range of a file is sent with sendfile if it is in the page cache and the connection is not encrypted. This takes a
+  sixth to a third less CPU than pread and write (benchmarks/README.md), and no memory.
+- While `queue` is not empty, nothing else may be sent: the connection handles no further request.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from broker.network.connection import Connection
 
 Answer = list[Buffer | LazyRecords]
-"""The pieces of one answer, size prefix included, in order."""
+"""The pieces of one answer, in order, with the size prefix."""
 
 JOIN_BYTES = 64 * 1024
-"""Answers up to this size, and those to requests that came together, are joined: one system call for all."""
+"""Answers up to this size are joined with other answers to the same read, and sent with one system call."""
 
 _BUFFERS = (bytes, bytearray, memoryview)
 
 
 class Output:
-    """The sending half of a `Connection`, which it closes when records that were promised cannot be read."""
+    """The sending half of a `Connection`. Closes the connection if records of an answer cannot be read."""
 
     __slots__ = (
         "_connection",
@@ -50,26 +50,26 @@ class Output:
         self._connection = connection
         self._transport = transport
         self.is_paused = False
-        """The socket takes no more for now."""
+        """True while the transport accepts no more data."""
         self.queue: deque[Buffer | LazyRecords] = deque()
-        """Pieces that are going out one by one."""
+        """The pieces that are still to be sent one by one."""
         self.joined: list[Buffer] = []
-        """Answers to the frames of this read: written when the last is handled."""
+        """Answers to the frames of the current read: written after the last frame."""
         self.joined_bytes = 0
         self._position = 0  # how much of a lazy queue[0] has been sent
-        self._disk_step = 0  # bytes of queue[0] that are being read off the loop
-        self._direct: DirectSocket | None = None  # while queue goes out past the transport
-        self._unsent_bytes = 0  # what the listener's budget was told of this connection
+        self._disk_step = 0  # bytes of queue[0] that another thread is reading
+        self._direct: DirectSocket | None = None  # set while queue is sent without the transport
+        self._unsent_bytes = 0  # what the budget counts for this connection
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Drop everything: the connection is closed."""
         self.queue.clear()
         self.joined.clear()
         self._close_direct()
         self._account_unsent(0)
 
     def send(self, answer: Answer) -> None:
-        """Take an answer: a small one is joined with those that follow at once, a large one goes out piece by piece."""
+        """Send an answer: join a small one with those that follow at once, send a large one piece by piece."""
         size = len(answer[0])
         if len(answer) > 1:
             size = sum(map(len, answer))
@@ -80,13 +80,13 @@ class Output:
         try:
             for piece in answer:
                 data = piece if isinstance(piece, _BUFFERS) else _checked(piece.read_now(0, len(piece)), len(piece))
-                if data is None:  # not in memory: the slow way
+                if data is None:  # not in memory
                     del self.joined[whole:]
                     self._send_by_pieces(answer)
                     return
                 self.joined.append(data)
         except OSError as error:
-            del self.joined[whole:]  # no part of it, but all of those before
+            del self.joined[whole:]  # drop this answer, keep those before
             self._records_are_gone(error)
             return
         self.joined_bytes += size
@@ -94,7 +94,7 @@ class Output:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has been joined."""
+        """Write the joined answers."""
         joined = self.joined
         if joined and not self._connection.closed:
             self._transport.write(joined[0] if len(joined) == 1 else b"".join(joined))
@@ -109,7 +109,7 @@ class Output:
         self.pump()
 
     def pump(self) -> None:
-        """Write pieces of the answer until it is out or the socket is full."""
+        """Write pieces until the queue is empty or the socket is full."""
         if self._direct is not None:
             self._pump_directly(self._direct)
             return
@@ -134,7 +134,7 @@ class Output:
                 self._write_step(piece, data)
 
     def _pump_directly(self, direct: DirectSocket) -> None:
-        """Send one step's worth past the transport, then let other connections have their turn."""
+        """Send one step without the transport, then let other connections have their turn."""
         queue = self.queue
         connection = self._connection
         left = connection.acceptor.budget.read_step_bytes
@@ -157,7 +157,7 @@ class Output:
             except OSError as error:
                 self._records_are_gone(error)
                 return
-            if sent is None:  # not in memory: the rest goes the ordinary way
+            if sent is None:  # not in memory: send the rest through the transport
                 self._close_direct()
                 self.pump()
                 return
@@ -169,7 +169,7 @@ class Output:
         self._close_direct()
 
     def _has_sent(self, piece: Buffer | LazyRecords, size: int) -> None:
-        """Note that `size` bytes of queue[0] went out directly."""
+        """Record that `size` bytes of queue[0] were sent directly."""
         if not isinstance(piece, _BUFFERS):
             self._step_is_out(piece, size)
         elif size == len(piece):
@@ -214,17 +214,17 @@ class Output:
         self._connection.go_on()
 
     def _records_are_gone(self, error: BaseException) -> None:
-        self._connection.close(f"records that were promised cannot be read: {error}")
+        self._connection.close(f"records of an answer cannot be read: {error}")
 
     # -- the transport's flow control --------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """The transport holds as much as it likes to."""
+        """The transport's buffer is full."""
         self.is_paused = True
         self._account_unsent(self._transport.get_write_buffer_size())
 
     def resume(self) -> None:
-        """The transport has got rid of nearly everything."""
+        """The transport's buffer is nearly empty."""
         self.is_paused = False
         self._account_unsent(0)
 
@@ -234,7 +234,7 @@ class Output:
 
 
 def _checked(data: Buffer | None, size: int) -> Buffer | None:
-    """What was read of a record range. Raises OSError where the file no longer holds what the range promised."""
+    """Return the data of a record range. Raises OSError if the file is shorter than the range."""
     if data is not None and len(data) != size:
         raise _short(len(data), size)
     return data

@@ -129,7 +129,7 @@ async def test_brokers_that_stop_hand_over_first(cluster):
             state = await cluster.state("t", partition)
             assert state["leader"] not in (broker_id, -1)
             assert broker_id not in state["isr"]
-        assert "without having handed over" not in cluster.brokers[broker_id].log_text()
+        assert "partitions are not handed over" not in cluster.brokers[broker_id].log_text()
         await cluster.start(broker_id)
         for partition in range(3):
             await until(in_sync(cluster, "t", {0, 1, 2}, partition), "all are in sync again")

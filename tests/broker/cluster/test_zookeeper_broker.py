@@ -90,7 +90,7 @@ async def test_a_killed_broker_comes_back_before_its_session_has_expired(tmp_pat
             assert after.czxid > before.czxid
             assert after.ephemeral_owner != before.ephemeral_owner
             assert (await registry.exists("/controller")).ephemeral_owner == after.ephemeral_owner
-            assert process.log_text().count("which this broker left behind") == life
+            assert process.log_text().count("of an earlier run of this broker") == life
             async with wire_client(process.bootstrap) as client:
                 await append(client, "t", batch(b"%d" % life))
                 assert await records(client) == life + 1

@@ -40,7 +40,7 @@ def test_syntax(text, listeners):
         ("PLAINTEXT://a:65536", "65535"),
         ("OTHER://a:1", "no security protocol for OTHER"),
         ("SSL://a:1", "not there yet"),
-        ("PLAINTEXT://a:1,plaintext://b:2", "PLAINTEXT stands twice"),
+        ("PLAINTEXT://a:1,plaintext://b:2", "PLAINTEXT occurs twice"),
     ],
 )
 def test_bad_listeners_are_refused(text, rule):
@@ -79,7 +79,7 @@ def test_ports(text, good):
     if good:
         check_ports("listeners", parse(text))
     else:
-        with pytest.raises(ConfigError, match="port 1 stands twice"):
+        with pytest.raises(ConfigError, match="port 1 occurs twice"):
             check_ports("listeners", parse(text))
 
 
