@@ -1,1 +1,1 @@
-"""Requests: from a frame to a handler and back, and the table of the APIs."""
+"""Requests: from a frame to its handler and back, and the table of the APIs."""

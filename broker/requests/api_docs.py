@@ -1,6 +1,6 @@
 """Writes the table of APIs in docs/compatibility.md: `python -m broker.requests.api_docs docs/compatibility.md`.
 
-The table stands between two marks and is made from `api_table`; the rest of the document is left as it is.
+The table is between two marks and is made from `api_table`; the rest of the document does not change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def with_table(text: str) -> str:
 
 
 def main(path: Path) -> None:
-    """Make the table in the document at `path` anew."""
+    """Replace the table in the document at `path`."""
     path.write_text(with_table(path.read_text()))
 
 

@@ -1,6 +1,6 @@
-"""The APIs that this broker serves: the one table from which dispatch, version checks, ApiVersions and docs derive.
+"""The APIs that this broker serves: dispatch, version checks, ApiVersions and documentation use this one table.
 
-A row is the API, its range of versions, its request, and its handler. ApiVersions advertises exactly these rows.
+A row holds the API, its range of versions, its request and its handler. ApiVersions advertises exactly these rows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from protocol.message import Message
 
 
 class Api(NamedTuple):
-    """One row."""
+    """One row of the table."""
 
     key: ApiKey
     min_version: int
@@ -72,7 +72,7 @@ class Api(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As Kafka writes it, without "Request"."""
+        """The name of the API in Kafka, without "Request"."""
         return self.request.NAME.removesuffix("Request")
 
     @property

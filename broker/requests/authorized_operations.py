@@ -1,6 +1,6 @@
-"""Which operations a caller may do on a resource, as the bit field that Metadata and Describe answers carry (KIP-430).
+"""The operations that a caller may do on a resource, as the bit field in Metadata and Describe answers (KIP-430).
 
-Nobody is refused anything yet (authorizers are refused at the start), so everyone may do everything a resource knows.
+There is no authorization yet (authorizers are refused at the start), so every operation of a resource is allowed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.requests.handler import Operation, Resource
 
 NOT_ASKED = -0x80000000
-"""What the field holds where the client did not ask."""
+"""The value of the field if the client did not ask for it."""
 
 _OPERATIONS = {
     Resource.TOPIC: (
@@ -41,5 +41,5 @@ _OPERATIONS = {
 
 
 def operations_on(resource: Resource) -> int:
-    """One bit an operation, numbered as Kafka's ACL operations are."""
+    """Return one bit per operation, with the numbers of Kafka's ACL operations."""
     return sum(1 << operation.value for operation in _OPERATIONS[resource])

@@ -1,4 +1,4 @@
-"""Requests that only brokers send are answered only on the listener on which brokers speak to each other."""
+"""Requests that only brokers send are answered only on the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.message import Message
 
 
 class BetweenBrokers(Handler[Message, Message]):
-    """Refuses requests that come in on another listener with CLUSTER_AUTHORIZATION_FAILED."""
+    """Refuses requests from another listener with CLUSTER_AUTHORIZATION_FAILED."""
 
     __slots__ = ("_handler", "_listener_name", "needs")
 
@@ -21,19 +21,19 @@ class BetweenBrokers(Handler[Message, Message]):
         self.needs = handler.needs
 
     def handle(self, request: Message, context: RequestContext) -> Message | Later[Message | None] | None:
-        """The handler's answer, or its refusal."""
+        """Return the handler's answer, or a refusal."""
         if context.listener_name != self._listener_name:
             return self.failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         answer: Message | Later[Message | None] | None = self._handler.handle(request, context)
         return answer
 
     def failed(self, request: Message, code: ErrorCode) -> Message:
-        """What the handler says."""
+        """Return the handler's answer for an error."""
         response: Message = self._handler.failed(request, code)
         return response
 
 
 def guarded(handler: Handler[Any, Any], listener_name: str) -> Handler[Any, Any]:
-    """The handler; where its API needs CLUSTER_ACTION, only for requests on the listener of that name."""
+    """Return the handler; if its API needs CLUSTER_ACTION, restricted to the listener of that name."""
     is_between_brokers = handler.needs.operation is Operation.CLUSTER_ACTION
     return BetweenBrokers(handler, listener_name) if is_between_brokers else handler

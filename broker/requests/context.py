@@ -1,4 +1,4 @@
-"""What a handler knows of a request besides its body."""
+"""What a handler knows about a request besides its body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class RequestContext:
-    """Who asks, over what, in which version. One a request; handlers add what the answer's header and metrics need."""
+    """Client, connection and version of one request. Handlers add what the answer's header and metrics need."""
 
     __slots__ = ("api_version", "client_id", "connection", "correlation_id", "principal", "throttle_ms")
 
@@ -25,7 +25,7 @@ class RequestContext:
 
     @property
     def listener_name(self) -> str:
-        """The listener the client came in by: answers name brokers by their address on the same one."""
+        """The listener of the client's connection: answers name brokers by their addresses on that listener."""
         return self.connection.acceptor.name
 
     @property

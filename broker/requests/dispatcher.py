@@ -1,8 +1,8 @@
 """From a frame to a handler and back to a frame.
 
-A frame that is no valid request (too short, an API or a version we do not serve, fields that do not decode) closes its
-connection with one log line: after it, nothing on that connection can be trusted to be aligned. The one exception is
-ApiVersions, which answers an unknown version in version 0 so that newer clients can step down (KIP-511).
+An invalid frame (too short, an API or a version that is not served, fields that cannot be decoded) closes its
+connection with one log line: after it, the connection cannot be trusted to be aligned. The one exception is
+ApiVersions: an unknown version is answered in version 0, so that newer clients can use an older version (KIP-511).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _pack_answer = struct.Struct(">ii").pack  # size, correlation id
 
 
 class _Route:
-    """One row of the API table, ready to be called."""
+    """One row of the API table, prepared for calls."""
 
     __slots__ = (
         "api",
@@ -126,13 +126,13 @@ class _Pending:
         return self._dispatcher.encode(self._route, response, self._context, self._started_s)
 
     def abandon(self) -> None:
-        """See `PendingAnswer`. A handler goes on to its end, unless it said otherwise."""
+        """See `PendingAnswer`. A handler is completed, unless it returned `CancelOnDisconnect`."""
         if self._is_cancelled_on_disconnect:
             self._future.cancel()
 
 
 class Dispatcher:
-    """Decodes requests, calls handlers, encodes answers."""
+    """Decodes requests, calls handlers and encodes answers."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Dispatcher:
         self._routes = {int(api.key): _Route(api, handler, metrics.api(api.name)) for api, handler in handlers}
 
     def handle_frame(self, frame: memoryview, connection: Connection) -> Answer | _Pending | None:
-        """Answer one frame (without its size prefix). Raises CloseConnectionError where it is no valid request."""
+        """Answer one frame (without its size prefix). Raises CloseConnectionError for an invalid request."""
         started_s = perf_counter()
         try:
             api_key, version, correlation_id, client_id_size = _unpack_header(frame)
@@ -166,12 +166,12 @@ class Dispatcher:
                 offset, client_id = _HEADER_SIZE, None
             if version >= route.flexible_from:
                 if frame[offset] == 0:
-                    offset += 1  # no tagged fields, as almost always
+                    offset += 1  # no tagged fields: the usual case
                 else:
                     _, offset = decode_request_header(frame)
             request, _ = route.decode(frame, version, offset)
         except (ProtocolError, UnicodeDecodeError, IndexError) as error:
-            raise self._rejected(f"{route.api.name} v{version} does not decode: {error}") from None
+            raise self._rejected(f"{route.api.name} v{version} cannot be decoded: {error}") from None
         context = RequestContext(connection, version, correlation_id, client_id)
         route.metrics.request_bytes += len(frame)
         try:
@@ -188,7 +188,7 @@ class Dispatcher:
         return _Pending(self, route, request, context, response, started_s)
 
     def encode(self, route: _Route, response: Message, context: RequestContext, started_s: float) -> Answer:
-        """The frame of an answer, in pieces; record ranges stay ranges."""
+        """Return the frame of an answer, in pieces; record ranges are not read."""
         version = context.api_version
         try:
             pieces = response.encode(version)
@@ -205,11 +205,11 @@ class Dispatcher:
             head = _pack_answer(size, context.correlation_id)
         route.metrics.answered(perf_counter() - started_s, size + 4)
         if len(pieces) == 1 and type(body := pieces[0]) is bytearray:
-            return [head + body]  # no records: one piece costs the connection less
+            return [head + body]  # without records: one piece is cheaper for the connection
         return [head, *pieces]
 
     def unexpected(self, route: _Route, request: Message, error: Exception) -> Message:
-        """The answer for an exception that a handler let through."""
+        """Return the answer for an exception that a handler has not handled."""
         route.metrics.errors += 1
         code = code_of(error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:

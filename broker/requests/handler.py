@@ -1,12 +1,12 @@
-"""What every API handler offers to the dispatcher.
+"""The interface between the dispatcher and the handler of an API.
 
-`handle` returns the answer, None where the request wants none (Produce with acks=0), or an awaitable of it. What a
-handler has begun is finished even when the client disconnects meanwhile. Only what is returned as `CancelOnDisconnect`
-is cancelled then: the waits of Fetch (a long poll) and Produce (acks=all).
+`handle` returns the answer, None if the request wants none (Produce with acks=0), or an awaitable of it. A coroutine is
+completed even if the client disconnects meanwhile. Only what is returned as `CancelOnDisconnect` is cancelled then: the
+waits of Fetch (a long poll) and Produce (acks=all).
 
-`needs` names the resource and the operation that a caller must be allowed, so that authorisation comes later without
-touching handlers. `failed` builds the answer that says "this request failed with that code" wherever the API has room
-for it: the dispatcher uses it for errors that no handler expected.
+`needs` names the resource and the operation that a caller must be authorized for, so that authorization can be added
+without changing handlers. `failed` builds an answer with an error code in every place that the API has for one: the
+dispatcher uses it for errors that a handler does not handle.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ class Operation(Enum):
 
 
 class Needs(NamedTuple):
-    """What a caller must be allowed."""
+    """The permission that a caller needs."""
 
     resource: Resource
     operation: Operation
 
 
 class Handler(ABC, Generic[RequestT, ResponseT]):
-    """One API."""
+    """The handler of one API."""
 
     __slots__ = ()
     needs: Needs
 
     @abstractmethod
     def handle(self, request: RequestT, context: RequestContext) -> ResponseT | Later[ResponseT | None] | None:
-        """Answer `request`; see the module's text for what may be returned."""
+        """Answer `request`. The module describes what may be returned."""
 
     @abstractmethod
     def failed(self, request: RequestT, code: ErrorCode) -> ResponseT:
-        """The answer that carries `code` wherever this API reports errors."""
+        """Return an answer with `code` wherever this API reports errors."""
 
 
 A = TypeVar("A")
@@ -77,7 +77,7 @@ B = TypeVar("B")
 
 
 class CancelOnDisconnect(Generic[A]):
-    """An answer that is waited for as long as its client is connected: then the future is cancelled."""
+    """A future answer that is cancelled if the client disconnects."""
 
     __slots__ = ("future",)
 
@@ -90,11 +90,11 @@ class CancelOnDisconnect(Generic[A]):
 
 
 Later: TypeAlias = Coroutine[Any, Any, A] | CancelOnDisconnect[A]
-"""What a handler returns in place of an answer that is not there yet."""
+"""An answer that a handler does not have yet."""
 
 
 def then(waiting: asyncio.Future[A], transform: Callable[[A], B]) -> CancelOnDisconnect[B]:
-    """What `transform` makes of the awaited result. A disconnect cancels the wait."""
+    """Return `transform` applied to the awaited result. A disconnect cancels the wait."""
     transformed: asyncio.Future[B] = asyncio.get_running_loop().create_future()
 
     def done(finished: asyncio.Future[A]) -> None:

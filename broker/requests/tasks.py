@@ -1,4 +1,4 @@
-"""Work that requests have begun: tasks of the broker, so that none of it outlives the services that it uses."""
+"""Work that requests have started, as tasks of the broker: none outlives the services that it uses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class RequestTasks:
-    """What connections have under way, as tasks of `group`, which ends them with the broker."""
+    """The tasks that requests have started, in the task group `group`, which ends them with the broker."""
 
     def __init__(self, group: asyncio.TaskGroup) -> None:
         self._group = group
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, work: Awaitable[T]) -> asyncio.Future[T]:
-        """Run work for one connection as a task of its own; what it raises stays in the future."""
+        """Run work for one connection as its own task. An exception of the work is stored in the future."""
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def finish() -> None:
@@ -36,7 +36,7 @@ class RequestTasks:
         finishing = finish()
         try:
             task = self._group.create_task(finishing)
-        except RuntimeError:  # the group is not entered yet, or a service has died in this very turn of the loop
+        except RuntimeError:  # the group is not entered yet, or a service has failed in this turn of the event loop
             finishing.close()
             if asyncio.iscoroutine(work):
                 work.close()
@@ -45,10 +45,10 @@ class RequestTasks:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         if asyncio.iscoroutine(work):
-            task.add_done_callback(lambda _: work.close())  # cancelled before its first step it was never awaited
+            task.add_done_callback(lambda _: work.close())  # if cancelled before its first step, it was never awaited
         return answered
 
     def cancel(self) -> None:
-        """The broker stops."""
+        """Cancel all tasks: the broker is stopping."""
         for task in list(self._running):
             task.cancel()

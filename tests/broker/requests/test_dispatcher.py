@@ -134,7 +134,7 @@ def test_a_client_id_longer_than_its_frame_is_refused_even_where_no_field_follow
 
 
 def test_a_client_id_must_be_utf_8(bench):
-    with pytest.raises(CloseConnectionError, match="FindCoordinator v3 does not decode"):
+    with pytest.raises(CloseConnectionError, match="FindCoordinator v3 cannot be decoded"):
         bench.send(struct.pack(">hhih", FIND, 3, 1, 2) + b"\xff\xfe\0" + b"\2k\0\0")
 
 
