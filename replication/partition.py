@@ -203,7 +203,7 @@ class Partition:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
-        """Return the log if this broker leads the partition and the client knows the leader epoch, or none.
+        """Return the log if this broker leads the partition in the client's leader epoch. NO_EPOCH: in any epoch.
 
         Raises NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError, LogDirOfflineError.
         """
@@ -246,7 +246,7 @@ class Partition:
     def start_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
     ) -> VerificationGuard | None:
-        """Return the guard to append a batch of a transaction with, once the coordinator has confirmed.
+        """Return the guard for the first batch of a transaction, to append it once the coordinator has confirmed.
 
         None if the log has the transaction open already. Raises what `leader_log` raises.
         """

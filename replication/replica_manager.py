@@ -238,7 +238,7 @@ class ReplicaManager(PartitionEvents):
         return self.fetches.wait(operation, keys, params.max_wait_ms / 1000)
 
     def rest(self, params: FetchParams, fetched: FetchedPartition, reader: Reader) -> bool:
-        """Let a partition rest in a session whose client knows its present state. Return False if there is news.
+        """Let a partition rest in a session if its client knows the present state; else return False.
 
         A follower's partition rests only while the follower is in sync: each fetch of another follower checks whether
         it may join the ISR.
@@ -284,7 +284,7 @@ class ReplicaManager(PartitionEvents):
             self.fetchers.settings_changed()
 
     def brokers_died(self, broker_ids: Collection[int]) -> None:
-        """The metadata no longer lists these brokers: stop waiting for their replicas to advance high watermarks."""
+        """The metadata no longer lists these brokers: high watermarks stop waiting for their replicas."""
         for partition in list(self.partitions.values()):
             sync = partition.sync
             if sync is not None and any(broker_id in sync.end_offsets for broker_id in broker_ids):

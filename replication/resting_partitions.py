@@ -1,7 +1,7 @@
 """Partitions that a fetch session skips: its client knows their state, and they have not changed since.
 
 A follower has one session for all partitions of a leader, thousands of them, and fetches again after every record of a
-busy one. To read each partition for each of these requests would cost milliseconds. A partition *rests* in a session
+busy one. Reading each partition for each of these requests would cost milliseconds. A partition *rests* in a session
 whose reader is at its end and knows its high watermark and log start offset. A change of the partition wakes it.
 
 An in-sync follower is caught up with a resting partition as long as it sends requests. Waking the partition records

@@ -1,7 +1,7 @@
 """Requests to other brokers, and to this one, over the inter-broker listener: one connection each, opened on first use.
 
-Each user has its own `BrokerConnections`: a broker handles one request of a connection at a time, so an urgent request
-must not be queued behind one that waits for a commit.
+Each component has its own `BrokerConnections`: a broker handles one request of a connection at a time, so an urgent
+request must not be queued behind one that waits for a commit.
 """
 
 from __future__ import annotations

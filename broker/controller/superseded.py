@@ -6,7 +6,7 @@ joined as if the controller had decided both at the same time:
 - A LeaderAndIsr takes the position of the one before it: it stays ahead of the UpdateMetadata that advertises it. A
   replica that is new in either is new.
 - An UpdateMetadata absorbs the one before it, and keeps its own position at the end.
-- No request passes a StopReplica, and StopReplicas are not joined.
+- No request passes a StopReplica, and StopReplicas are not joined: each has its own answer.
 - A topic that is deleted and recreated is two topics: requests about the second topic neither pass nor absorb the
   UpdateMetadata with the deletion of the first.
 
