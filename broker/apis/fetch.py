@@ -282,7 +282,7 @@ class _Answer:
         key = session.key_of(one.request)
         cached = session.awake.get(key)
         if cached is None or cached.request is not one.request:
-            return True  # another request of this session has replaced the partition meanwhile
+            return True  # a faster request of this session has changed the partition meanwhile
         is_news = cached.must_tell(one)
         if one.size_bytes:
             if self._is_incremental:

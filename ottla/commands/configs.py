@@ -82,7 +82,7 @@ def describe(
     run(main())
 
 
-Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set. Repeatable.")]
+Set = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set this. Repeatable.")]
 Delete = Annotated[
     list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Reset to the default. Repeatable.")
 ]

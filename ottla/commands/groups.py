@@ -61,7 +61,7 @@ def list_groups(
 
 @groups.command(epilog="Example:  ottla groups describe billing")
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Groups; none: all.", metavar="[GROUP...]")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Groups. Default: all.", metavar="[GROUP...]")] = None,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:

@@ -25,8 +25,10 @@ def produce(
     records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many records.")] = 100_000,
     size: Annotated[str, typer.Option("--size", "-s", help="Size of each value: 100, 1k.")] = "100",
     rate: Annotated[float, typer.Option("--rate", help="Records per second; 0: no limit.")] = 0,
-    acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
-    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    acks: Annotated[str, typer.Option("--acks", "-a", help="Acknowledgements: all, 1 or 0.")] = "all",
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", help="Codec: none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
     linger_ms: Annotated[float, typer.Option("--linger-ms", help="How long a batch waits for more records.")] = 5,
     batch_size: Annotated[str, typer.Option("--batch-size", help="Maximum size of a batch.")] = "64k",
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only to this partition.")] = None,

@@ -45,8 +45,10 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", help="Send all records to this partition.")
     ] = None,
-    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    acks: Annotated[str, typer.Option("--acks", "-a", help="all, 1 or 0.")] = "all",
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", help="Codec: none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
+    acks: Annotated[str, typer.Option("--acks", "-a", help="Acknowledgements: all, 1 or 0.")] = "all",
     null_marker: Annotated[
         str | None, typer.Option("--null-marker", "-Z", help="A key or value equal to this becomes null.")
     ] = None,

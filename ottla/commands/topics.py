@@ -84,7 +84,7 @@ def create(
     config: Configs = None,
     replica_assignment: Assignment = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Ignore topics that exist.")] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
@@ -130,7 +130,7 @@ def create(
 
 @topics.command(epilog="Example:  ottla topics describe orders")
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Topics; none: all.", metavar="[TOPIC...]")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Topics. Default: all.", metavar="[TOPIC...]")] = None,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only partitions with a replica out of sync.")
     ] = False,
@@ -266,7 +266,7 @@ def alter(
         list[str] | None,
         typer.Option("--delete-config", metavar="NAME", help="Reset this setting to the default. Repeatable."),
     ] = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only say whether it would work.")] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Only check the request.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Add partitions to a topic (--replica-assignment names their replicas), or change its settings."""
