@@ -156,7 +156,7 @@ class LocalCluster:
     async def _watch_broker(self, broker: BrokerChild) -> None:
         await broker.wait()
         if not self._stopping:
-            self._note(broker.name, f"has ended {broker.end}; the others go on")
+            self._note(broker.name, f"has ended {broker.end}; the others continue")
 
     async def _watch_zookeeper(self) -> None:
         running = dict(enumerate(self.zookeeper.servers, 1))

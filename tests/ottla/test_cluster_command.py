@@ -124,7 +124,7 @@ def test_three_brokers_of_which_one_is_killed_and_comes_back(tmp_path, ottla):
         address = running.value("broker-3").split()[0]
         os.kill(running.pid("broker-3"), signal.SIGKILL)
         until_blocking(
-            lambda: "broker-3    | has ended by SIGKILL; the others go on\n" in running.errors, running.errors
+            lambda: "broker-3    | has ended by SIGKILL; the others continue\n" in running.errors, running.errors
         )
         asyncio.run(expire_session(connect, tmp_path / "broker-3"))
         assert ids() == ["1", "2"]
