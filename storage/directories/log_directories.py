@@ -148,7 +148,7 @@ class LogDirectories:
         if directory.is_online:
             directory.go_offline(failure)
             logger.error(
-                "log directory %s failed and is offline until the next start: %s", directory.path, directory.failure
+                "log directory %s has failed and is offline until the next start: %s", directory.path, directory.failure
             )
             self._on_offline(directory)
             self._on_change()

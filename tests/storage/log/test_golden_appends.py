@@ -57,7 +57,9 @@ class TestGoingOn:
         log.close()
         for file, recorded in log_files(recorded_directory(name)).items():
             assert (log.directory / file).read_bytes().startswith(recorded)
-        assert [problem for problem in verify_directory(log.directory) if "probably deleted" not in problem.message] == []
+        assert [
+            problem for problem in verify_directory(log.directory) if "probably deleted" not in problem.message
+        ] == []
         again = open_log(log.directory, log_start_offset=START.get(name, 0), clean=False, **recorded_config(name))
         assert again.log_end_offset == log.log_end_offset
         found = read_batches(again)
