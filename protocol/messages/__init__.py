@@ -1,1 +1,1 @@
-"""One file an API: its request, its response and their structs."""
+"""One file per API: its request, its response and their structs."""

@@ -1,8 +1,7 @@
 """Ask which APIs and versions a broker has: the first request of most clients.
 
-The answer to a version that the broker does not know is one of version 0; its response header is always
-version 0. Version 3 adds client software names and features as tagged fields, 4 keeps features of minimum
-version 0.
+A broker answers an unknown version with a response of version 0. The response header always has version 0. Version 3
+adds client software names and features as tagged fields, 4 keeps features of minimum version 0.
 """
 
 from __future__ import annotations

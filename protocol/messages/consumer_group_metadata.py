@@ -113,7 +113,7 @@ class ConsumerGroupRegularExpressionKey(Message, versions="16"):
 
 
 class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
-    """The topics that the expression stood for at a version of the metadata, and when (ms)."""
+    """The topics that the expression matched at a version of the metadata, and the time of the match (ms)."""
 
     topics: list[str] = array(string, "0+")
     version: int = int64("0+")

@@ -1,7 +1,7 @@
-"""What consumers of classic groups put into the opaque bytes of JoinGroup and SyncGroup.
+"""The opaque bytes of consumers in JoinGroup and SyncGroup of classic groups.
 
-Each has its version in front (protocol/versioned.py). A reader takes a newer version than it knows for its
-own newest: later versions only append fields.
+Each has its version in front (protocol/versioned.py). A reader decodes an unknown newer version as the newest one that
+it knows: later versions only append fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bring a delegation token's end forward, or end it."""
+"""Change the expiry time of a delegation token, or expire it now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A classic group member says that it is alive, and learns that a rebalance has begun."""
+"""Keep a member in a classic group alive; the response tells whether a rebalance has begun."""
 
 from __future__ import annotations
 

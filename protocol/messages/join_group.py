@@ -1,6 +1,6 @@
 """Enter a consumer group or take part in its rebalance (the classic protocol); sent to the coordinator.
 
-Version 1 adds the rebalance timeout, 4 asks new members to come again with the id they were given, 5 adds
+Version 1 adds the rebalance timeout, 4 requires new members to join again with the id they got, 5 adds
 static members, 7 the protocol type, 8 the reason, 9 lets the leader skip the assignment.
 """
 

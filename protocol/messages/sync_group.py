@@ -1,4 +1,4 @@
-"""The leader of a group hands in the assignment, and every member waits for its own."""
+"""The leader of a classic group sends the assignment; every member receives its own."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The embedded registry: ZooKeeper's tree and semantics in this process, kept in one SQLite file."""
+"""The embedded registry: ZooKeeper's tree and semantics in this process, stored in one SQLite file."""

@@ -236,7 +236,7 @@ class EmbeddedRegistry:
                 self._watches.children_changed(change.path)
 
     def session_ended(self) -> None:
-        """Note that the session has ended; a disconnected registry is told in `reconnect`. Called by the store."""
+        """Note that the session has ended; without a connection, `reconnect` sets EXPIRED. Called by the store."""
         self._session_over = True
         if self._state is ConnectionState.CONNECTED:
             self._session_id = 0

@@ -1,1 +1,1 @@
-"""The registry on a real ZooKeeper, over kazoo."""
+"""The registry on a real ZooKeeper, with kazoo."""

@@ -139,7 +139,7 @@ class LogCleaner:
             self._write_soon(log)
 
     async def gone_from(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Remove a log that was deleted or moved from the directory's checkpoint.
+        """Remove the entry of a log that was deleted or moved to another directory from the checkpoint of `directory`.
 
         A later log of the same name must not count as compacted. For a moved log the state in memory is kept.
         """

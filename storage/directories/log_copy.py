@@ -99,7 +99,7 @@ class LogCopy:
             await self._manager.flush(self.future)
 
     async def _align(self) -> None:
-        """Truncate the future log to what it has in common with the log, at first and after truncations of the log."""
+        """Truncate the future log to the batches that the log has, too: at first, and after truncations of the log."""
         current, future, manager = self.current, self.future, self._manager
         while not self.is_over and self._compared != current.durability.truncations:
             compared = current.durability.truncations

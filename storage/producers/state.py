@@ -4,7 +4,7 @@ The state covers the batches below `end_offset`. A snapshot of the state is writ
 is the new segment's base offset), when the log is closed, and after recovery. A start then replays only the batches
 after the newest snapshot.
 
-The last stable offset stays at or below a completed transaction until its marker is below the high watermark.
+The last stable offset does not pass a completed transaction until its marker is below the high watermark.
 """
 
 from __future__ import annotations

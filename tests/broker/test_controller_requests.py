@@ -223,7 +223,7 @@ async def test_names_that_no_topic_may_have(broker, client, name):
         assert (await client.call(both, version)).error_code == 0
     assert broker.metadata.snapshot.topics.keys() == {"y"}
     assert broker.services.logs.logs == logs
-    with pytest.raises(ValueError, match="no name of a log directory"):
+    with pytest.raises(ValueError, match="not a valid partition directory name"):
         broker.services.logs.get_or_create("x/y", 0)
 
 
