@@ -92,16 +92,19 @@ class BatchRules:
         batch = RecordBatch(records)
         if batch.attributes & LOG_APPEND_TIME_FLAG:
             raise InvalidTimestampError("a producer must not set the timestamp type to LogAppendTime")
-        codec = batch.compression
         limited = not self.log_append_time and (self.before_max_ms != LONG_MAX or self.after_max_ms != LONG_MAX)
-        rewrite = self.codec is not None and codec is not self.codec and not batch.is_control
-        content: list[Record] | None = None
-        if rewrite or self.full or (self.compacted and client) or (limited and self._must_look(batch, now_ms)):
+        codec = None if batch.is_control or batch.compression is self.codec else self.codec
+        content: list[Record] = []
+        if (
+            codec is not None
+            or self.full
+            or (self.compacted and client)
+            or (limited and self._must_look(batch, now_ms))
+        ):
             content = self._read(batch)
             self._check_records(content, batch, now_ms, limited=limited)
-        if rewrite:
-            assert content is not None
-            return self._rewrite(batch, content, now_ms)
+        if codec is not None:
+            return self._rewrite(batch, codec, content, now_ms)
         if self.log_append_time:
             set_max_timestamp_log_append(records, 0, now_ms)
             return ValidatedBatch(records, now_ms, now_ms)
@@ -143,13 +146,14 @@ class BatchRules:
             named = "; ".join(f"record {index}: {reason}" for index, reason in errors[:_ERRORS_NAMED])
             raise RecordValidationError(f"{len(errors)} records were rejected: {named}", tuple(errors))
 
-    def _rewrite(self, batch: RecordBatch, content: list[Record], now_ms: int) -> ValidatedBatch:
+    def _rewrite(
+        self, batch: RecordBatch, codec: CompressionType, content: list[Record], now_ms: int
+    ) -> ValidatedBatch:
         """Rebuild the batch with the topic's codec."""
-        assert self.codec is not None
         log_append_time = now_ms if self.log_append_time else None
         builder = RecordBatchBuilder(
             0,
-            self.codec,
+            codec,
             TimestampType.LOG_APPEND_TIME if self.log_append_time else TimestampType.CREATE_TIME,
             batch.producer_id,
             batch.producer_epoch,

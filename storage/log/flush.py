@@ -84,8 +84,6 @@ class Durability:
         if self.truncations == truncations:  # else other records may stand there now
             self.recovery_point = max(self.recovery_point, offset)
         self.last_flush_ms = self._now_ms()
-        self.flush_messages = self._segments.files.config.flush_messages
-        """flush.messages: an append that leaves at least as many offsets unsynced asks for a flush."""
 
     def not_flushed(self, paths: list[str]) -> None:
         """The sync of small files has failed: they are still to be synced."""

@@ -27,8 +27,7 @@ class LogReader:
         segments = self._segments
         if offset >= max_offset:
             if offset == self._offsets.end:
-                active = segments.active
-                segments.remember(offset, active, active.size)
+                segments.remember(offset, segments.active, segments.active.size)
             return LogReadInfo(None, False, [] if include_aborted else None)
         hint = segments.hints.get(offset)
         if hint is not None and hint[1] < hint[0].size:

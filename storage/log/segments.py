@@ -134,7 +134,7 @@ class LogSegments(Sequence[LogSegment]):
         return max(bisect_right(self.base_offsets, offset) - 1, 0)
 
     def remember(self, offset: int, segment: LogSegment, position: int) -> None:
-        """Add a hint. The oldest hints are dropped, all at once, if there are too many."""
+        """Add a hint. If there are too many, all earlier ones are dropped first."""
         hints = self.hints
         if len(hints) >= _MAX_HINTS:
             hints.clear()
