@@ -66,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self.port = 0
         self.last_active_s = 0.0
         self.closed = False
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport  # set by connection_made, the first call of a protocol
         self._output: Output  # set by connection_made
         self._buffer = bytearray(MIN_CAPACITY_BYTES)
         self._view = memoryview(self._buffer)
@@ -114,28 +114,21 @@ class Connection(asyncio.BufferedProtocol):
             self.acceptor.name,
             reason,
         )
-        transport = self._transport
-        if transport is None:
-            self.abort()
-            return
         self._output.flush()
-        if self._output.queue or not transport.get_write_buffer_size():
+        if self._output.queue or not self._transport.get_write_buffer_size():
             self.abort()
             return
         self._close_when_sent()
 
     def _close_when_sent(self) -> None:
         self.closed = True
-        transport = self._transport
-        assert transport is not None
-        transport.close()
-        self._linger = self.acceptor.call_later(CLOSE_LINGER_S, transport.abort)
+        self._transport.close()
+        self._linger = self.acceptor.call_later(CLOSE_LINGER_S, self._transport.abort)
 
     def abort(self) -> None:
         """Close at once, without a log line."""
         self.closed = True
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def hold(self) -> None:
         """Do not read from this connection until `admit`: a limit on connections or memory is reached."""
@@ -152,7 +145,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Set SO_SNDBUF and SO_RCVBUF; -1 leaves the system's size."""
-        assert self._transport is not None
         raw = self._transport.get_extra_info("socket")
         if raw is None:
             return  # a simulated network
@@ -327,14 +319,14 @@ class Connection(asyncio.BufferedProtocol):
             self._limit = MIN_CAPACITY_BYTES
 
     def _pause_reading(self) -> None:
-        if self._eof or self._reading_paused or self._transport is None:
+        if self._eof or self._reading_paused:
             return
         if not self._transport.is_closing():
             self._reading_paused = True
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._held or self._eof or not self._reading_paused or self._transport is None:
+        if self._held or self._eof or not self._reading_paused:
             return
         if self._transport.is_closing():
             return

@@ -71,7 +71,6 @@ class _Pending:
     """A request whose answer comes later."""
 
     __slots__ = (
-        "_callback",
         "_context",
         "_dispatcher",
         "_future",
@@ -99,16 +98,10 @@ class _Pending:
         self._future: asyncio.Future[Message | None] = (
             later.future if isinstance(later, CancelOnDisconnect) else dispatcher.start_task(later)
         )
-        self._callback: Callable[[], None] | None = None
 
     def on_ready(self, callback: Callable[[], None]) -> None:
         """See `PendingAnswer`."""
-        self._callback = callback
-        self._future.add_done_callback(self._done)
-
-    def _done(self, _future: asyncio.Future[Message | None]) -> None:
-        assert self._callback is not None
-        self._callback()
+        self._future.add_done_callback(lambda _: callback())
 
     def result(self) -> Answer | None:
         """See `PendingAnswer`."""
