@@ -54,9 +54,9 @@ def shows(options: type) -> Callable[[F], F]:
 
     def decorate(constructor: F) -> F:
         self, *others = inspect.signature(constructor).parameters.values()
-        several = [parameter for parameter in others if parameter.kind is inspect.Parameter.VAR_POSITIONAL]
+        topics = [one for one in others if one.kind in (one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)]
         keywords = inspect.signature(options).parameters.values()
-        constructor.__signature__ = inspect.Signature([self, *several, *keywords])  # type: ignore[attr-defined]
+        constructor.__signature__ = inspect.Signature([self, *topics, *keywords])  # type: ignore[attr-defined]
         return constructor
 
     return decorate

@@ -14,30 +14,28 @@ import logging
 import random as random_module
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Unpack
 
 from client.background import Background
 from client.consumer.fetched import ConsumerRecord
-from client.consumer.options import ReaderOptions
 from client.consumer.reader_state import Position
 from client.errors import ClosedError, KafkaError, ZooKeeperSessionError
-from client.options import check_choice, check_range, refuse, refuse_unknown
+from client.options import refuse, refuse_unknown, shows
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
-from client.wire.network import Network
 from client.zookeeper.assignment import GroupView
 from client.zookeeper.committer import ZooKeeperCommitter
 from client.zookeeper.group import ZooKeeperGroup
 from client.zookeeper.layout import Layout, Legacy07Layout, Member, TodaysLayout
 from client.zookeeper.offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
-from client.zookeeper.offsets import KAFKA, STORAGES, GroupOffsets
+from client.zookeeper.offsets import GroupOffsets
+from client.zookeeper.options import ZooKeeperConsumerKeywords, ZooKeeperConsumerOptions
 from client.zookeeper.partitions import OwnedPartitions
 from client.zookeeper.rebalance import Rebalancer, ZooKeeperRebalanceListener
 from client.zookeeper.session_lease import RENEWALS_PER_TIMEOUT, SessionLease
 from client.zookeeper.stream import ConsumerStream, StreamGate
 from client.zookeeper.streams import ConsumerStreams
 from client.zookeeper.subscription import Subscription, consumer_id_string
-from client.zookeeper.topic_filter import TopicFilter
 from registry.errors import BadArgumentsError, ConnectionLossError, RegistryError, SessionExpiredError
 from registry.interface import ConnectionState, Registry
 from registry.znodes.tree import LEGACY_07, TODAY
@@ -46,7 +44,6 @@ from registry.zookeeper.registry import ZooKeeperRegistry
 
 logger = logging.getLogger(__name__)
 
-RESETS: Final = {"smallest": "earliest", "largest": "latest", "earliest": "earliest", "latest": "latest"}
 _PLACES: Final[dict[str, Position]] = {"earliest": "beginning", "latest": "end"}
 _LAYOUTS: Final[dict[str, tuple[Callable[[], Layout], Callable[[Registry, str], OffsetNodes]]]] = {
     TODAY: (TodaysLayout, TodaysOffsetNodes),
@@ -86,114 +83,35 @@ class ZooKeeperConsumer:
     Raises InvalidOptionError for a value that breaks a rule.
     """
 
+    @shows(ZooKeeperConsumerOptions)
     def __init__(
-        self,
-        topics: Mapping[str, int] | Iterable[str] = (),
-        *,
-        group_id: str,
-        zookeeper_connect: str = "127.0.0.1:2181",
-        layout: str = "today",
-        topic_filter: TopicFilter | None = None,
-        threads: int = 1,
-        consumer_id: str | None = None,
-        client_id: str | None = None,
-        auto_commit_enable: bool = True,
-        auto_commit_interval_ms: int = 60_000,
-        auto_offset_reset: str = "largest",
-        offsets_storage: str = "zookeeper",
-        dual_commit_enabled: bool | None = None,
-        rebalance_max_retries: int = 4,
-        rebalance_backoff_ms: int = 2_000,
-        rebalance_listener: ZooKeeperRebalanceListener | None = None,
-        exclude_internal_topics: bool = True,
-        zookeeper_session_timeout_ms: int = 6_000,
-        zookeeper_connection_timeout_ms: int = 6_000,
-        isolation_level: str = "read_uncommitted",
-        fetch_min_bytes: int = 1,
-        fetch_wait_max_ms: int = 100,
-        fetch_max_bytes: int = 50 * 1024 * 1024,
-        fetch_message_max_bytes: int = 1024 * 1024,
-        max_buffered_bytes: int = 2 * 1024 * 1024,
-        socket_timeout_ms: int = 30_000,
-        refresh_leader_backoff_ms: int = 200,
-        network: Network | None = None,
-        random: random_module.Random | None = None,
-        **unknown: object,
+        self, topics: Mapping[str, int] | Iterable[str] = (), **keywords: Unpack[ZooKeeperConsumerKeywords]
     ) -> None:
-        refuse_unknown(unknown, ZooKeeperConsumer)
-        subscription = Subscription(topics, topic_filter, threads)
-        random = random if random is not None else random_module.Random()
-        self.consumer_id = consumer_id_string(group_id, consumer_id, random)
-        check_choice("layout", layout, tuple(_LAYOUTS))
-        check_choice("auto_offset_reset", auto_offset_reset, tuple(RESETS))
-        check_choice("offsets_storage", offsets_storage, STORAGES)
-        if dual_commit_enabled and offsets_storage != KAFKA:
-            raise refuse("dual_commit_enabled", dual_commit_enabled, 'needs offsets_storage="kafka"')
-        check_range("auto_commit_interval_ms", auto_commit_interval_ms, 1)
-        check_range("rebalance_max_retries", rebalance_max_retries, 0)
-        check_range("rebalance_backoff_ms", rebalance_backoff_ms, 1)
-        # Checked here under their own names; `options.check` uses the names of a Reader.
-        check_range("socket_timeout_ms", socket_timeout_ms, 1)
-        check_range("refresh_leader_backoff_ms", refresh_leader_backoff_ms, 0)
-        check_range("fetch_wait_max_ms", fetch_wait_max_ms, 0, socket_timeout_ms - 1)
-        check_range("fetch_message_max_bytes", fetch_message_max_bytes, 1)
-        options = ReaderOptions(
-            client_id=client_id or group_id,
-            auto_offset_reset=RESETS[auto_offset_reset],
-            isolation_level=isolation_level,
-            fetch_min_bytes=fetch_min_bytes,
-            fetch_max_wait_ms=fetch_wait_max_ms,
-            fetch_max_bytes=fetch_max_bytes,
-            max_partition_fetch_bytes=fetch_message_max_bytes,
-            max_buffered_bytes=max_buffered_bytes,
-            request_timeout_ms=socket_timeout_ms,
-            retry_backoff_ms=refresh_leader_backoff_ms,
-            network=network,
-            random=random,
-        )
-        self._auto_commit_interval_s = auto_commit_interval_ms / 1000 if auto_commit_enable else None
-        self._timeout_s = socket_timeout_ms / 1000
-        self._zookeeper_connect = zookeeper_connect
-        self._registry = _registry(zookeeper_connect, zookeeper_session_timeout_ms, zookeeper_connection_timeout_ms)
+        refuse_unknown(keywords, ZooKeeperConsumer)
+        self._options = options = ZooKeeperConsumerOptions(**keywords)
+        subscription = Subscription(topics, options.topic_filter, options.threads)
+        random = options.random if options.random is not None else random_module.Random()
+        self.consumer_id = consumer_id_string(options.group_id, options.consumer_id, random)
+        self._listener = options.rebalance_listener or ZooKeeperRebalanceListener()
+        self._timeout_s = options.socket_timeout_ms / 1000
+        self._registry = _registry(options)
         self._lease = SessionLease()
         self._gate = StreamGate(self._lease)
         self._background = Background(self._gate.fail)
-        self._cluster = Cluster(options, on_error=self._failed)
+        reading = options.for_reader(random)
+        self._cluster = Cluster(reading, on_error=self._failed)
         self._cluster.bootstrap_servers = []  # later the brokers from ZooKeeper
-        self._partitions = OwnedPartitions(self._cluster, self._gate, options, _PLACES[options.auto_offset_reset])
-        tree, offset_nodes = _LAYOUTS[layout]
+        self._partitions = OwnedPartitions(self._cluster, self._gate, reading, _PLACES[reading.auto_offset_reset])
+        layout, offset_nodes = _LAYOUTS[options.layout]
         self._offsets = GroupOffsets(
-            offset_nodes(self._registry, group_id),
+            offset_nodes(self._registry, options.group_id),
             self._cluster,
-            group_id,
+            options.group_id,
             timeout_s=self._timeout_s,
-            storage=offsets_storage,
-            dual_commit=offsets_storage == KAFKA if dual_commit_enabled is None else dual_commit_enabled,
+            storage=options.offsets_storage,
+            dual_commit=options.dual_commit,
         )
         self._committer = ZooKeeperCommitter(self.consumer_id, self._partitions, self._offsets, self._lease)
-        self._join_group(
-            group_id,
-            subscription,
-            tree(),
-            rebalance_listener or ZooKeeperRebalanceListener(),
-            max_retries=rebalance_max_retries,
-            backoff_s=rebalance_backoff_ms / 1000,
-            exclude_internal_topics=exclude_internal_topics,
-        )
-
-    def _join_group(
-        self,
-        group_id: str,
-        subscription: Subscription,
-        layout: Layout,
-        listener: ZooKeeperRebalanceListener,
-        *,
-        max_retries: int,
-        backoff_s: float,
-        exclude_internal_topics: bool,
-    ) -> None:
-        """Create the parts for the group, without I/O."""
-        self._listener = listener
         self._records = ConsumerStreams(subscription, self._gate, self._partitions.fetcher.wake)
         self.streams: Mapping[str, tuple[ConsumerStream, ...]] = self._records.by_topic
         """The streams of each topic, one for each thread; with a pattern, streams for all topics under its text."""
@@ -202,11 +120,11 @@ class ZooKeeperConsumer:
         self._closed = False
         self._group = ZooKeeperGroup(
             self._registry,
-            group_id,
+            options.group_id,
             self.consumer_id,
             Member(subscription.threads, subscription.pattern),
-            layout,
-            exclude_internal_topics=exclude_internal_topics,
+            layout(),
+            exclude_internal_topics=options.exclude_internal_topics,
             on_change=self._group_changed,
         )
         self._rebalancer = Rebalancer(
@@ -214,9 +132,9 @@ class ZooKeeperConsumer:
             self._group,
             self._partitions,
             self._offsets,
-            max_retries=max_retries,
-            backoff_s=backoff_s,
-            listener=listener,
+            max_retries=options.rebalance_max_retries,
+            backoff_s=options.rebalance_backoff_ms / 1000,
+            listener=self._listener,
             stream_of=self._records.of,
             commit=self._commit_before_release,
             on_brokers=self._brokers_known,
@@ -242,7 +160,9 @@ class ZooKeeperConsumer:
         try:
             await self._registry.start()
             if await self._registry.exists("/") is None:
-                raise ZooKeeperSessionError(f"ZooKeeper has no node for the chroot of {self._zookeeper_connect}")
+                raise ZooKeeperSessionError(
+                    f"ZooKeeper has no node for the chroot of {self._options.zookeeper_connect}"
+                )
             self._registry.listen(self._session_changed)
             await self._group.register()
             await self._renew_lease()
@@ -257,8 +177,8 @@ class ZooKeeperConsumer:
         if self._closing:
             raise ClosedError("the consumer has been closed")
         await self._started
-        if self._auto_commit_interval_s is not None:
-            self._background.spawn(self._committer.now_and_then(self._auto_commit_interval_s), "commits")
+        if self._options.auto_commit_interval_s is not None:
+            self._background.spawn(self._committer.now_and_then(self._options.auto_commit_interval_s), "commits")
 
     async def __aenter__(self) -> "ZooKeeperConsumer":
         await self.start()
@@ -288,7 +208,7 @@ class ZooKeeperConsumer:
                 # ZooKeeper may be unreachable; then calls wait, and after this time the session has expired anyway.
                 async with asyncio.timeout(max(self._registry.session_timeout_ms / 1000, self._timeout_s)):
                     await self._listener.before_releasing_partitions(names)
-                    if self._auto_commit_interval_s is not None:
+                    if self._options.auto_commit_interval_s is not None:
                         await self._committer.commit(with_in_hand=with_in_hand)
         except (KafkaError, RegistryError, TimeoutError) as error:
             logger.warning("consumer %s could not commit when it was closed: %s", self.consumer_id, error)
@@ -335,7 +255,7 @@ class ZooKeeperConsumer:
             raise ZooKeeperSessionError(str(error)) from error
 
     async def _commit_before_release(self) -> None:
-        if self._auto_commit_interval_s is not None:
+        if self._options.auto_commit_interval_s is not None:
             await self._committer.before_release()
 
     # ---- callbacks
@@ -378,13 +298,14 @@ class ZooKeeperConsumer:
             self._gate.ring()
 
 
-def _registry(connect: str, session_timeout_ms: int, connection_timeout_ms: int) -> ZooKeeperRegistry:
-    check_range("zookeeper_session_timeout_ms", session_timeout_ms, 1)
-    check_range("zookeeper_connection_timeout_ms", connection_timeout_ms, 1)
+def _registry(options: ZooKeeperConsumerOptions) -> ZooKeeperRegistry:
     try:
-        address = ZooKeeperAddress.parse(connect)
+        address = ZooKeeperAddress.parse(options.zookeeper_connect)
     except BadArgumentsError as error:
-        raise refuse("zookeeper_connect", connect, str(error)) from None
+        raise refuse("zookeeper_connect", options.zookeeper_connect, str(error)) from None
     return ZooKeeperRegistry(
-        address, session_timeout_ms, connection_timeout_ms=connection_timeout_ms, make_chroot=False
+        address,
+        options.zookeeper_session_timeout_ms,
+        connection_timeout_ms=options.zookeeper_connection_timeout_ms,
+        make_chroot=False,
     )

@@ -18,6 +18,8 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from client.wire.backoff import Backoff
 from client.wire.cluster_options import ClusterKeywords, ClusterOptions
+from client.zookeeper.consumer import ZooKeeperConsumer
+from client.zookeeper.options import ZooKeeperConsumerKeywords, ZooKeeperConsumerOptions
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,7 @@ def test_unknown_option_names_what_there_is(option, hint):
         (ReaderOptions, ReaderKeywords),
         (ConsumerOptions, ConsumerKeywords),
         (ProducerOptions, ProducerKeywords),
+        (ZooKeeperConsumerOptions, ZooKeeperConsumerKeywords),
     ],
 )
 def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
@@ -110,14 +113,20 @@ def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
 
 
 @pytest.mark.parametrize(
-    ("made", "options"), [(Reader, ReaderOptions), (Consumer, ConsumerOptions), (Producer, ProducerOptions)]
+    ("made", "options"),
+    [
+        (Reader, ReaderOptions),
+        (Consumer, ConsumerOptions),
+        (Producer, ProducerOptions),
+        (ZooKeeperConsumer, ZooKeeperConsumerOptions),
+    ],
 )
 def test_signatures_show_every_option(made, options):
     shown = inspect.signature(made).parameters
     fields = [field for field in dataclasses.fields(options) if field.init]
-    assert {name: shown[name].default for name in shown if name != "topics"} == {
-        field.name: field.default for field in fields
-    }
+    assert shown.keys() - {"topics"} == {field.name for field in fields}
+    defaults = [inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default for field in fields]
+    assert [shown[field.name].default for field in fields] == defaults
     assert all(shown[field.name].annotation == field.type for field in fields)
 
 
