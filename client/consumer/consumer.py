@@ -24,7 +24,7 @@ from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetad
 from client.consumer.group_partitions import Reading
 from client.consumer.options import ConsumerKeywords, ConsumerOptions
 from client.consumer.reader import Reader
-from client.consumer.reader_state import Chunk, PartitionState, Position
+from client.consumer.reader_state import Chunk, PartitionState, Position, known_position
 from client.consumer.rebalance_listener import RebalanceListener
 from client.consumer.topic_subscription import TopicSubscription
 from client.errors import IllegalStateError
@@ -304,8 +304,7 @@ class Consumer(Reader):
         """Move at most `most` fetched records to `found`."""
         while chunk is not None and most > 0:
             state = chunk.state
-            assert state.position is not None
-            self._in_hand.setdefault(state.partition, state.position)
+            self._in_hand.setdefault(state.partition, known_position(state))
             self._chunk = chunk
             try:
                 records = list(islice(chunk.records, most))

@@ -264,8 +264,7 @@ class Reader:
         """Return all batches of a chunk, and move the position after them."""
         self._chunk = None
         state, batches = chunk.state, chunk.batches
-        assert state.position is not None
-        batches.first_offset = max(state.position, batches.first_offset)
+        batches.first_offset = max(known_position(state), batches.first_offset)
         self._in_hand.setdefault(state.partition, batches.first_offset)
         state.position = max(batches.next_offset, batches.first_offset)
         return batches
@@ -310,8 +309,7 @@ class Reader:
     def _put_back(self, chunk: Chunk) -> None:
         """Fetch a record that cannot be decoded again: the caller gets the same error, or seeks past the record."""
         self._chunk = None
-        assert chunk.state.position is not None
-        chunk.state.seek(chunk.state.position)
+        chunk.state.seek(known_position(chunk.state))
         self._fetcher.wake()
 
     async def _next_chunk(self) -> Chunk:
