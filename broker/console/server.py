@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerStartError
 from broker.services import Services
+from client.wire.listening import listening_sockets
 from protocol.host_port import HostPort
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ConsoleServer:
         if self._sockets:
             return
         try:
-            self._sockets = _listening_sockets(await self._addresses())
+            self._sockets = await listening_sockets(self.host, self._configured_port, BACKLOG)
         except OSError as error:
             # An error of name resolution has a separate error number, and a text.
             is_system_error = error.errno is not None and error.errno in errno.errorcode
@@ -84,12 +85,6 @@ class ConsoleServer:
         for one in self._sockets:
             one.close()
 
-    async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
-        loop = asyncio.get_running_loop()
-        flags = socket.AI_PASSIVE
-        found = await loop.getaddrinfo(self.host or None, self._configured_port, type=socket.SOCK_STREAM, flags=flags)
-        return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
-
     async def _first_connection(self) -> None:
         loop = asyncio.get_running_loop()
         arrived = loop.create_future()
@@ -115,46 +110,6 @@ def _import_application() -> Callable[..., Any]:
     from broker.console.application import start
 
     return start
-
-
-def _listening_sockets(addresses: list[tuple[int, tuple[Any, ...]]]) -> list[socket.socket]:
-    """Return one socket for each address, all on one port. Addresses that the machine does not have are left out.
-
-    `localhost` and "all interfaces" have an IPv4 and an IPv6 address; on a machine without IPv6 only the first works.
-    Raises OSError if an address is in use, or if no address can be bound.
-    """
-    sockets: list[socket.socket] = []
-    failed: OSError | None = None
-    for family, address in addresses:
-        host, port, *rest = address
-        if port == 0 and sockets:
-            port = sockets[0].getsockname()[1]
-        try:
-            sockets.append(_listening_socket(family, (host, port, *rest)))
-        except OSError as error:
-            failed = error
-            if error.errno == errno.EADDRINUSE:
-                break
-    if failed is not None and (not sockets or failed.errno == errno.EADDRINUSE):
-        for one in sockets:
-            one.close()
-        raise failed
-    return sockets
-
-
-def _listening_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        one.setblocking(False)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        one.bind(address)
-        one.listen(BACKLOG)
-    except OSError:
-        one.close()
-        raise
-    return one
 
 
 def _is_loopback(address: str) -> bool:

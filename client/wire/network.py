@@ -6,8 +6,10 @@ the same callbacks through a transport in memory.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
+
+from client.wire.listening import listening_sockets
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -51,12 +53,12 @@ class Network(Protocol):
 
 
 class AsyncioServer:
-    """A server from asyncio or uvloop."""
+    """The servers of asyncio or uvloop for one address each, on one port."""
 
-    __slots__ = ("_port", "_server")
+    __slots__ = ("_port", "_servers")
 
-    def __init__(self, server: asyncio.AbstractServer, port: int) -> None:
-        self._server = server
+    def __init__(self, servers: Sequence[asyncio.AbstractServer], port: int) -> None:
+        self._servers = servers
         self._port = port
 
     @property
@@ -66,11 +68,13 @@ class AsyncioServer:
 
     def close(self) -> None:
         """Stop accepting connections."""
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def wait_closed(self) -> None:
-        """Wait until the listening socket is closed."""
-        await self._server.wait_closed()
+        """Wait until the listening sockets are closed."""
+        for server in self._servers:
+            await server.wait_closed()
 
 
 class AsyncioNetwork:
@@ -88,13 +92,20 @@ class AsyncioNetwork:
     ) -> AsyncioServer:
         """Listen on `host:port`; see `Network.listen`."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog, start_serving=False)
+        sockets = await listening_sockets(host, port, backlog)
+        servers: list[asyncio.Server] = []
         try:
-            await server.start_serving()  # a cancellation inside create_server would leave the socket listening
+            for one in sockets:
+                new = await loop.create_server(protocol_factory, sock=one, backlog=backlog, start_serving=False)
+                servers.append(new)
+                await new.start_serving()  # not in create_server: cancelled there, it would go on listening
         except BaseException:
-            server.close()
+            for new in servers:
+                new.close()
+            for one in sockets:
+                one.close()
             raise
-        return AsyncioServer(server, server.sockets[0].getsockname()[1])
+        return AsyncioServer(servers, sockets[0].getsockname()[1])
 
     async def connect(self, protocol_factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.Transport, P]:
         """Connect to `host:port`; see `Network.connect`. TCP_NODELAY is set by the loop."""

@@ -1,6 +1,7 @@
-"""Real sockets through asyncio: what is cancelled gives its port back."""
+"""Real sockets through asyncio."""
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
@@ -28,3 +29,21 @@ async def test_a_listen_that_is_cancelled_at_any_turn_gives_back_the_port():
     server.close()
     await server.wait_closed()
     assert turns > 1
+
+
+async def test_every_interface_is_one_port_on_each_of_its_addresses():
+    network = AsyncioNetwork()
+    for _ in range(5):  # with two ports, chance decided which one was named
+        server = await network.listen(asyncio.Protocol, "", 0)
+        for address in addresses_of_this_machine():
+            socket.create_connection((address, server.port)).close()
+        server.close()
+        await server.wait_closed()
+
+
+def addresses_of_this_machine():
+    """The loopback addresses that there are."""
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with contextlib.suppress(OSError), socket.socket(family) as probe:
+            probe.bind((address, 0))
+            yield address
