@@ -5,6 +5,9 @@ The answer waits until the changes are committed.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from broker.coordinator.consumer.membership import Client, refusal
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
@@ -22,12 +25,12 @@ class ConsumerGroupHeartbeatHandler(Handler[ConsumerGroupHeartbeatRequest, Consu
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def handle(
+    def handle(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-    ) -> ConsumerGroupHeartbeatResponse:
+    ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
         """See the module docstring."""
         client = Client(context.client_id or "", f"/{context.client_address}")
-        return await self._services.coordination.groups.consumer_heartbeat(request, context.api_version, client)
+        return self._services.coordination.groups.consumer_heartbeat(request, context.api_version, client)
 
     def failed(self, request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
         """Return the answer with the error; the group does not change."""

@@ -5,6 +5,10 @@ Version 0 is older than groups: its offsets are stored in the registry, where th
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
 from broker.coordinator.offset_manager import Codes, Committer
 from broker.coordinator.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
@@ -34,11 +38,13 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def handle(self, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    def handle(
+        self, request: OffsetCommitRequest, context: RequestContext
+    ) -> OffsetCommitResponse | Coroutine[Any, Any, OffsetCommitResponse]:
         """See the module docstring."""
         known = self._known(request)
         if context.api_version == 0:
-            return await self._commit_to_registry(request, known)
+            return self._commit_to_registry(request, known)
         if not known:
             return _response(request, {})
         now_ms = self._services.now_ms()
@@ -60,8 +66,8 @@ class OffsetCommitHandler(Handler[OffsetCommitRequest, OffsetCommitResponse]):
             request.group_instance_id,
             knows_epochs=context.api_version >= FIRST_VERSION_WITH_MEMBER_EPOCH,
         )
-        codes = await self._services.coordination.groups.offsets.commit(request.group_id, committer, offsets)
-        return _response(request, codes)
+        groups = self._services.coordination.groups
+        return groups.offsets.commit(request.group_id, committer, offsets, partial(_response, request))
 
     def _known(self, request: OffsetCommitRequest) -> dict[TopicPartition, OffsetCommitRequestPartition]:
         snapshot = self._services.metadata.snapshot

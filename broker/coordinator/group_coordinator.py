@@ -234,10 +234,10 @@ class GroupCoordinator:
         with self._classic.step(group) as step:
             return step.leave(identity)
 
-    async def consumer_heartbeat(
+    def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
-    ) -> ConsumerGroupHeartbeatResponse:
-        """ConsumerGroupHeartbeat: the answer, when what has changed is committed."""
+    ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat: the answer. A coroutine where something has to be committed first."""
         if not self.offers_consumer_protocol:
             return refusal(ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here")
         partition = self.find(request.group_id)
@@ -245,7 +245,7 @@ class GroupCoordinator:
             return refusal(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         if isinstance(partition, ErrorCode):
             return refusal(partition)
-        return await self._consumers.heartbeat(partition, request, version, client)
+        return self._consumers.heartbeat(partition, request, version, client)
 
     @property
     def offers_consumer_protocol(self) -> bool:

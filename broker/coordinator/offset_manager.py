@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from broker.coordinator.classic.group import CONSUMER, Group, GroupState
 from broker.coordinator.classic.groups import ClassicGroups
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 MS_PER_MINUTE = 60_000
 NO_GENERATION = -1
 
+R = TypeVar("R")
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
@@ -71,34 +72,46 @@ class OffsetManager:
 
     # -- commit ------------------------------------------------------------------------------------------------------
 
-    async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        """OffsetCommit: what became of each partition."""
+    def commit(
+        self, group_id: str, committer: Committer, offsets: Offsets, respond: Callable[[Codes], R]
+    ) -> R | Coroutine[Any, Any, R]:
+        """OffsetCommit. respond: makes the answer of what became of each partition.
+
+        The answer, or a coroutine where the commit has to wait for replicas.
+        """
         partition = self._coordinator.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
-            return dict.fromkeys(offsets, partition)
+            return respond(dict.fromkeys(offsets, partition))
         group = partition.groups.get(group_id)
         if group is None:
             if committer.generation >= 0:
-                return dict.fromkeys(offsets, ErrorCode.ILLEGAL_GENERATION)
+                return respond(dict.fromkeys(offsets, ErrorCode.ILLEGAL_GENERATION))
             group = partition.groups[group_id] = Group(group_id, self._now_ms())
         error = check_committer(group, committer, is_transactional=False)
         if error is None and group.state is GroupState.COMPLETING_REBALANCE:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not None:
-            return dict.fromkeys(offsets, error)
+            return respond(dict.fromkeys(offsets, error))
         if isinstance(group, Group) and not group.is_empty:
             with self._classic.step(group) as step:
                 step.heard_of(committer.member_id)
         accepted = self._accepted(offsets)
         if not accepted:
-            return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            return respond(dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE))
         group.offsets.begin(accepted)
-        appended = await self._store.store_offsets(group_id, accepted)
-        if appended.error:
-            group.offsets.fail(accepted)
-        else:
-            group.offsets.finish(accepted, appended.base_offset)
-        return _codes(offsets, accepted, appended.error)
+        appended = self._store.store_offsets(group_id, accepted)
+
+        def finish(outcome: Appended) -> R:
+            if outcome.error:
+                group.offsets.fail(accepted)
+            else:
+                group.offsets.finish(accepted, outcome.base_offset)
+            return respond(_codes(offsets, accepted, outcome.error))
+
+        async def finish_later() -> R:
+            return finish(await appended)
+
+        return finish(appended.result()) if appended.done() else finish_later()
 
     async def commit_in_transaction(
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import TimerHandle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from broker.cluster.metadata_cache import MetadataCache
@@ -193,17 +193,22 @@ class ConsumerGroups:
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
-    async def heartbeat(
+    def heartbeat(
         self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
-    ) -> ConsumerGroupHeartbeatResponse:
-        """ConsumerGroupHeartbeat: the answer, when what has changed is committed."""
+    ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat: the answer. A coroutine where something has to be committed first."""
         try:
             check_request(request, version, self.assignors)
             reply = self._heartbeat(partition, request, client)
         except GroupError as refused:
             return refusal(refused.code, str(refused))
+        return reply.response if reply.committed is None else self._when_committed(request.group_id, reply)
+
+    async def _when_committed(
+        self, group_id: str, reply: Reply[ConsumerGroupHeartbeatResponse]
+    ) -> ConsumerGroupHeartbeatResponse:
         error = await _outcome(reply)
-        return refusal(error, f"the change of group {request.group_id} is not committed") if error else reply.response
+        return refusal(error, f"the change of group {group_id} is not committed") if error else reply.response
 
     def _heartbeat(
         self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, client: Client
