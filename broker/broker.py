@@ -18,7 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from broker.cluster.hand_over import HandOver
+from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
 from broker.cluster.registration import ClusterMembership
 from broker.cluster.registry_access import open_registry
@@ -295,7 +295,7 @@ class Broker:
             ),
             registry_offsets=RegistryOffsets(registry),
             fetch_sessions=FetchSessions(
-                config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.resting
+                config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.idle
             ),
             metrics=self.metrics,
             now_ms=self._now_ms,
@@ -323,7 +323,7 @@ class Broker:
         failures = LogDirFailures(services.broker_id, registry, registry_directory)
 
         def failed(directory: LogDirectory, keys: list[tuple[str, int]]) -> None:
-            services.replicas.roles.log_directory_failed(keys)
+            services.replicas.controller_requests.log_directory_failed(keys)
             failures.add(directory)
 
         services.logs.on_offline = failed
@@ -366,7 +366,7 @@ class Broker:
         if self.console is not None:
             running.append(self.console.run())
         if self.config.ottla_zookeeper_legacy07_chroot:
-            running.append(self._view_of_07(services.broker_id, registry))
+            running.append(self._legacy07_view(services.broker_id, registry))
         async with self._tasks as tasks:
             services_running = [tasks.create_task(one) for one in running]
             announcing = tasks.create_task(self._announce(services.broker_id, on_ready))
@@ -374,7 +374,7 @@ class Broker:
                 await self._stopping.wait()
                 logger.info("broker %d is stopping", services.broker_id)
                 if self._ready.is_set():
-                    await HandOver(
+                    await ControlledShutdown(
                         services.broker_id,
                         self.config,
                         self.metadata,
@@ -391,7 +391,7 @@ class Broker:
         """For connections from and to the controller."""
         return ConnectionOptions(self._network, client_id, self.config.controller_socket_timeout_ms / 1000)
 
-    def _view_of_07(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
+    def _legacy07_view(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
         from broker.cluster.legacy07_view import Legacy07View
 
         address = self.advertised(self.config.advertised_listeners[0])

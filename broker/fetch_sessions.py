@@ -5,8 +5,8 @@ number of sessions is limited by `max.incremental.fetch.session.cache.slots`. A 
 it has not been used for two minutes, or if the new session is a follower's and this one is not, or if both are of the
 same kind and this one is smaller and older than two minutes.
 
-A fetch reads only the partitions of a session that may have changed; the session rests at the others (see
-`RestingPartitions`). A change of a partition wakes the session. Every ten seconds a session reads all of its
+A fetch reads only the partitions of a session that may have changed; the others are idle (see
+`IdlePartitions`). A change of a partition wakes the session. Every ten seconds a session reads all of its
 partitions, because retention advances log start offsets without waking sessions.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from protocol.error_codes import ErrorCode
 from replication.fetch import CONSUMER, FetchedPartition, FetchPartition
-from replication.resting_partitions import RestingPartitions, TopicPartition
+from replication.idle_partitions import IdlePartitions, TopicPartition
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -70,8 +70,8 @@ class FetchSession:
     """One client's session; implements `Reader`."""
 
     __slots__ = (
+        "_idle_at",
         "_places",
-        "_resting_at",
         "awake",
         "created_ms",
         "epoch",
@@ -86,9 +86,9 @@ class FetchSession:
     )
 
     def __init__(
-        self, session_id: int, now_ms: int, places: RestingPartitions, *, is_follower: bool, uses_topic_ids: bool
+        self, session_id: int, now_ms: int, places: IdlePartitions, *, is_follower: bool, uses_topic_ids: bool
     ) -> None:
-        """places: the partitions at which sessions rest."""
+        """places: the idle partitions of all sessions."""
         self.id = session_id
         self.epoch = 1
         """The epoch that the next request must carry."""
@@ -103,7 +103,7 @@ class FetchSession:
         self.awake: dict[Key, CachedPartition] = {}
         """The partitions to read, in this order; one that returned data moves to the end, for fairness."""
         self._places = places
-        self._resting_at: dict[TopicPartition, Key] = {}
+        self._idle_at: dict[TopicPartition, Key] = {}
 
     def key_of(self, request: FetchPartition) -> Key:
         """Return the partition's key in this session."""
@@ -141,33 +141,33 @@ class FetchSession:
             self.looked_at_all_ms = now_ms
             self.wake_all()
 
-    # -- rest --------------------------------------------------------------------------------------------------------
+    # -- idle --------------------------------------------------------------------------------------------------------
 
     @property
-    def is_resting(self) -> bool:
+    def has_idle(self) -> bool:
         """See `Reader`."""
-        return bool(self._resting_at)
+        return bool(self._idle_at)
 
-    def rests_at(self, request: FetchPartition) -> None:
+    def mark_idle(self, request: FetchPartition) -> None:
         """Stop reading a partition until `woken`: the client has all of its data."""
         key = self.key_of(request)
         del self.awake[key]
-        self._resting_at[request.topic, request.partition] = key
+        self._idle_at[request.topic, request.partition] = key
 
     def woken(self, key: TopicPartition) -> None:
         """See `Reader`."""
-        found = self._resting_at.pop(key)
+        found = self._idle_at.pop(key)
         self.awake[found] = self.partitions[found]
 
     def wake_all(self) -> None:
         """Read every partition next time."""
-        for key in list(self._resting_at):
+        for key in list(self._idle_at):
             self._places.remove(key, self)
             self.woken(key)
 
     def _leave(self, cached: CachedPartition) -> None:
         key = (cached.request.topic, cached.request.partition)
-        if self._resting_at.pop(key, None) is not None:
+        if self._idle_at.pop(key, None) is not None:
             self._places.remove(key, self)
 
 
@@ -175,10 +175,10 @@ class FetchSessions:
     """The sessions of one broker."""
 
     def __init__(
-        self, slots: int, now_ms: Callable[[], int], rng: random.Random, places: RestingPartitions | None = None
+        self, slots: int, now_ms: Callable[[], int], rng: random.Random, places: IdlePartitions | None = None
     ) -> None:
-        """places: the partitions at which the sessions rest."""
-        self._places = RestingPartitions() if places is None else places
+        """places: the idle partitions of all sessions."""
+        self._places = IdlePartitions() if places is None else places
         self._slots = slots
         self._now_ms = now_ms
         self._random = rng

@@ -16,8 +16,8 @@ from broker.registry_offsets import RegistryOffsets
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from broker.topics import Topics
+from protocol.sentinels import NO_EPOCH
 from replication.errors import StaleBrokerEpochError
-from replication.partition import NO_EPOCH
 from replication.replica_manager import ReplicaManager
 from storage.compaction.log_cleaner import LogCleaner
 from storage.log_manager import LogManager

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from protocol.errors import ProtocolError
+from protocol.sentinels import NO_EPOCH, UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET
 from replication.errors import OffsetNotAvailableError, ReplicationError
-from replication.follower_progress import UNKNOWN_BROKER_EPOCH
 from replication.isolation import Isolation
-from replication.partition import NO_EPOCH, Partition
+from replication.partition import Partition
 from storage.errors import OffsetOutOfRangeError, StorageError
 from storage.log.append import LogReadInfo
 from storage.log.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
@@ -25,7 +25,6 @@ from storage.log.log import Log
 CONSUMER = -1
 """The replica id of clients that are not brokers."""
 
-UNKNOWN_OFFSET = -1
 
 GetPartition = Callable[[str, int, bytes], Partition]
 """(topic, partition, topic id; ZERO_UUID if the request has none) → Partition. Raises ReplicationError."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from protocol.sentinels import NO_EPOCH
 from replication.follower_session import WantedPartition
-from replication.partition import NO_EPOCH, Partition
+from replication.partition import Partition
 from storage.log.log import Log
 
 FIRST_RETRY_S = 0.02

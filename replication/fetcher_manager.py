@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
+from protocol.sentinels import NO_LEADER
 from replication.fetch_settings import FetchSettings
 from replication.fetch_state import FetchState
 from replication.fetcher import Fetcher
-from replication.partition import NO_LEADER, Partition
+from replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 

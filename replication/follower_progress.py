@@ -5,11 +5,10 @@ Time is monotonic, in milliseconds: setting the system clock must not put follow
 
 from __future__ import annotations
 
+from protocol.sentinels import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET
 from replication.errors import NotLeaderOrFollowerError
 
 NEVER = -(1 << 62)
-UNKNOWN_OFFSET = -1
-UNKNOWN_BROKER_EPOCH = -1
 
 
 class FollowerProgress:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from replication.follower_progress import NEVER, UNKNOWN_OFFSET, FollowerProgress
+from protocol.sentinels import UNKNOWN_OFFSET
+from replication.follower_progress import NEVER, FollowerProgress
 
 NO_LIMIT = -1
 

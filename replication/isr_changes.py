@@ -14,8 +14,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from protocol.error_codes import ErrorCode
+from protocol.sentinels import UNKNOWN_BROKER_EPOCH
 from replication.alter_partition import AlterPartition, IsrChange, IsrChangeRefusedError, LeaderAndIsr
-from replication.follower_progress import UNKNOWN_BROKER_EPOCH
 from replication.in_sync_replicas import InSyncReplicas, LagRules, PendingIsr
 from replication.partition import Partition
 

@@ -78,7 +78,7 @@ class LogDirMove:
         behind = copy.bytes_behind
         if behind <= step:
             quota.record(behind)
-            if await copy.take_its_place(self._replaced, step):
+            if await copy.replace_log(self._replaced, step):
                 return True
         began_s = self._now_s()
         quota.record(await copy.copy(step))

@@ -28,8 +28,8 @@ from replication.errors import (
 from replication.log_dir_move import FIRST_RETRY_S, LogDirMove
 from replication.partition import Partition
 from replication.replication_quota import ReplicationQuota
-from storage.directories.departures import MAX_NAME
 from storage.directories.log_directory import LogDirectory
+from storage.directories.log_removal import MAX_NAME
 from storage.errors import StorageError
 from storage.log.log import Log
 
@@ -83,7 +83,7 @@ class LogDirMoves:
         if len(f"{topic}-{partition}") + _FUTURE_SUFFIX_SIZE > MAX_NAME:
             raise TopicNameTooLongError(f"replicas of {topic} cannot be moved: the topic name is too long")
         directory = self._directory(path)
-        async with self._replicas.roles.one_at_a_time:
+        async with self._replicas.controller_requests.one_at_a_time:
             found = self._replicas.partitions.get(key)
             if found is not None and found.is_offline:
                 raise LogDirOfflineError(f"the log directory of {topic}-{partition} is offline")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
+from protocol.sentinels import NO_EPOCH, NO_LEADER, UNKNOWN_BROKER_EPOCH
 from protocol.uuid import ZERO_UUID
 from replication.alter_partition import LeaderAndIsr
 from replication.errors import (
@@ -18,7 +19,6 @@ from replication.errors import (
     NotLeaderOrFollowerError,
     UnknownLeaderEpochError,
 )
-from replication.follower_progress import UNKNOWN_BROKER_EPOCH
 from replication.in_sync_replicas import InSyncReplicas, LagRules
 from replication.isolation import Isolation
 from replication.transaction_verification import UNVERIFIED, TransactionVerification, VerificationGuard
@@ -26,8 +26,6 @@ from storage.errors import OffsetOutOfRangeError
 from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
 from storage.log.log import Log
 
-NO_EPOCH = -1
-NO_LEADER = -1
 ACKS_ALL = -1
 HIGH_WATERMARK = -1
 """The offset in DeleteRecords that stands for the high watermark."""

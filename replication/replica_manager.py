@@ -1,6 +1,6 @@
 """All partitions of one broker: the operations of clients and followers on them, and those that wait.
 
-`roles` carries out what the controller sends.
+`controller_requests` carries out what the controller sends.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from protocol.uuid import ZERO_UUID, uuid_to_string
+from replication.controller_requests import ControllerRequests
 from replication.delayed_delete_records import DelayedDeleteRecords
 from replication.delayed_produce import DelayedProduce
 from replication.errors import (
@@ -20,14 +21,13 @@ from replication.errors import (
 )
 from replication.fetch import CONSUMER, DelayedFetch, FetchedPartition, FetchParams, FetchPartition, read_partitions
 from replication.fetcher_manager import FetcherManager
+from replication.idle_partitions import IdlePartitions, Reader
 from replication.in_sync_replicas import LagRules
 from replication.isr_changes import IsrChanges
 from replication.log_dir_moves import LogDirMoves
 from replication.partition import Partition, PartitionEvents
 from replication.purgatory import Purgatory
 from replication.replication_quota import ReplicationQuota
-from replication.resting_partitions import Reader, RestingPartitions
-from replication.roles import Roles
 from replication.transaction_verification import VerificationGuard
 from storage.errors import StorageError
 from storage.log.append import AppendOrigin, LogAppendInfo
@@ -59,7 +59,7 @@ class ReplicaManager(PartitionEvents):
         self.logs = logs
         self.partitions: dict[TopicPartition, Partition] = {}
         self.rules = rules or LagRules()
-        self.roles = Roles(self)
+        self.controller_requests = ControllerRequests(self)
         self.isr_changes: IsrChanges | None = None
         self.fetchers: FetcherManager | None = None
         self.moves: LogDirMoves | None = None
@@ -67,11 +67,11 @@ class ReplicaManager(PartitionEvents):
         self._topic_config = topic_config
         self._exists = exists
         self.fetches: Purgatory[list[FetchedPartition]] = Purgatory()
-        self.resting = RestingPartitions()
+        self.idle = IdlePartitions()
         self.produces: Purgatory[Outcomes] = Purgatory()
         self.deletions: Purgatory[LowWatermarks] = Purgatory()
         self._observers: dict[str, Callable[[int, bool], None]] = {}
-        logs.dirs.on_room = self.roles.begin_logs
+        logs.dirs.on_room = self.controller_requests.begin_logs
 
     def observe(self, topic: str, changed: Callable[[int, bool], None]) -> None:
         """Call `changed(partition, is leader)` whenever this broker's role in a partition of `topic` may have changed.
@@ -129,7 +129,7 @@ class ReplicaManager(PartitionEvents):
         if found is None:
             found = self.partition(topic, partition)  # raises the reason
         info = found.append_as_leader(records, required_acks, origin, guard)
-        if key in self.resting or key in self.fetches:
+        if key in self.idle or key in self.fetches:
             self.check_fetches(key)
         return info
 
@@ -207,14 +207,14 @@ class ReplicaManager(PartitionEvents):
     ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
         """Read what is available. If that is less than `min_bytes` and nothing failed, wait for more.
 
-        reader: the session of these requests. Its resting partitions can end the wait, too.
+        reader: the session of these requests. Its idle partitions can end the wait, too.
 
         Partitions that do not exist do not end the wait of the others: a client that keeps asking for a deleted topic
         would otherwise be answered as fast as it can ask.
         """
         fetched = read_partitions(params, requests, self.partition)
-        is_resting = reader is not None and reader.is_resting
-        if params.max_wait_ms <= 0 or not (requests or is_resting):
+        has_idle = reader is not None and reader.has_idle
+        if params.max_wait_ms <= 0 or not (requests or has_idle):
             return fetched
         size = 0
         keys: list[Hashable] = []
@@ -229,7 +229,7 @@ class ReplicaManager(PartitionEvents):
                 unknown.add(one.request)
             else:
                 return fetched
-        if size >= params.min_bytes or not (keys or is_resting):
+        if size >= params.min_bytes or not (keys or has_idle):
             return fetched
         if reader is not None:
             keys.append(reader)
@@ -237,10 +237,10 @@ class ReplicaManager(PartitionEvents):
         operation = DelayedFetch(params, wanted, unknown, self.partition)
         return self.fetches.wait(operation, keys, params.max_wait_ms / 1000)
 
-    def rest(self, params: FetchParams, fetched: FetchedPartition, reader: Reader) -> bool:
-        """Let a partition rest in a session if its client knows the present state; else return False.
+    def mark_idle(self, params: FetchParams, fetched: FetchedPartition, reader: Reader) -> bool:
+        """Mark a partition as idle in a session if its client knows the present state; else return False.
 
-        A follower's partition rests only while the follower is in sync: each fetch of another follower checks whether
+        A follower's partition is idle only while the follower is in sync: each fetch of another follower checks whether
         it may join the ISR.
         """
         request = fetched.request
@@ -256,7 +256,7 @@ class ReplicaManager(PartitionEvents):
         sync = partition.sync if params.replica_id != CONSUMER else None
         if sync is not None and params.replica_id not in sync.isr:
             return False
-        self.resting.add((request.topic, request.partition), reader, sync)
+        self.idle.add((request.topic, request.partition), reader, sync)
         return True
 
     def topic_config_changed(self, topic: str) -> None:
@@ -320,9 +320,9 @@ class ReplicaManager(PartitionEvents):
         self.deletions.check(key)
 
     def check_fetches(self, key: TopicPartition) -> None:
-        """Wake sessions in which the partition rests, and complete the fetches that are satisfied now."""
-        if key in self.resting:
-            for reader in self.resting.wake(key):
+        """Wake sessions in which the partition is idle, and complete the fetches that are satisfied now."""
+        if key in self.idle:
+            for reader in self.idle.wake(key):
                 self.fetches.check(reader)
         self.fetches.check(key)
 

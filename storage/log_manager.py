@@ -22,14 +22,15 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from protocol.sentinels import UNKNOWN_BROKER_EPOCH
 from storage.directories.checkpoints import TopicPartition
-from storage.directories.departures import Departures
+from storage.directories.delayed_deletes import DelayedDeletes
 from storage.directories.future_logs import FutureLogs, is_future
 from storage.directories.loader import DirectoryContents, DirectoryLoader, list_contents
 from storage.directories.log_checkpoints import LogCheckpoints
 from storage.directories.log_directories import LogDirectories
-from storage.directories.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
-from storage.directories.removals import Removals
+from storage.directories.log_directory import LogDirectory
+from storage.directories.log_removal import LogRemoval
 from storage.directories.replica_places import ReplicaPlaces
 from storage.errors import CorruptFileError, LoadingStoppedError, LogDirIOError, StorageError
 from storage.file_system import FileSystem
@@ -100,7 +101,7 @@ class LogManager:
         """The directories for partitions that have no log on this broker yet; see `prefer`."""
         self.checkpoints = LogCheckpoints(fs, self.dirs, self.all_logs)
         self.truncations = LogTruncations(self.dirs, self.checkpoints, self.flusher)
-        self.departures = Departures(self)
+        self.log_removal = LogRemoval(self)
         delay = initial_task_delay_ms
         self._work = PeriodicWork(
             [
@@ -114,7 +115,7 @@ class LogManager:
             self._do_urgent,
             self._next_urgent_s,
         )
-        self.removals = Removals(fs, now_ms, self._work.wake)
+        self.delayed_deletes = DelayedDeletes(fs, now_ms, self._work.wake)
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = lambda directory, keys: None
         """Called when a directory has failed, with the partitions whose logs were in it."""
         self.cleaner: LogCleaner | None = None
@@ -136,7 +137,7 @@ class LogManager:
         for directory in self.dirs.online:
             with self._failing(directory):
                 contents[directory] = list_contents(directory)
-        ReplicaPlaces(self.fs, contents, self.departures.put_aside_found, self._fail).settle()
+        ReplicaPlaces(self.fs, contents, self.log_removal.put_aside_found, self._fail).settle()
         loads = [self._load(directory, found) for directory, found in contents.items() if directory.is_online]
         for failure in await asyncio.gather(*loads, return_exceptions=True):
             if failure is not None:
@@ -167,7 +168,7 @@ class LogManager:
 
     async def _load(self, directory: LogDirectory, contents: DirectoryContents) -> None:
         for deleted in contents.deleted:
-            self.removals.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
+            self.delayed_deletes.add([str(deleted.path)], self.config_of(deleted.key[0]).file_delete_delay_ms)
         loader = DirectoryLoader(
             directory,
             self.opener.load,
@@ -188,7 +189,7 @@ class LogManager:
                     self._adopt(log)
 
     def _adopt(self, log: Log) -> None:
-        log.files.schedule_removal = self.removals.add
+        log.files.schedule_removal = self.delayed_deletes.add
         log.segments.on_roll = lambda: self.log_rolled(log)
         log.on_truncate = self._log_truncated
         self.logs[log.topic, log.partition] = log
@@ -201,7 +202,7 @@ class LogManager:
             self._rolled.discard(log)
             log.release()
         self.futures.release_in(directory)
-        self.removals.forget(str(directory.path))
+        self.delayed_deletes.forget(str(directory.path))
         if gone:
             logger.warning("%d logs are offline with %s", len(gone), directory.path)
         self.on_offline(directory, gone)
@@ -298,9 +299,9 @@ class LogManager:
         if log is None:
             return
         parent = log.directory.parent
-        self.departures.put_aside(log)
+        self.log_removal.put_aside(log)
         del self.logs[topic, partition]
-        await self.departures.finish(parent, (topic, partition))
+        await self.log_removal.finish(parent, (topic, partition))
 
     def replaced(self, old: Log, new: Log) -> None:
         """Serve the future log `new` instead of `old`, and release `old`."""
@@ -332,10 +333,10 @@ class LogManager:
             log = self._rolled.pop()
             await self.flusher.try_to_flush(log, log.segments[-1].base_offset)
         await self.dirs.look_for_room()
-        await self.removals.run_due()
+        await self.delayed_deletes.run_due()
 
     def _next_urgent_s(self) -> float | None:
-        next_removal = self.removals.next_due_ms
+        next_removal = self.delayed_deletes.next_due_ms
         waits = [self.dirs.next_check_s, None if next_removal is None else max(next_removal - self.now_ms(), 0) / 1000]
         return min((wait for wait in waits if wait is not None), default=None)
 

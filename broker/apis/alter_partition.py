@@ -6,7 +6,7 @@ have topic names, later versions topic ids; version 3 adds the broker epochs of 
 
 from __future__ import annotations
 
-from broker.controller.alter_partition import UNKNOWN_BROKER_EPOCH, Outcome, Proposal
+from broker.controller.alter_partition import Outcome, Proposal
 from broker.controller.context import TopicPartition
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
@@ -20,6 +20,7 @@ from protocol.messages.alter_partition import (
     ResponseTopicData,
     TopicData,
 )
+from protocol.sentinels import UNKNOWN_BROKER_EPOCH
 
 FIRST_VERSION_WITH_TOPIC_IDS = 2
 FIRST_VERSION_WITH_BROKER_EPOCHS = 3

@@ -291,9 +291,9 @@ class _Answer:
             one.error is None
             and one.diverging is None
             and self._params.preferred_replica is None
-            and self._services.replicas.rest(self._params, one, session)
+            and self._services.replicas.mark_idle(self._params, one, session)
         ):
-            session.rests_at(one.request)
+            session.mark_idle(one.request)
         return is_news
 
     def _partition_data(self, one: FetchedPartition, endpoints: dict[int, NodeEndpoint]) -> PartitionData:

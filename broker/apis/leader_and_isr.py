@@ -36,10 +36,10 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
 
     async def handle(self, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
         """See the module docstring."""
-        roles = self._services.replicas.roles
+        controller_requests = self._services.replicas.controller_requests
         try:
             self._services.check_broker_epoch(request.broker_epoch)
-            roles.check_controller_epoch(request.controller_epoch)
+            controller_requests.check_controller_epoch(request.controller_epoch)
         except (StaleBrokerEpochError, StaleControllerEpochError) as error:
             return _refused(request, code_of(error), context.api_version)
         states, invalid = [], {}
@@ -52,7 +52,7 @@ class LeaderAndIsrHandler(Handler[LeaderAndIsrRequest, LeaderAndIsrResponse]):
                 invalid[topic, state.partition_index] = ErrorCode.INVALID_TOPIC_EXCEPTION
         created = {topic for topic, _, state in states if state.is_new}
         await self._services.configs.load_topics({topic for topic, _, _ in states}, created)
-        outcomes = await roles.become_leader_or_follower(states)
+        outcomes = await controller_requests.become_leader_or_follower(states)
         codes = {key: ErrorCode.NONE if error is None else code_of(error) for key, error in outcomes.items()} | invalid
         if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return LeaderAndIsrResponse(

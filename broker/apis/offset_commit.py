@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from broker.coordinator.offset_manager import Codes, Committer
-from broker.coordinator.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from broker.errors import unexpected_code
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
@@ -23,6 +23,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.record import NO_TIMESTAMP
 
 DEFAULT = -1
 """As a commit's timestamp: the current time. As its retention time: the broker's setting."""

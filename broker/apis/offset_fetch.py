@@ -25,9 +25,9 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from protocol.sentinels import NO_EPOCH
 
 NONE_COMMITTED = -1
-NO_EPOCH = -1
 FIRST_VERSION_WITH_ERROR = 2
 FIRST_VERSION_WITH_GROUPS = 8
 

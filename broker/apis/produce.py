@@ -123,8 +123,8 @@ class _Appends:
         "has_failures",
         "required",
         "response",
+        "saw_another_leader",
         "unflushed",
-        "went_astray",
     )
 
     def __init__(self, services: Services, request: ProduceRequest, context: RequestContext) -> None:
@@ -141,7 +141,7 @@ class _Appends:
         self.unflushed: dict[TopicPartition, int] = {}
         """The offsets up to which logs must be flushed to disk before the answer (flush.messages)."""
         self.has_failures = False
-        self.went_astray = False
+        self.saw_another_leader = False
         """Whether another broker leads one of the partitions."""
 
     def start_verification(self) -> list[TopicPartition]:
@@ -192,7 +192,7 @@ class _Appends:
         response = self.run()
         if not (self.required or self.unflushed or self.has_failures):
             return None if self._request.acks == 0 else response
-        if self.went_astray and self._context.api_version >= FIRST_VERSION_WITH_LEADER:
+        if self.saw_another_leader and self._context.api_version >= FIRST_VERSION_WITH_LEADER:
             self.add_leaders()
         timeout_s = self._request.timeout_ms / 1000
         waiting = self._services.replicas.wait_for_appends(self.required, self.unflushed, timeout_s)
@@ -249,7 +249,7 @@ class _Appends:
         """Return the answer for a partition whose append failed."""
         self.has_failures = True
         code = code_of(error)
-        self.went_astray = self.went_astray or code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self.saw_another_leader = self.saw_another_leader or code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         response = _failed_partition(index, code)
         if code not in WITHOUT_LOG_START_OFFSET:
             partition = self._services.replicas.partitions.get((topic, index))

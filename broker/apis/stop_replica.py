@@ -15,10 +15,9 @@ from protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
+from protocol.sentinels import NO_EPOCH
 
 logger = logging.getLogger(__name__)
-
-NO_EPOCH = -1
 
 
 class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
@@ -33,8 +32,8 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
     async def handle(self, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
-        roles = self._services.replicas.roles
-        roles.check_controller_epoch(request.controller_epoch)
+        controller_requests = self._services.replicas.controller_requests
+        controller_requests.check_controller_epoch(request.controller_epoch)
         errors = []
         for topic, partition, leader_epoch, delete in _partitions(request):
             code = ErrorCode.NONE
@@ -42,7 +41,7 @@ class StopReplicaHandler(Handler[StopReplicaRequest, StopReplicaResponse]):
                 problem = replica_name_problem(topic, partition)
                 if problem is not None:
                     raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-                await roles.stop_replica(topic, partition, leader_epoch, delete=delete)
+                await controller_requests.stop_replica(topic, partition, leader_epoch, delete=delete)
             except Exception as error:
                 logger.warning("%s-%d: StopReplica failed: %s", topic, partition, error)
                 code = unexpected_code(error, "StopReplica")

@@ -33,7 +33,7 @@ class UpdateMetadataHandler(Handler[UpdateMetadataRequest, UpdateMetadataRespons
     def handle(self, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
         """Raises StaleBrokerEpochError, StaleControllerEpochError for the whole request."""
         self._services.check_broker_epoch(request.broker_epoch)
-        self._services.replicas.roles.check_controller_epoch(request.controller_epoch)
+        self._services.replicas.controller_requests.check_controller_epoch(request.controller_epoch)
         if context.api_version < FIRST_VERSION_WITH_LISTENERS:
             _name_listeners(request)
         _drop_invalid(request)

@@ -36,7 +36,7 @@ def describe_cluster(services: Services, broker: Broker, *, version: str, uptime
         "commands": first_commands(servers),
         "controller": {
             "id": snapshot.controller_id,
-            "epoch": services.replicas.roles.controller_epoch,
+            "epoch": services.replicas.controller_requests.controller_epoch,
             "is_this_broker": services.is_controller(),
         },
         "connections": sum(len(acceptor.connections) for acceptor in broker.acceptors.values()),

@@ -190,7 +190,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("ottla_controller_active", GAUGE, (), "1 on the broker that is the controller, else 0.",
            _single(lambda source: float(source.services.is_controller()))),
     Metric("ottla_controller_epoch", GAUGE, (), "Latest controller epoch that this broker knows.",
-           _single(lambda source: source.services.replicas.roles.controller_epoch)),
+           _single(lambda source: source.services.replicas.controller_requests.controller_epoch)),
     Metric("ottla_fetch_sessions", GAUGE, (), "Open incremental fetch sessions.",
            _single(lambda source: len(source.services.fetch_sessions))),
     Metric("ottla_delayed_requests", GAUGE, ("kind",), "Fetches that wait for bytes, produces that wait for replicas.",

@@ -15,12 +15,11 @@ from broker.controller.context import ControllerContext, Leadership, TopicPartit
 from broker.controller.partition_states import PartitionStates
 from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
+from protocol.sentinels import UNKNOWN_BROKER_EPOCH
 from registry.errors import BadVersionError
 from registry.znodes.topics import LEADER_RECOVERED, LEADER_RECOVERING, PartitionStateZnode
 
 logger = logging.getLogger(__name__)
-
-UNKNOWN_BROKER_EPOCH = -1
 
 
 class Proposal(NamedTuple):

@@ -19,7 +19,6 @@ from functools import partial
 from typing import TypeVar
 
 from broker.controller.alter_partition import IsrProposals, Outcome, Proposal
-from broker.controller.announcements import Announcements
 from broker.controller.broker_channels import BrokerChannels
 from broker.controller.candidacy import Candidacy
 from broker.controller.channel import NewChannel
@@ -34,6 +33,7 @@ from broker.controller.partition_states import PartitionStates
 from broker.controller.partitions import PartitionLeaders
 from broker.controller.reassignments import Reassignments
 from broker.controller.shutdowns import Shutdowns
+from broker.controller.state_propagation import StatePropagation
 from broker.controller.stopped_replicas import StoppedReplicas
 from broker.controller.topic_assignments import TopicAssignments
 from broker.controller.topic_deletion import TopicDeletion
@@ -105,8 +105,8 @@ class Controller:
             states, context, config, topic_overrides, has_recovery_state=versions.has_recovery_state
         )
         self._stopped = StoppedReplicas(context)
-        self._announcements = Announcements(context, self._channels, states, self._stopped)
-        self._tell = self._announcements.tell
+        self._propagation = StatePropagation(context, self._channels, states, self._stopped)
+        self._propagate = self._propagation.propagate
         self._brokers = LiveBrokers(registry, partial(self._queue.notice, BROKERS, self._brokers_changed))
         self._topics = TopicAssignments(
             registry,
@@ -149,7 +149,7 @@ class Controller:
 
         async def told() -> T:
             result = await work()
-            self._tell()
+            self._propagate()
             return result
 
         return await self._queue.ask(what, told)
@@ -227,19 +227,19 @@ class Controller:
             written = await self._states.read(context.all_partitions())
             brokers = await self._brokers.read()
             restarted = context.restarted(brokers, written)
-            self._welcome({id_: broker for id_, broker in brokers.items() if id_ not in restarted})
+            self._adopt_brokers({id_: broker for id_, broker in brokers.items() if id_ not in restarted})
             await self._leaders.take_out_lost()
             if restarted:
                 logger.info("restarted while there was no controller: %s", sorted(restarted))
                 await self._leaders.look_after_losses()
-                self._welcome(brokers)
+                self._adopt_brokers(brokers)
             await self._leaders.elect_new()
             await self._leaders.look_after_losses()
-            self._tell()
+            self._propagate()
             await self._reassign()
             await self._deletion.resume()
             await self._elections.read_requested()
-            self._tell()
+            self._propagate()
         except BaseException:
             self._leave_office()
             raise
@@ -279,7 +279,7 @@ class Controller:
             watch.cancel()
         self._watches.clear()
         self._queue.drop()
-        self._announcements.clear()
+        self._propagation.clear()
         for part in (self._brokers, self._topics, self._states, self._stopped, self._log_dirs, self._deletion):
             part.clear()
         self.context.clear()
@@ -291,7 +291,7 @@ class Controller:
         before = context.brokers
         after = await self._brokers.read()
         gone = {id_ for id_, broker in before.items() if id_ not in after or after[id_].epoch != broker.epoch}
-        self._announcements.part_with(gone)
+        self._propagation.brokers_removed(gone)
         for broker_id in gone:
             context.broker_gone(broker_id)
         if gone:  # also those that have registered again: their partitions had no leader in between
@@ -299,21 +299,21 @@ class Controller:
             await self._leaders.look_after_losses()
         arrived = after.keys() - context.brokers.keys()
         if gone or arrived or after != before:
-            self._welcome(after)
+            self._adopt_brokers(after)
         await self._leaders.elect_new()
         await self._leaders.look_after_losses()
         await self._reassignments.brokers_came(arrived)
         await self._reassignments.resume()
-        self._tell()
+        self._propagate()
         await self._deletion.resume()
 
-    def _welcome(self, brokers: dict[int, LiveBroker]) -> None:
-        self._announcements.welcome(brokers, self._tasks.create_task)
+    def _adopt_brokers(self, brokers: dict[int, LiveBroker]) -> None:
+        self._propagation.brokers_changed(brokers, self._tasks.create_task)
 
     async def _look_after_losses(self) -> None:
         await self._leaders.look_after_losses()
         await self._reassignments.resume()
-        self._tell()
+        self._propagate()
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
@@ -331,28 +331,28 @@ class Controller:
 
     async def _partitions_added(self) -> None:
         await self._leaders.elect_new()
-        self._tell()
+        self._propagate()
 
     # -- moves and elections -----------------------------------------------------------------------------------------
 
     async def _reassign(self) -> None:
         await self._reassignments.read_requested()
         await self._reassignments.resume()
-        self._tell()
+        self._propagate()
 
     async def _elect_preferred(self) -> None:
         await self._elections.read_requested()
-        self._tell()
+        self._propagate()
 
     async def _rebalance(self) -> None:
         self._queue.notice_later(self._config.leader_imbalance_check_interval_seconds, REBALANCE, self._rebalance)
         await self._elections.rebalance()
-        self._tell()
+        self._propagate()
 
     async def _isrs_changed(self) -> None:
         await self._isr_notifications.take()
         await self._reassignments.resume()
-        self._tell()
+        self._propagate()
 
     # -- log directories -------------------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable
 from enum import IntEnum
 
 from broker.controller.context import ControllerContext, TopicPartition
-from broker.controller.leader_election import NO_LEADER, elect_preferred
+from broker.controller.leader_election import elect_preferred
 from broker.controller.partitions import PartitionLeaders
 from broker.settings.config import BrokerConfig
 from protocol.error_codes import ErrorCode
+from protocol.sentinels import NO_LEADER
 from registry.errors import NoNodeError, ZnodeFormatError
 from registry.interface import Delete, Registry
 from registry.znodes.admin import PreferredReplicaElectionZnode

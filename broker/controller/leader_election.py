@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-NO_LEADER = -1
-
 
 class Elected(NamedTuple):
     """A leader and its ISR."""

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.leader_election import (
-    NO_LEADER,
     Elected,
     elect_after_loss,
     elect_for_new_partition,
@@ -23,6 +22,7 @@ from broker.controller.leader_election import (
 )
 from broker.controller.partition_states import PartitionStates
 from broker.settings.config import BrokerConfig
+from protocol.sentinels import NO_LEADER
 from registry.znodes.topics import LEADER_RECOVERING, PartitionStateZnode
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from replication.partition import NO_EPOCH
-from replication.roles import EPOCH_OF_DELETION
+from protocol.sentinels import NO_EPOCH
+from replication.controller_requests import EPOCH_OF_DELETION
 
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 

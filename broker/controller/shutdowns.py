@@ -13,10 +13,9 @@ from broker.controller.partitions import PartitionLeaders
 from broker.controller.stopped_replicas import StoppedReplicas
 from broker.errors import RequestError
 from protocol.error_codes import ErrorCode
+from protocol.sentinels import UNKNOWN_BROKER_EPOCH
 
 logger = logging.getLogger(__name__)
-
-UNKNOWN_BROKER_EPOCH = -1
 
 
 class Shutdowns:

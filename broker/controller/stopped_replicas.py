@@ -32,7 +32,7 @@ class StoppedReplicas:
             if not delete:
                 self._context.stopped.setdefault(broker_id, set()).add(key)
 
-    def tell(self, channels: BrokerChannels) -> None:
+    def send(self, channels: BrokerChannels) -> None:
         """Send the requests."""
         unsaid, self._unsaid = self._unsaid, {}
         for (broker_id, delete), keys in unsaid.items():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from broker.coordinator.classic.group import Group, GroupState
 from broker.coordinator.classic.member import Member
-from broker.coordinator.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from broker.coordinator.offsets import CommittedOffset, TopicPartition
 from protocol.buffer import Buffer
 from protocol.messages.group_metadata import (
     GroupMetadataKey,
@@ -19,6 +19,7 @@ from protocol.messages.group_metadata import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from protocol.record import NO_TIMESTAMP
 from protocol.versioned import decode_versioned, encode_versioned
 
 OFFSET_KEY_VERSIONS = (0, 1)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from protocol.record import NO_TIMESTAMP
+
 TopicPartition = tuple[str, int]
-NO_TIMESTAMP = -1
 
 
 class CommittedOffset(NamedTuple):

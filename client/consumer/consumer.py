@@ -74,7 +74,7 @@ class Consumer(Reader):
         self._subscription = TopicSubscription(exclude_internal=options.exclude_internal_topics)
         self._group: ConsumerGroup | None = None
         if options.group_id is not None:
-            reading = Reading(self._turn, self._states, self._add, self._drop, self._failed, self._progress)
+            reading = Reading(self._rebalance_lock, self._states, self._add, self._drop, self._failed, self._progress)
             self._group = ConsumerGroup(self._cluster, reading, options.group_id, options)
         self._cluster.metadata_listeners.append(self._metadata_changed)
         if topics:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from client.consumer.fetched import FetchedBatches
 from client.consumer.offsets import list_offsets
 from client.consumer.options import ReaderOptions
-from client.consumer.read_epochs import UNKNOWN_EPOCH
 from client.consumer.reader_state import PartitionState
 from client.errors import KafkaError, error_for
 from client.topic_partition import TopicPartition
@@ -22,6 +21,7 @@ from client.wire.metadata import ZERO_ID, PartitionMetadata
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from protocol.sentinels import NO_EPOCH
 
 SHORT_WAIT_MS = 20
 ERROR_PAUSE_S = 1.0
@@ -264,7 +264,7 @@ class Fetcher:
                     partition=number,
                     current_leader_epoch=-1 if partition is None else partition.leader_epoch,
                     fetch_offset=state.fetch_offset,
-                    last_fetched_epoch=state.epochs.latest if tells_epochs else UNKNOWN_EPOCH,
+                    last_fetched_epoch=state.epochs.latest if tells_epochs else NO_EPOCH,
                     partition_max_bytes=self._options.max_partition_fetch_bytes,
                 )
             )

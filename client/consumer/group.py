@@ -91,7 +91,7 @@ class ConsumerGroup:
         while True:
             await asyncio.sleep(interval_s)
             handled: asyncio.Future[Mapping[TopicPartition, OffsetAndMetadata]] = loop.create_future()
-            self._reading.turn.between_records(partial(self._note_positions, handled))
+            self._reading.lock.between_records(partial(self._note_positions, handled))
             positions = await handled
             if positions != committed:
                 await self.committer.try_to_commit(positions)

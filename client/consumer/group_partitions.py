@@ -14,12 +14,12 @@ from typing import NamedTuple
 from client.consumer.committer import Committer
 from client.consumer.group_metadata import OffsetAndMetadata
 from client.consumer.options import ConsumerOptions
-from client.consumer.read_epochs import UNKNOWN_EPOCH
 from client.consumer.reader_state import PartitionState
 from client.consumer.rebalance_listener import PartitionsCallback, RebalanceListener, call
-from client.consumer.turn import Turn
+from client.consumer.rebalance_lock import RebalanceLock
 from client.errors import NoOffsetError
 from client.topic_partition import TopicPartition
+from protocol.sentinels import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class Reading(NamedTuple):
     """The parts of a reader that its group uses."""
 
-    turn: Turn
+    lock: RebalanceLock
     states: Mapping[TopicPartition, PartitionState]
     """The partitions that are read. Only `add` and `drop` change it."""
     add: Callable[[Mapping[TopicPartition, PartitionState]], None]
@@ -43,7 +43,7 @@ class GroupPartitions:
 
     def __init__(self, reading: Reading, committer: Committer, options: ConsumerOptions) -> None:
         self.listener: RebalanceListener = RebalanceListener()
-        self.turn = reading.turn
+        self.lock = reading.lock
         self.failed = reading.failed
         self.progress = reading.progress
         self._states = reading.states
@@ -73,7 +73,7 @@ class GroupPartitions:
                 full[partition] = offset
             else:
                 state = self._states.get(partition)
-                epoch = UNKNOWN_EPOCH if state is None else state.epochs.before(offset)
+                epoch = NO_EPOCH if state is None else state.epochs.before(offset)
                 full[partition] = OffsetAndMetadata(offset, epoch)
         return full
 
@@ -88,7 +88,7 @@ class GroupPartitions:
         for partition in partitions:
             found = committed.get(partition)
             position = self._options.beginning if found is None else found.offset
-            epoch = UNKNOWN_EPOCH if found is None else found.leader_epoch
+            epoch = NO_EPOCH if found is None else found.leader_epoch
             if position is None:
                 self.failed(
                     NoOffsetError(f"{partition}: the group has committed no offset, and auto_offset_reset is none")
@@ -103,19 +103,19 @@ class GroupPartitions:
         if not wanted:
             return
         states = await self.states_for(wanted)
-        await self.turn.take()
+        await self.lock.acquire()
         try:
             self._add(states)
             await self._tell(self.listener.on_partitions_assigned, wanted)
         finally:
-            self.turn.give_back()
+            self.lock.release()
 
     async def take_away(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions, after the application has handled its records and they are committed."""
         going = sorted(set(partitions) & set(self._states))
         if not going:
             return
-        await self.turn.take()
+        await self.lock.acquire()
         try:
             if self._options.enable_auto_commit:
                 positions = self.positions()
@@ -123,7 +123,7 @@ class GroupPartitions:
             await self._tell(self.listener.on_partitions_revoked, going)
             self._drop([name for name in going if name in self._states])
         finally:
-            self.turn.give_back()
+            self.lock.release()
 
     async def lose_all(self) -> None:
         """Stop reading all partitions: other members may have them already."""

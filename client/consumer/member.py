@@ -123,7 +123,7 @@ class GroupMember(ABC):
         """Whether the application has handled records for longer than `max_poll_interval_ms`. Called periodically."""
         now = asyncio.get_running_loop().time()
         progress = self._partitions.progress()
-        if self._partitions.turn.is_idle or progress != self._progress:
+        if self._partitions.lock.is_idle or progress != self._progress:
             self._progress = progress
             self._progressed_at = now
             return False
@@ -140,8 +140,8 @@ class GroupMember(ABC):
         await self.try_to_leave()
         self._forget()
         await self._partitions.lose_all()
-        await self._partitions.turn.take()
-        self._partitions.turn.give_back()
+        await self._partitions.lock.acquire()
+        self._partitions.lock.release()
 
     def _forget(self) -> None:
         """Forget the identity: the group does not know this member any more."""
@@ -152,7 +152,7 @@ class GroupMember(ABC):
     def _has_joined(self) -> None:
         """The member has joined again: commits are allowed once the application asks for records."""
         if self._is_given_up:
-            self._partitions.turn.between_records(self._application_is_back)
+            self._partitions.lock.between_records(self._application_is_back)
 
     def _application_is_back(self) -> None:
         self._is_given_up = self._generation_id <= 0  # still removed if it is no member now

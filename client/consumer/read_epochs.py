@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from protocol.message_set import LegacyMessage
 from protocol.record_batch import RecordBatch
-
-UNKNOWN_EPOCH = -1
+from protocol.sentinels import NO_EPOCH
 
 
 class ReadEpochs:
@@ -25,7 +24,7 @@ class ReadEpochs:
     @property
     def latest(self) -> int:
         """The epoch of the last batch, -1 if unknown."""
-        return self._starts[-1][1] if self._starts else UNKNOWN_EPOCH
+        return self._starts[-1][1] if self._starts else NO_EPOCH
 
     def begin(self, offset: int, epoch: int) -> None:
         """Start at an offset; `epoch` is that of the record before it, -1 if unknown."""
@@ -42,4 +41,4 @@ class ReadEpochs:
 
     def before(self, offset: int) -> int:
         """The epoch of the record before an offset, -1 if unknown."""
-        return next((epoch for start, epoch in reversed(self._starts) if start < offset), UNKNOWN_EPOCH)
+        return next((epoch for start, epoch in reversed(self._starts) if start < offset), NO_EPOCH)

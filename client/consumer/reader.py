@@ -19,7 +19,7 @@ from client.consumer.fetcher import Fetcher
 from client.consumer.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from client.consumer.options import ReaderKeywords, ReaderOptions
 from client.consumer.reader_state import Chunk, PartitionState, Position, Timestamp, known_position
-from client.consumer.turn import Turn
+from client.consumer.rebalance_lock import RebalanceLock
 from client.errors import ClosedError, KafkaError
 from client.options import refuse_unknown, shows
 from client.topic_partition import TopicPartition
@@ -58,7 +58,7 @@ class Reader:
         self._cluster = Cluster(options, on_error=self._failed)
         self._states: dict[TopicPartition, PartitionState] = {}
         self._fetcher = Fetcher(self._cluster, self._states, options, on_fetched=self._fetched, on_error=self._failed)
-        self._turn = Turn(self._has_nothing_in_hand, self._wake)
+        self._rebalance_lock = RebalanceLock(self._has_nothing_in_hand, self._wake)
         # Fetched and not yet returned.
         self._ready: deque[Chunk] = deque()
         self._error: BaseException | None = None
@@ -289,8 +289,8 @@ class Reader:
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record of any partition, without a time limit."""
-        if self._turn.wanted:
-            await self._turn.come_back()
+        if self._rebalance_lock.wanted:
+            await self._rebalance_lock.yield_to_rebalance()
         while True:
             chunk = self._chunk
             if chunk is not None and chunk.state.generation == chunk.generation:
@@ -314,8 +314,8 @@ class Reader:
 
     async def _next_chunk(self) -> Chunk:
         """Return the current chunk, else the oldest one in the buffer; wait for it without a time limit."""
-        if self._turn.wanted:
-            await self._turn.come_back()
+        if self._rebalance_lock.wanted:
+            await self._rebalance_lock.yield_to_rebalance()
         self._asked += 1
         self._in_hand = {}
         chunk = self._chunk
@@ -336,8 +336,8 @@ class Reader:
         return chunk
 
     def _pop(self) -> Chunk | None:
-        """Return the oldest chunk in the buffer; None if there is none, or a rebalance has the turn."""
-        while self._ready and not self._turn.is_taken:
+        """Return the oldest chunk in the buffer; None if there is none, or a rebalance has the lock."""
+        while self._ready and not self._rebalance_lock.is_held:
             chunk = self._ready.popleft()
             state = chunk.state
             if state.generation != chunk.generation:

@@ -6,11 +6,12 @@ from typing import Literal
 
 from client.consumer.fetched import ConsumerRecord, FetchedBatches
 from client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-from client.consumer.read_epochs import UNKNOWN_EPOCH, ReadEpochs
+from client.consumer.read_epochs import ReadEpochs
 from client.errors import LogTruncationError, NoOffsetError, error_for
 from client.options import refuse
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
+from protocol.sentinels import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class PartitionState:
         "topic_id",
     )
 
-    def __init__(self, partition: TopicPartition, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
+    def __init__(self, partition: TopicPartition, position: Position, leader_epoch: int = NO_EPOCH) -> None:
         """leader_epoch: the epoch of the record before the offset, -1 if unknown."""
         self.partition = partition
         self.epochs = ReadEpochs()
@@ -86,7 +87,7 @@ class PartitionState:
         """Whether all records before `stop_offset` are fetched."""
         return self.stop_offset is not None and self.fetch_offset is not None and self.fetch_offset >= self.stop_offset
 
-    def seek(self, position: Position, leader_epoch: int = UNKNOWN_EPOCH) -> None:
+    def seek(self, position: Position, leader_epoch: int = NO_EPOCH) -> None:
         """Continue at another position. Raises InvalidOptionError."""
         self._forget()
         self.retry_at = 0.0
@@ -112,7 +113,7 @@ class PartitionState:
 
     def forget_epochs(self) -> None:
         """Stop comparing the epochs with the leader's log."""
-        self.epochs.begin(0, UNKNOWN_EPOCH)
+        self.epochs.begin(0, NO_EPOCH)
         self.newer_leader_until = None
 
     def found(self, offset: int) -> None:

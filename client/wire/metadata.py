@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from client.topic_partition import TopicPartition
 from protocol.host_port import HostPort
+from protocol.sentinels import NO_LEADER
 
 if TYPE_CHECKING:
     from protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-NO_LEADER = -1
 ZERO_ID = bytes(16)
 
 

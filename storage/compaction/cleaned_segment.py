@@ -7,10 +7,11 @@ which is the segment's age if its records have no timestamps.
 
 from __future__ import annotations
 
+from protocol.record import NO_TIMESTAMP
 from storage.compaction.filter import RetainedBatch
 from storage.file_system import CachedFile, FileSystem
 from storage.index.offset_index import OffsetIndex
-from storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from storage.index.time_index import TimeIndex
 from storage.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,

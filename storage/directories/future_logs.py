@@ -43,7 +43,7 @@ class FutureLogs:
 
     def adopt(self, log: Log) -> None:
         """Add a future log that was loaded or created."""
-        log.files.schedule_removal = self._manager.removals.add
+        log.files.schedule_removal = self._manager.delayed_deletes.add
         log.segments.on_roll = lambda: self._manager.log_rolled(log)
         self.logs[log.topic, log.partition] = log
 
@@ -70,7 +70,7 @@ class FutureLogs:
         await self._forget_origin(current)
         if current.closed:
             raise LogClosedError(f"{current.topic}-{current.partition} is closed")
-        path = directory.path / manager.departures.unique_name(key, FUTURE_DIRECTORY_SUFFIX)
+        path = directory.path / manager.log_removal.unique_name(key, FUTURE_DIRECTORY_SUFFIX)
         future = manager.opener.begin_new(path, current.topic_id, current.config, current.log_start_offset)
         self.adopt(future)
         current.is_being_moved = True
@@ -86,8 +86,8 @@ class FutureLogs:
         future = self._pop(key)
         if future is not None:
             parent = future.directory.parent
-            self._manager.departures.put_aside(future)
-            await self._manager.departures.finish(parent, key)
+            self._manager.log_removal.put_aside(future)
+            await self._manager.log_removal.finish(parent, key)
 
     def release_in(self, directory: LogDirectory) -> None:
         """Release the future logs in a failed log directory; their files are left unchanged."""
@@ -135,8 +135,8 @@ class FutureLogs:
         assert future.log_end_offset == current.log_end_offset
         assert future.recovery_point >= current.recovery_point
         before = str(future.directory)
-        future.take_the_place_of(current)
-        manager.removals.renamed(before, str(future.directory))
+        future.replace(current)
+        manager.delayed_deletes.renamed(before, str(future.directory))
         del self.logs[key]
         current.is_being_moved = False
         current.successor = future
@@ -147,16 +147,16 @@ class FutureLogs:
         """Remove the replaced log. Raises LogDirIOError; then the next start removes it."""
         manager, key = self._manager, (old.topic, old.partition)
         source, target = old.directory.parent, new.directory.parent
-        await manager.departures.sync(target)
+        await manager.log_removal.sync(target)
         if new.closed:
             return  # the new log's directory has failed: the next start decides
-        manager.departures.put_aside(old)
+        manager.log_removal.put_aside(old)
         directory = manager.dirs.of(str(target))
         if directory is not None and directory.is_online:
             await manager.checkpoints.write_all_of(directory)
             if manager.cleaner is not None:
                 await manager.cleaner.write_checkpoint(directory)
-        await manager.departures.finish(source, key)
+        await manager.log_removal.finish(source, key)
         await self._forget_origin(new)
 
     async def _forget_origin(self, log: Log) -> None:

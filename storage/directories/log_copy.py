@@ -156,7 +156,7 @@ class LogCopy:
 
     # -- replacing the log -----------------------------------------------------------------------------------------
 
-    async def take_its_place(self, replaced: Callable[[Log], None], max_bytes: int) -> bool:
+    async def replace_log(self, replaced: Callable[[Log], None], max_bytes: int) -> bool:
         """Copy the rest and replace the log by the future log. False if the log was truncated or one was removed.
 
         replaced: called with the future log in the same turn of the event loop as the replacement; the old log is

@@ -33,7 +33,6 @@ from storage.file_system import FileSystem, OpenFile
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
-UNKNOWN_BROKER_EPOCH = -1
 
 _ROOM_FILE = ".ottla-room"  # Kafka ignores files here, Ottla names that begin with a dot
 _LEAST_ROOM = 64 * 1024

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import struct
 
+from protocol.record import NO_TIMESTAMP
 from storage.file_system import FileSystem
 from storage.index.index_file import IndexFile
-
-NO_TIMESTAMP = -1
 
 
 class TimeIndex(IndexFile):

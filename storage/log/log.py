@@ -404,7 +404,7 @@ class Log:
         self.producers.move_to(str(directory))
         self.leader_epochs.directory = str(directory)
 
-    def take_the_place_of(self, current: Log) -> None:
+    def replace(self, current: Log) -> None:
         """Replace `current`, of which this log is a complete copy in another log directory: take its name and state.
 
         Raises LogDirIOError if the rename failed; nothing has changed then. What cannot be written afterwards is

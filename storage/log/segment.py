@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 
 from protocol.buffer import Buffer
+from protocol.record import NO_TIMESTAMP
 from storage.file_system import CachedFile, FileSystem, OpenFile
 from storage.index.offset_index import OffsetIndex
-from storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from storage.index.time_index import TimeIndex
 from storage.log.batch_scan import find_batch, iter_headers
 from storage.producers.transaction_index import TransactionIndex
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from protocol.checksum import crc32c
 from protocol.errors import CorruptRecordError, InvalidRecordError
+from protocol.record import NO_TIMESTAMP
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch
-from storage.index.time_index import NO_TIMESTAMP
 from storage.log.batch_scan import BatchHeader, iter_valid_batches
 from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from protocol.record import NO_TIMESTAMP
 from storage.errors import CorruptFileError
 from storage.file_system import FileSystem
 from storage.index.offset_index import OffsetIndex
-from storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from storage.index.time_index import TimeIndex
 from storage.log.batch_scan import BatchHeader
 from storage.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.verification.report import VerificationReport

@@ -14,10 +14,9 @@ from typing import NamedTuple
 from protocol.control_records import read_end_marker
 from protocol.errors import CorruptRecordError, ProtocolError
 from protocol.message_set import read_message
-from protocol.record import Record
+from protocol.record import NO_TIMESTAMP, Record
 from protocol.record_batch import BATCH_HEADER_SIZE, LOG_OVERHEAD, RecordBatch
 from storage.file_system import CachedFile, FileSystem
-from storage.index.time_index import NO_TIMESTAMP
 from storage.log.batch_scan import BatchHeader, check_crc, iter_whole_batches
 from storage.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET
 from storage.verification.indexes import OffsetIndexCheck, TimeIndexCheck

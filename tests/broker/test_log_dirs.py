@@ -122,7 +122,7 @@ async def test_every_request_is_answered_with_the_storage_error(disks, monkeypat
 
 
 def _only_offline(disks):
-    return lambda directory, keys: disks.broker.services.replicas.roles.log_directory_failed(keys)
+    return lambda directory, keys: disks.broker.services.replicas.controller_requests.log_directory_failed(keys)
 
 
 async def test_who_waits_hears_of_it(disks):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker.broker import Broker
-from broker.cluster.hand_over import HandOver
+from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.controller import controller as controller_module
 from broker.controller.controller import Controller
 from broker.settings.config import BrokerConfig
@@ -91,7 +91,7 @@ async def test_a_broker_that_stops_hands_over(overrides, asked, pauses_s, monkey
         return len(self._metadata.snapshot.brokers) == 1
 
     monkeypatch.setattr(Controller, "relieve", relieve)
-    monkeypatch.setattr(HandOver, "_is_alone", is_alone)
+    monkeypatch.setattr(ControlledShutdown, "_is_alone", is_alone)
     store = await EmbeddedStore.open()
     first, second = (
         Broker(BrokerConfig.load(None, settings(tmp_path / str(id_), broker_id=str(id_), **overrides)), store=store)

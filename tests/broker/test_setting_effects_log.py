@@ -64,7 +64,7 @@ async def deleted_files_left_after_a_second(broker, topic):
     log = broker.log(topic)
     log.delete_old_segments()
     broker.clock.now_ms += 1000
-    await broker.broker.services.logs.removals.run_due()
+    await broker.broker.services.logs.delayed_deletes.run_due()
     return len(list(log.directory.glob("*.deleted"))) > 0
 
 
@@ -133,7 +133,9 @@ async def error_with_acks_all(broker, topic):
         partition_index=0, leader=me, leader_epoch=1, isr=[me], partition_epoch=1, replicas=[me, me + 1]
     )
     topic_id = broker.log(topic).topic_id
-    outcome = await broker.broker.services.replicas.roles.become_leader_or_follower([(topic, topic_id, state)])
+    outcome = await broker.broker.services.replicas.controller_requests.become_leader_or_follower(
+        [(topic, topic_id, state)]
+    )
     assert outcome == {(topic, 0): None}
     return ErrorCode((await broker.produce(topic, [b"v"], acks=-1)).error_code)
 

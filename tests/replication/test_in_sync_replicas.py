@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.sentinels import UNKNOWN_OFFSET
 from replication.errors import NotLeaderOrFollowerError
-from replication.follower_progress import UNKNOWN_OFFSET
 from replication.in_sync_replicas import InSyncReplicas, LagRules
 
 

@@ -28,7 +28,9 @@ async def lead_anew(leader, follower):
         partition_epoch=partition.partition_epoch + 1,
         replicas=[0, 1],
     )
-    outcomes = await leader.services.replicas.roles.become_leader_or_follower([("t", partition.topic_id, state)])
+    outcomes = await leader.services.replicas.controller_requests.become_leader_or_follower(
+        [("t", partition.topic_id, state)]
+    )
     assert outcomes == {("t", 0): None}
     assert partition.is_high_watermark_behind
     return partition, state
@@ -66,7 +68,9 @@ async def test_offsets_and_fetches_wait_for_the_replicas(tmp_path):
 
         waiting = asyncio.create_task(poller.call(fetch("t", 2, max_wait_ms=30_000, min_bytes=1), 12))
         await until(lambda: leader.services.replicas.fetches.size == 1, "it waits")
-        outcomes = await follower.services.replicas.roles.become_leader_or_follower([("t", partition.topic_id, state)])
+        outcomes = await follower.services.replicas.controller_requests.become_leader_or_follower(
+            [("t", partition.topic_id, state)]
+        )
         assert outcomes == {("t", 0): None}
         answer = (await waiting).responses[0].partitions[0]
         assert (answer.error_code, answer.high_watermark, bool(answer.records)) == (0, 3, True)

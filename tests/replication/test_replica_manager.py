@@ -10,6 +10,7 @@ import pytest
 
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.record_batch_builder import RecordBatchBuilder
+from replication.controller_requests import EPOCH_OF_DELETION
 from replication.errors import (
     CommitTimedOutError,
     DeletionTimedOutError,
@@ -27,7 +28,6 @@ from replication.fetch import CONSUMER, FetchParams, FetchPartition
 from replication.isolation import Isolation
 from replication.partition import ACKS_ALL
 from replication.replica_manager import ReplicaManager
-from replication.roles import EPOCH_OF_DELETION
 from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
 from storage.log.config import LogConfig
@@ -70,7 +70,9 @@ class Fixture:
 
     async def become(self, *args, topic="t", topic_id=ID, **fields):
         key = (topic, fields.get("partition", 0))
-        outcomes = await self.manager.roles.become_leader_or_follower([(topic, topic_id, state(*args, **fields))])
+        outcomes = await self.manager.controller_requests.become_leader_or_follower(
+            [(topic, topic_id, state(*args, **fields))]
+        )
         return outcomes[key]
 
     def append(self, acks=1, count=1):
@@ -151,12 +153,12 @@ async def test_a_partition_that_was_refused_is_not_hosted(at):
 
 
 async def test_controller_epochs(at):
-    at.manager.roles.check_controller_epoch(5)
-    at.manager.roles.check_controller_epoch(5)
+    at.manager.controller_requests.check_controller_epoch(5)
+    at.manager.controller_requests.check_controller_epoch(5)
     with pytest.raises(StaleControllerEpochError):
-        at.manager.roles.check_controller_epoch(4)
-    at.manager.roles.check_controller_epoch(6)
-    assert at.manager.roles.controller_epoch == 6
+        at.manager.controller_requests.check_controller_epoch(4)
+    at.manager.controller_requests.check_controller_epoch(6)
+    assert at.manager.controller_requests.controller_epoch == 6
 
 
 async def test_leader_epochs_fence_and_are_noted_in_the_log(at):
@@ -196,7 +198,7 @@ async def test_a_log_that_finds_no_room_is_begun_when_there_is_some(tmp_path):
         assert at.manager.partitions["t", partition].log is None
     fs.capacity = None
     fs.broken[tmp_path / "data" / "t-0"] = errno.EIO
-    at.manager.roles.begin_logs()
+    at.manager.controller_requests.begin_logs()
     assert at.partition.is_offline
     assert at.manager.partitions["t", 1].is_leader
     assert at.manager.partitions["t", 1].log is not None
@@ -286,7 +288,7 @@ async def test_waiting_ends_with_leadership(at, way):
     elif way == "closed":
         at.manager.close()
     else:
-        await at.manager.roles.stop_replica("t", 0, 1, delete=way == "deleted")
+        await at.manager.controller_requests.stop_replica("t", 0, 1, delete=way == "deleted")
     error = (await waiting)["t", 0]
     fetched = (await polling)[0].error
     expected = {
@@ -326,13 +328,13 @@ async def test_stop_replica_and_its_epoch(at, epoch, refused):
     directory = at.partition.log.directory
     if refused:
         with pytest.raises(FencedLeaderEpochError):
-            await at.manager.roles.stop_replica("t", 0, epoch, delete=True)
+            await at.manager.controller_requests.stop_replica("t", 0, epoch, delete=True)
         assert at.append().first_offset == 0
     else:
-        await at.manager.roles.stop_replica("t", 0, epoch, delete=True)
+        await at.manager.controller_requests.stop_replica("t", 0, epoch, delete=True)
         assert ("t", 0) not in at.manager.partitions
         assert not directory.exists()
-        await at.manager.roles.stop_replica("t", 0, epoch, delete=True)  # again: nothing to do
+        await at.manager.controller_requests.stop_replica("t", 0, epoch, delete=True)  # again: nothing to do
 
 
 async def test_consumers_see_what_is_committed_followers_all(at):

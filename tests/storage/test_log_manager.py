@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from storage.directories.delayed_deletes import DelayedDeletes
 from storage.directories.log_directory import LogDirectory
-from storage.directories.removals import Removals
 from storage.errors import (
     InconsistentBrokerIdError,
     InconsistentClusterIdError,
@@ -435,19 +435,19 @@ async def test_a_directory_that_cannot_be_closed_is_not_marked_clean(tmp_path):
 
 
 async def test_what_is_to_go_in_a_failed_directory_stays(tmp_path):
-    removals = Removals(FileSystem(), lambda: 0, lambda: None)
-    assert removals.next_due_ms is None
+    deletes = DelayedDeletes(FileSystem(), lambda: 0, lambda: None)
+    assert deletes.next_due_ms is None
     paths = [tmp_path / place / "t-0" / "0.log.deleted" for place in ("a", "b", "ab")]
     for path in paths:
         path.parent.mkdir(parents=True)
         path.touch()
-        removals.add([str(path)], 0)
-        assert removals.next_due_ms == 0
-    removals.add([str(tmp_path)], 1)
-    removals.forget(str(tmp_path / "a"))
-    await removals.run_due()
+        deletes.add([str(path)], 0)
+        assert deletes.next_due_ms == 0
+    deletes.add([str(tmp_path)], 1)
+    deletes.forget(str(tmp_path / "a"))
+    await deletes.run_due()
     assert [path.exists() for path in paths] == [True, False, False]
-    assert removals.next_due_ms == 1
+    assert deletes.next_due_ms == 1
 
 
 async def test_a_directory_whose_checkpoints_have_no_room_is_not_marked_as_clean(tmp_path):

@@ -69,7 +69,7 @@ class Move:
 
     async def finish(self):
         seen = []
-        assert await self.copy.take_its_place(seen.append, STEP)
+        assert await self.copy.replace_log(seen.append, STEP)
         assert seen == [self.future]
         assert self.logs.get(*KEY) is self.future
 

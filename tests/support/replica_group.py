@@ -262,7 +262,7 @@ class ReplicaGroup:
             partition_index=0, controller_epoch=1, leader=self.leader, leader_epoch=self.leader_epoch,
             isr=list(self.isr), partition_epoch=self.partition_epoch, replicas=[0, 1, 2],
         )  # fmt: skip
-        await replica.manager.roles.become_leader_or_follower([("t", TOPIC_ID, state)])
+        await replica.manager.controller_requests.become_leader_or_follower([("t", TOPIC_ID, state)])
 
     # -- what happens ------------------------------------------------------------------------------------------------
 

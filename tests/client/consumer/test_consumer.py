@@ -429,7 +429,7 @@ async def test_a_partition_does_not_move_while_its_record_is_handled(ours, name,
         ((in_hand,),) = (await one.getmany()).values()
         async with quick_consumer(ours, name, group_id=name, **mode) as other, handling(other, got):
             generation = one.group_metadata().generation_id
-            await until(lambda: one._turn.wanted, "a rebalance waits for the application")
+            await until(lambda: one._rebalance_lock.wanted, "a rebalance waits for the application")
             assert got == []
             assert one.group_metadata().generation_id >= generation
             rest = []

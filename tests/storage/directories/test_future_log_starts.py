@@ -66,7 +66,7 @@ async def test_a_copy_is_recovered_and_gone_on_with(move):
     copy = LogCopy(logs, current, future)
     while await copy.copy(STEP):
         pass
-    assert await copy.take_its_place(lambda log: None, STEP)
+    assert await copy.replace_log(lambda log: None, STEP)
     assert len(raw_batches(logs.get(*KEY))) == 30
     let_go(logs)
 
@@ -88,7 +88,7 @@ async def test_both_have_the_name(move):
     assert logs.get(*KEY).log_end_offset == 12
     assert not (move.root / "a" / "t-0").exists()
     assert not (move.root / "b" / "t-0" / MOVED_FROM).exists()
-    await logs.removals.run_due()
+    await logs.delayed_deletes.run_due()
     assert list((move.root / "a").glob("t-0*")) == []
     let_go(logs)
 
@@ -164,7 +164,7 @@ def test_a_directory_that_fails_while_it_is_decided(tmp_path):
     contents = {directory: list_contents(directory) for directory in logs.dirs.all}
     failed = []
     ReplicaPlaces(
-        logs.fs, contents, logs.departures.put_aside_found, lambda directory, error: failed.append(directory)
+        logs.fs, contents, logs.log_removal.put_aside_found, lambda directory, error: failed.append(directory)
     ).settle()
     assert failed == [logs.dirs.all[0]]
     assert [found.path for one in contents.values() for found in one.logs] == [tmp_path / "b" / "t-0"]
@@ -210,13 +210,13 @@ async def moved_with_a_journal(root):
         move.current = log
         move.append(producer=(7, 0, move.number))
 
-    assert await move.copy.take_its_place(swapped, STEP)
+    assert await move.copy.replace_log(swapped, STEP)
     note()
     for _ in range(3):
         move.append(producer=(7, 0, move.number))
         note()
     await step(move.logs.flush(move.current))
-    await move.logs.removals.run_due()
+    await move.logs.delayed_deletes.run_due()
     note()
     let_go(move.logs)
     written = raw_batches(move.current)
@@ -248,7 +248,7 @@ def check_start(root, written, least, most, cleaned=None):
             copy = LogCopy(logs, log, logs.futures.logs[KEY])
             while await copy.copy(STEP):
                 pass
-            assert await copy.take_its_place(lambda log: None, STEP)
+            assert await copy.replace_log(lambda log: None, STEP)
             log = logs.get(*KEY)
             assert log.directory == root / "b" / "t-0"
             assert raw_batches(log) == found
@@ -359,7 +359,7 @@ async def move_until_killed(root, at):
         def swapped(log):
             move.current = log
 
-        await move.copy.take_its_place(swapped, STEP)
+        await move.copy.replace_log(swapped, STEP)
         move.append()
         done = move.number
         return done, False, ""

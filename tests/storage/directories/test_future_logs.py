@@ -178,7 +178,7 @@ async def test_files_that_are_to_go_go_from_the_new_place(move):
     await move.copy.copy(STEP)
     assert list(move.future.directory.glob("*.deleted"))
     await move.finish()
-    await move.logs.removals.run_due()
+    await move.logs.delayed_deletes.run_due()
     assert not list((move.root / "b" / "t-0").glob("*.deleted"))
 
 
@@ -221,7 +221,7 @@ async def test_records_are_deleted_while_the_copy_is_synced_for_the_last_time(mo
         move.current.increment_log_start_offset(23)
 
     monkeypatch.setattr(move.logs.futures, "prepare", delete_and_prepare)
-    assert not await move.copy.take_its_place(pytest.fail, STEP)
+    assert not await move.copy.replace_log(pytest.fail, STEP)
     monkeypatch.undo()
     await move.finish()
     assert (move.future.log_start_offset, move.future.log_end_offset) == (23, 25)
@@ -320,7 +320,7 @@ async def test_no_swap_while_a_truncation_is_coming(move, monkeypatch):
     monkeypatch.setattr(move.logs.checkpoints, "write_recovery_points_of", write_slowly)
     truncating = asyncio.create_task(move.logs.truncate_to(move.current, 12))
     await written.wait()
-    assert not await move.copy.take_its_place(pytest.fail, STEP)
+    assert not await move.copy.replace_log(pytest.fail, STEP)
     go_on.set()
     assert await truncating
     await move.copy_all()
@@ -365,7 +365,7 @@ async def test_a_flush_that_runs_is_waited_for(tmp_path):
     held.append(True)
     flushing = asyncio.create_task(move.logs.flush_up_to(move.current, 5))
     await asyncio.sleep(0)
-    finishing = asyncio.create_task(move.copy.take_its_place(lambda log: None, STEP))
+    finishing = asyncio.create_task(move.copy.replace_log(lambda log: None, STEP))
     for _ in range(50):
         await asyncio.sleep(0)
     assert not finishing.done()
@@ -388,10 +388,10 @@ async def test_given_up(move, monkeypatch):
         move.copy.is_given_up = True
 
     monkeypatch.setattr(move.logs.futures, "prepare", prepare_and_give_up)
-    assert not await move.copy.take_its_place(pytest.fail, STEP)
+    assert not await move.copy.replace_log(pytest.fail, STEP)
     assert move.logs.get(*KEY) is move.current
     assert await move.copy.copy(STEP) == 0
-    assert not await move.copy.take_its_place(pytest.fail, STEP)
+    assert not await move.copy.replace_log(pytest.fail, STEP)
     await move.logs.futures.remove(KEY)
     assert move.logs.futures.logs == {}
     assert not move.current.is_being_moved

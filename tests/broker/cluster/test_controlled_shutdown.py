@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.cluster.hand_over import HandOver
+from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.settings.config import BrokerConfig
 from client.wire.network import AsyncioNetwork
 from client.wire.node_connection import ConnectionOptions
@@ -24,12 +24,12 @@ async def test_an_unknown_error_code_is_a_refusal_that_is_asked_about_again(tmp_
             lambda request, version: ControlledShutdownResponse(error_code=UNKNOWN_CODE),
             lambda request, version: ControlledShutdownResponse(),
         ]
-        hand_over = HandOver(
+        shutdown = ControlledShutdown(
             0,
             config,
             metadata_of(controller),
             ConnectionOptions(AsyncioNetwork(), "0", request_timeout_s=30),
             lambda: 77,
         )
-        assert await hand_over.run()
+        assert await shutdown.run()
     assert f"broker 1 answered unknown error code {UNKNOWN_CODE}" in caplog.text

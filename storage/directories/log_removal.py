@@ -22,7 +22,7 @@ MAX_NAME = 255
 """The largest length of a directory name, in characters."""
 
 
-class Departures:
+class LogRemoval:
     """Removes logs from log directories. Call all methods on the event loop's thread."""
 
     def __init__(self, manager: LogManager) -> None:
@@ -33,7 +33,7 @@ class Departures:
         self._manager.forget_rolled(log)
         log.move_to(log.directory.parent / self.unique_name((log.topic, log.partition), DELETE_DIRECTORY_SUFFIX))
         log.release()
-        self._manager.removals.add([str(log.directory)], log.config.file_delete_delay_ms)
+        self._manager.delayed_deletes.add([str(log.directory)], log.config.file_delete_delay_ms)
 
     def put_aside_found(self, found: LogInDirectory) -> LogInDirectory:
         """Rename the directory of a log that was not opened. Its removal is not scheduled. Raises OSError."""

@@ -11,7 +11,7 @@ from storage.file_system import FileSystem
 logger = logging.getLogger(__name__)
 
 
-class Removals:
+class DelayedDeletes:
     """A queue of paths by due time, in ms of the injected clock."""
 
     def __init__(self, fs: FileSystem, now_ms: Callable[[], int], wake: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Fetch sessions rest at partitions that they know all of: what wakes them, and what is known of followers."""
+"""Idle partitions of fetch sessions: what wakes them, and what is known of followers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Leader:
         )
         rules = LagRules(now_ms=lambda: self.ms, max_lag_ms=MAX_LAG_MS)
         self.manager = ReplicaManager(0, self.logs, lambda topic: config, lambda *key: False, rules)
-        self.sessions = FetchSessions(1, lambda: self.ms, random.Random(1), self.manager.resting)
+        self.sessions = FetchSessions(1, lambda: self.ms, random.Random(1), self.manager.idle)
 
     async def lead(self, epoch=0, isr=(0, 1, 2)):
         states = [
@@ -50,7 +50,7 @@ class Leader:
             ))
             for number, members, replicas in ((0, isr, (0, 1, 2)), (1, (0,), (0,)))
         ]  # fmt: skip
-        await self.manager.roles.become_leader_or_follower(states)
+        await self.manager.controller_requests.become_leader_or_follower(states)
 
     @property
     def sync(self):
@@ -83,10 +83,10 @@ class Session:
         return self.leader.manager.fetch(self.params, self.held.wanted(), self.held)
 
     def rest(self, fetched):
-        """Told all that: rest where there is no more."""
+        """Mark what was fetched as idle where there is no more."""
         for one in fetched:
-            if self.leader.manager.rest(self.params, one, self.held):
-                self.held.rests_at(one.request)
+            if self.leader.manager.mark_idle(self.params, one, self.held):
+                self.held.mark_idle(one.request)
 
     @property
     def awake(self):
@@ -106,7 +106,7 @@ async def leader(tmp_path):
 
 @pytest.fixture
 def consumer(leader):
-    """A session that rests at both partitions."""
+    """A session in which both partitions are idle."""
     session = Session(leader, CONSUMER)
     session.rest(session.ask((0, 0), (1, 0)))
     assert session.awake == []
@@ -165,7 +165,7 @@ async def test_another_role_wakes(leader, consumer):
     await leader.lead(epoch=1)
     assert sorted(consumer.awake) == [0, 1]
     consumer.rest(consumer.ask())
-    await leader.manager.roles.stop_replica("t", 1, -2, delete=True)
+    await leader.manager.controller_requests.stop_replica("t", 1, -2, delete=True)
     assert consumer.awake == [1]
 
 
@@ -189,11 +189,11 @@ async def test_all_is_looked_at_from_time_to_time(leader, consumer):
 
 
 async def test_who_forgets_or_ends_rests_no_more(leader, consumer):
-    assert ("t", 1) in leader.manager.resting
+    assert ("t", 1) in leader.manager.idle
     consumer.held.update((), [("t", 1)])
-    assert ("t", 1) not in leader.manager.resting
+    assert ("t", 1) not in leader.manager.idle
     leader.sessions.remove(consumer.held.id)
-    assert KEY not in leader.manager.resting
+    assert KEY not in leader.manager.idle
     leader.append(0)
 
 

@@ -16,8 +16,8 @@ from broker.controller.stopped_replicas import StoppedReplicas
 logger = logging.getLogger(__name__)
 
 
-class Announcements:
-    """The announcements of one controller, for one term after another."""
+class StatePropagation:
+    """Sends the states of one controller to the brokers, in each of its terms."""
 
     def __init__(
         self, context: ControllerContext, channels: BrokerChannels, states: PartitionStates, stopped: StoppedReplicas
@@ -28,8 +28,8 @@ class Announcements:
         self._stopped = stopped
         self._newcomers: set[int] = set()
 
-    def welcome(self, brokers: dict[int, LiveBroker], create_task: CreateTask) -> None:
-        """Adopt the live brokers and send them UpdateMetadata. `tell` sends newcomers the partitions that they lead."""
+    def brokers_changed(self, brokers: dict[int, LiveBroker], create_task: CreateTask) -> None:
+        """Adopt the live brokers and send them UpdateMetadata. `propagate` sends newcomers their partitions."""
         before = self._context.brokers
         arrived = brokers.keys() - before.keys()
         moved = [id_ for id_, broker in brokers.items() if id_ in before and before[id_] != broker]
@@ -43,13 +43,13 @@ class Announcements:
         self._channels.update_metadata(brokers.keys() - arrived, ())
         self._channels.update_metadata(arrived, self._context.all_partitions())
 
-    def part_with(self, brokers: Iterable[int]) -> None:
+    def brokers_removed(self, brokers: Iterable[int]) -> None:
         """Send nothing more to these brokers: their registrations have ended."""
         for broker_id in brokers:
             self._channels.stop(broker_id)
             self._newcomers.discard(broker_id)
 
-    def tell(self) -> None:
+    def propagate(self) -> None:
         """Send what has been written since the last call, and the requests to stop replicas."""
         told = self._states.take_unannounced()
         newcomers, self._newcomers = self._newcomers, set()
@@ -59,7 +59,7 @@ class Announcements:
                 self._channels.leader_and_isr(broker_id, everything, new=told.new)
             self._channels.update_metadata(newcomers, everything)
         self._channels.announce(told, except_to=newcomers)
-        self._stopped.tell(self._channels)
+        self._stopped.send(self._channels)
 
     def clear(self) -> None:
         """End the term: close all channels."""

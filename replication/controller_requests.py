@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from protocol.sentinels import NO_EPOCH, NO_LEADER
 from protocol.uuid import ZERO_UUID, uuid_to_string
 from replication.errors import (
     FencedLeaderEpochError,
@@ -26,7 +27,7 @@ from replication.errors import (
     StaleControllerEpochError,
     UnknownTopicOrPartitionError,
 )
-from replication.partition import NO_EPOCH, NO_LEADER, Partition
+from replication.partition import Partition
 from storage.errors import LogDirIOError, StorageError
 from storage.log.log import Log
 
@@ -41,7 +42,7 @@ EPOCH_OF_DELETION = -2
 """The leader epoch in StopReplica requests for topics that are being deleted: it counts as newer than every other."""
 
 
-class Roles:
+class ControllerRequests:
     """Carries out the controller's requests for the partitions of one broker."""
 
     def __init__(self, replicas: ReplicaManager) -> None:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 CONTROLLED_SHUTDOWN_VERSION = 3
 
 
-class HandOver:
+class ControlledShutdown:
     """The controlled shutdown of one broker."""
 
     def __init__(
