@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
-from client.errors import KafkaError, error_for
+from client.errors import ClosedError, KafkaError, error_for
 from client.wire.cluster import Cluster
 from client.wire.connection import Connection
 from protocol.error_codes import ErrorCode
@@ -72,16 +72,21 @@ class Coordinator:
         self._key = key
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
+        self._closed = False
 
     async def connection(self) -> Connection:
         """The connection to the coordinator, which is looked up if it is unknown or the connection is lost.
 
-        Raises CoordinatorNotAvailableError and other errors of the lookup, ConnectionLostError.
+        Raises CoordinatorNotAvailableError and other errors of the lookup, ConnectionLostError, ClosedError.
         """
         async with self._lock:
             if self._connection is None or self._connection.is_closed:
                 node_id = await find_coordinator(self._cluster, self._kind, self._key)
-                self._connection = await self._cluster.open_own(node_id)
+                opened = await self._cluster.open_own(node_id)
+                if self._closed:
+                    opened.abort()
+                    raise ClosedError("this client has been closed")
+                self._connection = opened
             return self._connection
 
     def heed(self, error: KafkaError) -> None:
@@ -96,6 +101,7 @@ class Coordinator:
             self._connection = None
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, also one that is being opened."""
+        self._closed = True
         if self._connection is not None:
             await self._connection.close()

@@ -13,6 +13,7 @@ from client.admin.admin import Admin
 from client.admin.types import ResourceType
 from client.errors import RequestTimeoutError
 from client.wire.network import AsyncioNetwork
+from protocol.host_port import HostPort
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from registry.znodes.topics import PartitionStateZnode
 from replication.follower_progress import NEVER
@@ -115,11 +116,11 @@ async def test_pauses_of_a_follower(tmp_path):
 async def test_a_leader_that_does_not_answer(tmp_path):
     silent = socket.create_server(("127.0.0.1", 0))  # the kernel accepts, and nobody reads
     made, _ = parts({"replica.socket.timeout.ms": "50", "replica.fetch.wait.max.ms": "10"})
-    link = made._link("silent", lambda: 0, "test", False)
-    link._endpoint = lambda: silent.getsockname()
+    connection = made._connection("silent", lambda: 0, "test", False)
+    connection._address = lambda: HostPort(*silent.getsockname())
     with pytest.raises(RequestTimeoutError):
-        await link.call(FetchRequest(), FetchResponse, 12)
-    link.close()
+        await connection.call(FetchRequest(), FetchResponse, 12)
+    connection.close()
     silent.close()
 
 

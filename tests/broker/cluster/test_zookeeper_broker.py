@@ -235,5 +235,5 @@ async def test_another_clusters_directory(tmp_path, connect):
     other = f"{connect}-other"
     async with running_broker(tmp_path / "other", zookeeper_connect=other):
         pass
-    with pytest.raises(InconsistentClusterIdError, match="another ZooKeeper"):
+    with pytest.raises(InconsistentClusterIdError, match=r"check that zookeeper\.connect or the registry"):
         await Broker(BrokerConfig.load(None, settings(tmp_path / "data", zookeeper_connect=other))).run()
