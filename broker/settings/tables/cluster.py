@@ -22,7 +22,7 @@ from storage.setting import (
 # fmt: off
 CLUSTER_SETTINGS: dict[str, Setting] = table((
     Setting("broker.id", INT, "-1", None,
-            HIGH, READ_ONLY, "Number of this broker; -1 has one made.", acts=True),
+            HIGH, READ_ONLY, "Id of this broker; -1 to generate one.", acts=True),
     Setting("broker.id.generation.enable", BOOLEAN, "true", None,
             MEDIUM, READ_ONLY, acts=True,
             doc="Whether a broker without a number gets one, above reserved.broker.max.id."),

@@ -68,7 +68,7 @@ KRAFT_SETTINGS: dict[str, Setting] = table((
     Setting("metadata.max.retention.ms", LONG, "604800000", None,
             HIGH, READ_ONLY, "Time kept of KRaft's metadata log."),
     Setting("node.id", INT, "-1", None,
-            HIGH, READ_ONLY, "Another name of broker.id; where both are set they must agree.", acts=True),
+            HIGH, READ_ONLY, "Another name of broker.id; if both are set, they must be equal.", acts=True),
     Setting("process.roles", LIST, "", OneOf("broker", "controller"),
             HIGH, READ_ONLY, "Roles of a KRaft process; Ottla is a broker of the ZooKeeper era."),
     Setting("sasl.mechanism.controller.protocol", STRING, "GSSAPI", None,

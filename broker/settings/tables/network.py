@@ -25,7 +25,7 @@ from storage.setting import (
 NETWORK_SETTINGS: dict[str, Setting] = table((
     Setting("advertised.listeners", STRING, None, None,
             HIGH, PER_BROKER, acts=True,
-            doc="Addresses that clients and brokers are told to use; listeners where not set."),
+            doc="Addresses that clients and brokers connect to; the default is the value of listeners."),
     Setting("background.threads", INT, "10", AT_LEAST_1,
             HIGH, CLUSTER_WIDE, "Kafka's threads for background work."),
     Setting("client.quota.callback.class", CLASS, None, None,
@@ -85,7 +85,7 @@ NETWORK_SETTINGS: dict[str, Setting] = table((
             "PLAINTEXT", OneOf(
             "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
             MEDIUM, READ_ONLY, acts=True,
-            doc="Security protocol among brokers, where inter.broker.listener.name is not set."),
+            doc="Security protocol between brokers if inter.broker.listener.name is not set."),
     Setting("socket.connection.setup.timeout.max.ms", LONG, "30000", None,
             MEDIUM, READ_ONLY, "Longest time for a connection to be made."),
     Setting("socket.connection.setup.timeout.ms", LONG, "10000", None,
