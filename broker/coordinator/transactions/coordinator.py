@@ -1,12 +1,13 @@
 """The coordinator of the transactional ids whose partitions of `__transaction_state` this broker leads.
 
-Every change is written before it is true (`Transaction` decides, `_write` writes, then it counts), and what was decided
-is carried out: an end is answered when PrepareCommit or PrepareAbort is committed, then the markers are written, then
-the end is noted. Who loads a partition goes on with every transaction that is between the first and the last, so the
-coordinator may die at any step.
+Every state change is written to the log before it takes effect: `Transaction` decides it, `_write` writes it, and
+`Transaction.complete` applies it once the record is committed. A transaction ends in three steps: PrepareCommit or
+PrepareAbort is written, and EndTxn is answered when it is committed; the markers are written; CompleteCommit or
+CompleteAbort is written. The broker that loads a partition resumes every transaction that is between the first and the
+last step, so the coordinator may fail at any step.
 
-Methods raise RequestError with Kafka's code: NOT_COORDINATOR where somebody else leads the partition,
-COORDINATOR_LOAD_IN_PROGRESS while its log is read, and the codes of `Transaction`.
+Methods raise RequestError with Kafka's code: NOT_COORDINATOR if another broker leads the partition,
+COORDINATOR_LOAD_IN_PROGRESS while the partition's log is read, and the codes of `Transaction`.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
 RETRY_BACKOFF_MAX_MS = 1000
-"""What a full disk refuses is tried again, for every transaction that is decided: often enough, and no more."""
+"""The back-off of failed writes of markers and transaction ends; on a full disk, those of all decided transactions."""
 END_WAIT_S = 0.1
-"""How long AddPartitionsToTxn waits for the end of the transaction before; usually some milliseconds."""
+"""How long AddPartitionsToTxn waits for the previous transaction to end; this usually takes some milliseconds."""
 MAX_TOMBSTONES_BYTES = 16_384
 APPEND_CODES = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -58,7 +59,7 @@ APPEND_CODES = {
 
 
 class Term:
-    """This broker's time as the coordinator of one partition."""
+    """The time during which this broker is the coordinator of one partition, and the transactions of that partition."""
 
     __slots__ = ("epoch", "is_loading", "partition", "transactions")
 
@@ -70,7 +71,7 @@ class Term:
 
 
 class TransactionCoordinator:
-    """See the module docstring. `run` has to run."""
+    """See the module docstring. Works only while `run` runs."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class TransactionCoordinator:
         )
         self._terms: dict[int, Term] = {}
         self._ended: dict[Transaction, asyncio.Future[None]] = {}
-        """Of the transactions that are decided and have not ended."""
+        """For each transaction that is decided and has not ended, a future that is done when the transaction ends."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -122,9 +123,9 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> ProducerIdAndEpoch:
-        """Begin a producer: its id and epoch. Every producer before it is fenced, its open transaction aborted.
+        """Return the producer id and epoch of a new producer; fence earlier producers and abort their open transaction.
 
-        Raises CONCURRENT_TRANSACTIONS while the latter is under way; INVALID_TRANSACTION_TIMEOUT.
+        Raises RequestError: CONCURRENT_TRANSACTIONS until that abort is complete; INVALID_TRANSACTION_TIMEOUT.
         """
         _check_id(transactional_id)
         if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
@@ -140,7 +141,7 @@ class TransactionCoordinator:
         if found is None:
             found = Transaction(transactional_id, new_id, timeout_ms, self._now_ms())
             term.transactions[transactional_id] = found
-        elif found.needs_producer_id(expected) and new_id < 0:  # it has come to that while we waited
+        elif found.needs_producer_id(expected) and new_id < 0:  # the epochs were used up during the wait
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id} has changed meanwhile")
         transition = found.init_producer_id(timeout_ms, expected, new_id, self._now_ms())
         if transition.state is TransactionState.PREPARE_ABORT:
@@ -152,10 +153,11 @@ class TransactionCoordinator:
     async def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> None:
-        """The producer is going to write to these partitions in its transaction.
+        """Add partitions to the producer's transaction, which begins with the first of them.
 
-        While the transaction before is ending, a moment is waited for that: producers begin the next one as soon as
-        they know the decision, and would come again in 20 ms; librdkafka's fail for good when they abort meanwhile.
+        If the previous transaction is still ending, wait up to END_WAIT_S for it. Producers begin the next transaction
+        as soon as EndTxn is answered, and would otherwise retry after 20 ms; a librdkafka producer that aborts in the
+        meantime fails permanently.
         """
         term, transaction = self._known(transactional_id)
         transaction.check_producer(producer_id, producer_epoch)
@@ -170,21 +172,21 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether the partitions are in the producer's transaction: see `Transaction.verify`."""
+        """Return for each partition whether it is in the producer's transaction; see `Transaction.verify`."""
         _, transaction = self._known(transactional_id)
         return transaction.verify(producer_id, producer_epoch, partitions)
 
     async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """Commit or abort the producer's transaction. Decided when this returns; the markers follow."""
+        """Commit or abort the producer's transaction. Returns once that is decided; the markers are written later."""
         term, transaction = self._known(transactional_id)
         transition = transaction.end(producer_id, producer_epoch, committed, self._now_ms())
         if transition is not None:
             await self._decide(term, transaction, transition)
 
-    # -- what there is -------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def describe(self, transactional_id: str) -> Transaction:
-        """The state of one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return the state of one transactional id. Raises RequestError: TRANSACTIONAL_ID_NOT_FOUND."""
         _check_id(transactional_id)
         _, transaction = self._find(transactional_id)
         if transaction is None or transaction.pending is TransactionState.DEAD:
@@ -192,7 +194,10 @@ class TransactionCoordinator:
         return transaction
 
     def transactions(self) -> list[Transaction]:
-        """All that this broker coordinates. Raises COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return all transactional ids that this broker coordinates.
+
+        Raises RequestError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
+        """
         if self._tasks is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has not started")
         if any(term.is_loading for term in self._terms.values()):
@@ -200,7 +205,7 @@ class TransactionCoordinator:
         return [one for term in self._terms.values() for one in term.transactions.values()]
 
     def count_by_state(self) -> dict[str, int]:
-        """How many transactional ids are in which state, for metrics."""
+        """Return the number of transactional ids in each state, for metrics."""
         counts = dict.fromkeys(STATES_BY_LABEL, 0)
         for term in self._terms.values():
             for transaction in term.transactions.values():
@@ -228,9 +233,9 @@ class TransactionCoordinator:
     async def _write(
         self, term: Term, transaction: Transaction, transition: Transition, *, is_retried: bool = False
     ) -> None:
-        """Write a transition, and take it over once it is committed.
+        """Write a transition to the log, and apply it once it is committed.
 
-        Raises RequestError where that fails: the transition is given up then, or stays pending where `is_retried`.
+        Raises RequestError if the append fails; the transition is then cancelled, or stays pending if `is_retried`.
         """
         builder = RecordBatchBuilder()
         builder.append(self._now_ms(), encode_key(transaction.transactional_id), encode_value(transition))
@@ -249,12 +254,12 @@ class TransactionCoordinator:
         return self._terms.get(term.partition) is term
 
     async def _decide(self, term: Term, transaction: Transaction, transition: Transition) -> None:
-        """Write PrepareCommit or PrepareAbort, and begin to carry it out."""
+        """Write PrepareCommit or PrepareAbort, then start to write the markers."""
         await self._write(term, transaction, transition)
         self._carry_out(term, transaction)
 
     def _carry_out(self, term: Term, transaction: Transaction) -> None:
-        """Have the markers of a decided transaction written, then note that it has ended."""
+        """Start to write the markers of a decided transaction, and CompleteCommit or CompleteAbort after them."""
         transition = transaction.finish(self._now_ms())
         self._ended[transaction] = asyncio.get_running_loop().create_future()
         self._markers.send(
@@ -278,13 +283,16 @@ class TransactionCoordinator:
             self._has_ended(transaction)
 
     def _has_ended(self, transaction: Transaction) -> None:
-        """It has, or it is no longer ours to say: the term is over, or a newer coordinator has fenced this one."""
+        """Wake the requests that wait for a decided transaction to end.
+
+        Called when its end is written, when the term is over, and when a newer producer or coordinator has fenced it.
+        """
         ended = self._ended.pop(transaction, None)
         if ended is not None and not ended.done():
             ended.set_result(None)
 
     async def _write_end(self, term: Term, transaction: Transaction, transition: Transition) -> None:
-        """Until it is written or the term is over, whatever refuses it: nobody else asks for it again."""
+        """Write the end of a transaction; retry after any error until the term is over, since no client retries it."""
         attempt = 0
         while self._is_current(term):
             try:
@@ -299,7 +307,7 @@ class TransactionCoordinator:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
-        """Fence the producers whose transactions take longer than they said, and abort these."""
+        """Abort the transactions that have exceeded their timeout, and fence their producers."""
         now_ms = self._now_ms()
         for term in self._terms.values():
             for transaction in term.transactions.values():
@@ -315,7 +323,7 @@ class TransactionCoordinator:
             logger.info("the transaction of %s has timed out and is aborted", transaction.transactional_id)
 
     def forget_expired(self) -> None:
-        """Forget the transactional ids that nobody has used for transactional.id.expiration.ms."""
+        """Write tombstones for the transactional ids that have not been used for transactional.id.expiration.ms."""
         now_ms = self._now_ms()
         for term in self._terms.values():
             expired: list[Transaction] = []
@@ -375,7 +383,7 @@ class TransactionCoordinator:
         return transactions
 
     def _take_over(self, batch: RecordBatch | LegacyMessage, transactions: dict[str, Transaction]) -> None:
-        """A record that makes no sense is left out with a word in the log: it must not keep all others from use."""
+        """Apply the records of a batch. A record that cannot be decoded is logged and skipped, the others are used."""
         for record in batch.records():
             try:
                 transactional_id = decode_key(record.key)

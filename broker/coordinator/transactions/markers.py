@@ -1,11 +1,12 @@
-"""The markers of decided transactions, on their way to the leaders of their partitions.
+"""Sends the markers of decided transactions to the leaders of their partitions.
 
-A broker gets one WriteTxnMarkers request at a time, with everything that has gathered for it meanwhile; this broker too
-is asked over its listener. What fails is sent again, to whoever leads the partition then, until it is written or the
-coordinator's term is over: the next coordinator begins anew, and a marker that is written twice does no harm.
+Each broker is sent one WriteTxnMarkers request at a time, which holds all markers that were queued for the broker since
+the last request; this broker sends requests to itself over its listener. A marker that fails is sent again, to the
+partition's current leader, until it is written or the coordinator's term is over. The next coordinator sends all
+markers of the transaction again: a marker that is written twice does no harm.
 
-A partition is given up only when the registry knows it no more. That the metadata lack it proves nothing: a coordinator
-may have loaded its log before they arrived.
+A partition is skipped only if it no longer exists in the registry. Its absence from the metadata is not enough: a
+coordinator may have loaded its log before the metadata arrived.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ logger = logging.getLogger(__name__)
 
 WRITE_TXN_MARKERS_VERSION = 1
 DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
-"""The marker is written, or the partition can hold neither markers nor records of transactions."""
+"""The marker is written, or the partition can hold neither markers nor transactional records."""
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""The partition has seen a newer producer or coordinator: the end of this transaction is somebody else's."""
+"""The partition has seen a newer producer or coordinator epoch: this coordinator must not end the transaction."""
 
 
 class Ending:
-    """One decided transaction."""
+    """One decided transaction whose markers are to be written."""
 
     __slots__ = (
         "attempts",
@@ -68,9 +69,10 @@ class Ending:
         on_written: Callable[[], None],
         on_given_up: Callable[[], None],
     ) -> None:
-        """missing: partitions without marker; shrinks. on_written: called once, when there are none.
+        """missing: the partitions whose marker is not written yet; entries are removed as markers are written.
 
-        on_given_up: called once instead, where a newer producer or coordinator has fenced this one.
+        on_written: called once, when `missing` is empty. on_given_up: called once instead, if a newer producer or
+        coordinator has fenced this one.
         """
         self.transactional_id = transactional_id
         self.producer_id = producer_id
@@ -84,14 +86,14 @@ class Ending:
         self.is_over = False
         """Written or given up."""
         self.attempts = 0
-        """How often markers of it were put off."""
+        """How often markers of this transaction were delayed."""
 
 
 Entry = tuple[Ending, frozenset[TopicPartition]]
 
 
 class TransactionMarkers:
-    """Sends the markers of endings."""
+    """See the module docstring."""
 
     def __init__(
         self,
@@ -102,7 +104,10 @@ class TransactionMarkers:
         *,
         backoff: Backoff,
     ) -> None:
-        """count_partitions: of a topic, as the registry has it; 0 for none. start_task: as TaskGroup.create_task."""
+        """count_partitions: the number of partitions of a topic in the registry, 0 if the topic does not exist.
+
+        start_task: like TaskGroup.create_task.
+        """
         self._brokers = brokers
         self._metadata = metadata
         self._count_partitions = count_partitions
@@ -111,11 +116,11 @@ class TransactionMarkers:
         self._queues: dict[int, list[Entry]] = {}
 
     def send(self, ending: Ending) -> None:
-        """Have the markers written, and call `ending.on_written` then."""
+        """Start to send the markers of a transaction; `ending.on_written` is called when all are written."""
         self._route(ending, ending.missing)
 
     def _route(self, ending: Ending, partitions: Collection[TopicPartition]) -> None:
-        """Queue for the leaders of today."""
+        """Queue markers for the current leaders of the partitions; partitions without leader are retried later."""
         if not ending.is_current():
             return
         if not ending.missing:
@@ -144,7 +149,7 @@ class TransactionMarkers:
         self._start_task(self._empty_queue(broker_id))
 
     async def _empty_queue(self, broker_id: int) -> None:
-        """Send until nothing is queued for the broker. One task a broker."""
+        """Send requests to a broker until its queue is empty. There is at most one such task per broker."""
         try:
             while entries := self._queues[broker_id]:
                 self._queues[broker_id] = []
@@ -204,7 +209,7 @@ class TransactionMarkers:
             self._over(ending, ending.on_written)
 
     async def _route_later(self, ending: Ending, partitions: Iterable[TopicPartition]) -> None:
-        """Look for the leaders again in a while; what does not exist any more needs no marker."""
+        """Route markers again after a back-off; a partition that no longer exists needs no marker."""
         delay_s = self._backoff.delay_s(ending.attempts)
         ending.attempts += 1
         await asyncio.sleep(delay_s)
@@ -223,7 +228,7 @@ class TransactionMarkers:
         try:
             return partition < await self._count_partitions(topic)
         except RegistryError:
-            return True  # who knows
+            return True  # unknown
 
     def _over(self, ending: Ending, tell: Callable[[], None]) -> None:
         if not ending.is_over:

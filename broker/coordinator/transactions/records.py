@@ -1,7 +1,7 @@
-"""The records of `__transaction_state`: one transactional id each, the last one counts.
+"""The records of `__transaction_state`: the last record of a transactional id holds its state.
 
-Key: the transactional id. Value: its state, None where it was forgotten. Kafka 3.9 writes version 0 of both; the
-producer's last epoch is not kept, so a retry of InitProducerId does not outlive its coordinator (as Kafka's).
+Key: the transactional id. Value: its state, None for a tombstone. Kafka 3.9 writes version 0 of both, which does not
+hold the producer's last epoch: after a change of coordinator a retry of InitProducerId is not recognized, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ VALUE_VERSION = 0
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of a transactional id's records."""
+    """Return the key of a transactional id's records."""
     return encode_versioned(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION)
 
 
 def encode_value(transition: Transition) -> bytes:
-    """What a transactional id is after a transition."""
+    """Return the value that holds the state after a transition."""
     value = TransactionLogValue(
         producer_id=transition.producer_id,
         producer_epoch=transition.producer_epoch,
@@ -40,7 +40,7 @@ def encode_value(transition: Transition) -> bytes:
 
 
 def decode_key(key: Buffer | None) -> str | None:
-    """The transactional id; None for a key of a version that we do not know. Raises DecodeError."""
+    """Return the transactional id; None for a key of an unknown version. Raises DecodeError."""
     if key is None:
         raise DecodeError("TransactionLogKey", "key", 0, "a record of a transactional id has a key")
     if peek_version(key) > KEY_VERSION:
@@ -49,7 +49,7 @@ def decode_key(key: Buffer | None) -> str | None:
 
 
 def decode_value(transactional_id: str, value: Buffer) -> Transaction:
-    """The state of a transactional id. Raises DecodeError, UnsupportedVersionError."""
+    """Return the state of a transactional id. Raises DecodeError, UnsupportedVersionError."""
     fields, _ = decode_versioned(TransactionLogValue, value)
     try:
         state = TransactionState(fields.transaction_status)

@@ -1,15 +1,16 @@
-"""One transactional id: what its coordinator knows, and which changes are allowed. No I/O, no clock.
+"""The state of one transactional id, and the state changes that are allowed. No I/O, no clock.
 
-A change has two steps, because it is only true once it is in `__transaction_state`: a method decides and returns a
-`Transition`, which the coordinator writes; then `complete` takes it over, or `cancel` gives it up. Between the two the
-transaction is *pending*, and every other change is refused with CONCURRENT_TRANSACTIONS.
+A change has two steps, because it takes effect only once it is in `__transaction_state`: a method returns a
+`Transition`, which the coordinator writes; then `complete` applies the transition, or `cancel` discards it. Between the
+two steps the transaction is *pending*, and every other change is rejected with CONCURRENT_TRANSACTIONS.
 
     Empty ──add──▶ Ongoing ──end──▶ PrepareCommit ──markers──▶ CompleteCommit ──add──▶ Ongoing …
                       └─end, fence─▶ PrepareAbort ──markers──▶ CompleteAbort  ──init─▶ Empty …
 
-A decision is final once it is written: from PrepareCommit on only CompleteCommit follows. To *fence* (a new producer
-with the same id, a timeout) raises the epoch with the abort, so that the old producer can do nothing any more; its
-epoch counts at once, and stays raised should the write fail, for nobody has been told of it.
+A decision is final once it is written: PrepareCommit is always followed by CompleteCommit. *Fencing* (because of a new
+producer with the same transactional id, or a timeout) aborts the transaction with a higher producer epoch, so that
+requests of the old producer are rejected. The higher epoch takes effect at once and is kept if the write fails: the
+next attempt uses it too, since no producer has been given it.
 
 The errors are those of Kafka 3.9's coordinator (KIP-98, KIP-360, KIP-890 part 1).
 """
@@ -28,18 +29,18 @@ TopicPartition = tuple[str, int]
 
 NO_TIME = -1
 LAST_EPOCH = 32767
-"""Never given to a producer: whoever holds the epoch before it can still be fenced."""
+"""Never given to a producer, so that a producer with the epoch before it can still be fenced."""
 
 
 def code_for(error: RequestError, version: int, first_version_with_fenced: int) -> ErrorCode:
-    """The code for a producer: older ones know INVALID_PRODUCER_EPOCH only, where newer ones hear PRODUCER_FENCED."""
+    """Return the error code for a producer; old request versions get INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     if error.code is ErrorCode.PRODUCER_FENCED and version < first_version_with_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error.code
 
 
 class TransactionState(IntEnum):
-    """As numbered in `__transaction_state`."""
+    """The state of a transaction, with its number in `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -47,12 +48,12 @@ class TransactionState(IntEnum):
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
-    DEAD = 6  # about to be forgotten
-    PREPARE_EPOCH_FENCE = 7  # a step in Kafka's memory; clients may name it in a filter
+    DEAD = 6  # expired: a tombstone is being written
+    PREPARE_EPOCH_FENCE = 7  # in Kafka an in-memory state, unused here; clients may name it in a filter
 
     @property
     def label(self) -> str:
-        """The name that clients see: PrepareCommit."""
+        """The name that clients see, for example PrepareCommit."""
         return self.name.title().replace("_", "")
 
 
@@ -62,19 +63,19 @@ _RESTING = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, Transactio
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What a producer says it has."""
+    """A producer id and its producer epoch."""
 
     producer_id: int
     producer_epoch: int
 
     @property
     def is_exhausted(self) -> bool:
-        """No epoch is left to be given out: the next producer needs another id."""
+        """Whether no epoch is left for the next producer, so that it needs a new producer id."""
         return self.producer_epoch >= LAST_EPOCH - 1
 
 
 class Transition(NamedTuple):
-    """What a transaction is going to be, once that is written. Times in ms since 1970, NO_TIME for none."""
+    """The state of a transaction after a change that is not written yet. Times in ms since 1970, NO_TIME for none."""
 
     state: TransactionState
     producer_id: int
@@ -106,7 +107,7 @@ class Transaction:
     )
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, update_ms: int) -> None:
-        """A transactional id that nobody has used: its first producer gets epoch 0."""
+        """A new transactional id, without a producer: the first producer gets epoch 0."""
         self.transactional_id = transactional_id
         self.state = TransactionState.EMPTY
         self.pending: TransactionState | None = None
@@ -114,19 +115,19 @@ class Transaction:
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         self.last_producer_epoch = NO_PRODUCER_EPOCH
-        """The epoch before the last one, where the same producer had both: it may ask again (KIP-360)."""
+        """The previous epoch if the same producer had it: a retry of InitProducerId may name this epoch (KIP-360)."""
         self.timeout_ms = timeout_ms
         self.partitions: set[TopicPartition] = set()
-        """Of the open transaction; while it ends, those whose marker is not known to be written."""
+        """The partitions of the open transaction; while it ends, those whose marker is not known to be written."""
         self.start_ms = NO_TIME
         self.update_ms = update_ms
         self.fence_failed = False
-        """The epoch was raised to fence somebody, and that could not be written."""
+        """Whether the epoch was raised to fence a producer, and that is not written: `fence` keeps the epoch then."""
 
     # -- InitProducerId --------------------------------------------------------------------------------------------
 
     def needs_producer_id(self, expected: ProducerIdAndEpoch | None) -> bool:
-        """Whether `init_producer_id` needs a new producer id: all epochs of this one are used up."""
+        """Whether `init_producer_id` needs a new producer id, because all epochs of the current one are used up."""
         own = ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
         same_epoch = expected is None or expected.producer_epoch == self.producer_epoch
         return self.state in _RESTING and own.is_exhausted and same_epoch
@@ -134,10 +135,10 @@ class Transaction:
     def init_producer_id(
         self, timeout_ms: int, expected: ProducerIdAndEpoch | None, new_producer_id: int, now_ms: int
     ) -> Transition:
-        """A producer begins. It gets the next epoch; an open transaction is fenced and aborted first.
+        """Give the next epoch to a producer. If a transaction is open, fence and abort it first.
 
-        expected: what a producer that goes on after an error has (KIP-360). new_producer_id: where
-        `needs_producer_id`. A transition to PREPARE_ABORT means that the producer has to ask again.
+        expected: the id and epoch of a producer that continues after an error (KIP-360). new_producer_id: used if
+        `needs_producer_id`. If the transition is to PREPARE_ABORT, the producer has to send the request again.
 
         Raises RequestError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
         """
@@ -167,7 +168,10 @@ class Transaction:
         )
 
     def _may_go_on(self, expected: ProducerIdAndEpoch) -> bool:
-        """The epoch of our own id is looked at later; of the id before it, only a rotation may be asked for again."""
+        """Whether a producer with this id may continue. Does not check the epoch of the current producer id.
+
+        The previous id is valid only with its last epoch, in a retry of the request that replaced it by the current id.
+        """
         return (
             self.producer_epoch == NO_PRODUCER_EPOCH
             or expected.producer_id == self.producer_id
@@ -175,18 +179,18 @@ class Transaction:
         )
 
     def _next_epoch(self, expected: ProducerIdAndEpoch | None) -> tuple[int, int]:
-        """(epoch, last epoch) for the producer."""
+        """Return the producer's (epoch, last epoch)."""
         epoch = self.producer_epoch
         if expected is None:
             return epoch + 1, NO_PRODUCER_EPOCH
         if epoch in (NO_PRODUCER_EPOCH, expected.producer_epoch):
             return epoch + 1, epoch
         if expected.producer_epoch == self.last_producer_epoch:
-            return epoch, self.last_producer_epoch  # it has not heard our answer
+            return epoch, self.last_producer_epoch  # a retry: the producer did not receive the response
         raise self._fenced(expected.producer_epoch)
 
     def check_producer(self, producer_id: int, producer_epoch: int) -> None:
-        """Raise RequestError (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED) for all but the latest producer."""
+        """Raise RequestError (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED) if this is not the current producer."""
         if producer_id != self.producer_id:
             raise RequestError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -200,7 +204,7 @@ class Transaction:
     def add_partitions(
         self, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition], now_ms: int
     ) -> Transition | None:
-        """The producer is going to write to these partitions. None where they are in the transaction already.
+        """Add partitions to the transaction. Returns None if all of them are in the transaction already.
 
         Raises RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
@@ -222,10 +226,10 @@ class Transaction:
     def verify(
         self, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether the partitions are in the transaction: TRANSACTION_ABORTABLE for those that are not.
+        """Return NONE for each partition that is in the transaction, TRANSACTION_ABORTABLE for each that is not.
 
-        A pending change does not matter: the partition's leader looks again when it appends. Raises RequestError as
-        `add_partitions` does.
+        Pending changes are ignored: the partition's leader checks again when it appends. Raises RequestError like
+        `add_partitions`.
         """
         self.check_producer(producer_id, producer_epoch)
         if self.state in _PREPARED:
@@ -238,10 +242,10 @@ class Transaction:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def end(self, producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> Transition | None:
-        """The producer ends its transaction. None where that transaction has ended so before.
+        """Commit or abort the transaction. Returns None if it has already ended in this way.
 
         Raises RequestError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (also while the
-        same end is on its way), INVALID_TXN_STATE (nothing to end, or it ends the other way).
+        transaction is ending in this way), INVALID_TXN_STATE (no transaction, or it ends in the other way).
         """
         self.check_producer(producer_id, producer_epoch)
         self._check_not_pending()
@@ -265,11 +269,11 @@ class Transaction:
             assert self.producer_epoch < LAST_EPOCH
             self.producer_epoch += 1
         self.last_producer_epoch = NO_PRODUCER_EPOCH
-        self.fence_failed = True  # until it is written
+        self.fence_failed = True  # until `complete`
         return self._pending(TransactionState.PREPARE_ABORT, update_ms=now_ms)
 
     def finish(self, now_ms: int) -> Transition:
-        """Every marker is going to be written: what comes after PREPARE_COMMIT or PREPARE_ABORT."""
+        """Return the transition from PREPARE_COMMIT or PREPARE_ABORT, to be written after all markers are written."""
         assert self.state in _PREPARED
         committed = self.state is TransactionState.PREPARE_COMMIT
         done = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
@@ -277,22 +281,22 @@ class Transaction:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the transaction is to end in a way that is written."""
+        """Whether PrepareCommit or PrepareAbort is written, and the end is not."""
         return self.state in _PREPARED
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Whether the open transaction takes longer than its producer allowed."""
+        """Whether the open transaction has exceeded its producer's transaction timeout."""
         is_open = self.state is TransactionState.ONGOING and self.pending is None
         return is_open and self.start_ms + self.timeout_ms < now_ms
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether nobody has used the transactional id for `expiration_ms`."""
+        """Whether the transactional id has not been used for `expiration_ms`."""
         return self.state in _RESTING and self.pending is None and self.update_ms <= now_ms - expiration_ms
 
     def expire(self) -> None:
-        """It is going to be forgotten: pending until then."""
+        """Make the transactional id pending until its tombstone is written."""
         assert self.pending is None
         assert self.state in _RESTING
         self.pending = TransactionState.DEAD
@@ -300,7 +304,7 @@ class Transaction:
     # -- the second step -------------------------------------------------------------------------------------------
 
     def complete(self, transition: Transition) -> None:
-        """The transition has been written."""
+        """Apply a transition that has been written."""
         assert self.pending is transition.state, f"{self!r} cannot become {transition}"
         self.pending = None
         self.state = transition.state
@@ -315,7 +319,7 @@ class Transaction:
         self.fence_failed = False
 
     def cancel(self) -> None:
-        """The pending change could not be written: what was true before still is."""
+        """Discard the pending change, which could not be written."""
         self.pending = None
 
     # -- parts -----------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Asks coordinators whether partitions belong to a transaction, before its first records are appended (KIP-890).
 
-What the coordinator says is translated for whoever writes: a producer understands INVALID_PRODUCER_EPOCH where the
-coordinator says PRODUCER_FENCED, and only newer ones know TRANSACTION_ABORTABLE. A coordinator that cannot be asked is
-NETWORK_EXCEPTION or COORDINATOR_NOT_AVAILABLE.
+The coordinator's error codes are translated for the producer: PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH, and
+TRANSACTION_ABORTABLE, which only newer producers know, becomes INVALID_TXN_STATE for older ones. If the coordinator
+cannot be reached, the code is NETWORK_EXCEPTION; if there is none, COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ADD_PARTITIONS_TO_TXN_VERSION = 5
 
 
 class TransactionVerifier:
-    """Asks the coordinators, this broker too over its listener."""
+    """Asks the coordinators; if this broker is the coordinator, over its own listener."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TransactionVerifier:
         listener_name: str,
         is_enabled: Callable[[], bool],
     ) -> None:
-        """is_enabled: transaction.partition.verification.enable, as it is now."""
+        """is_enabled: returns the current value of transaction.partition.verification.enable."""
         self._log = log
         self._brokers = brokers
         self._listener_name = listener_name
@@ -42,7 +42,7 @@ class TransactionVerifier:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether transactions are verified at all."""
+        """Whether transactions are verified."""
         return self._is_enabled()
 
     async def verify(
@@ -54,7 +54,10 @@ class TransactionVerifier:
         *,
         knows_abortable: bool,
     ) -> dict[TopicPartition, ErrorCode]:
-        """The partitions that must not be written to, and why. knows_abortable: TRANSACTION_ABORTABLE may be said."""
+        """Return the partitions that must not be written to, with their error codes.
+
+        knows_abortable: whether the producer knows TRANSACTION_ABORTABLE.
+        """
         await self._log.learn_partitions()
         node = self._log.find(transactional_id, self._listener_name)
         if node is None:
