@@ -1,7 +1,7 @@
-"""What a step of a classic group decides: answers, timers, and a record to append.
+"""The decision of a step of a classic group: answers to requests, timers, and a record to append.
 
-A step (rebalance.py, membership.py) changes the group and collects a `Decision`. `ClassicGroups` (groups.py) carries it
-out. Nothing else of a step is visible outside the group.
+A step (rebalance.py, membership.py) changes the group and collects a `Decision`, which `ClassicGroups` (groups.py)
+carries out. A step has no other effect outside the group.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 from protocol.error_codes import ErrorCode
 
 SESSION, PENDING, JOIN, SYNC = "session", "pending", "join", "sync"
-"""Kinds of timers: of a member, of an id that was given out, of a rebalance, of the SyncGroups of a generation."""
+"""Kinds of timers: a member's session, a pending member id, the join phase and the sync phase of a rebalance."""
 TimerKey = tuple[str, str]
-"""The kind and the member id ("" for timers of the group)."""
+"""The kind and the member id ("" for a timer of the group)."""
 
 
 Waiter = asyncio.Future
-"""A request that waits for its answer. A group keeps it, and never calls it."""
+"""A request that waits for its answer. A group only stores it; `ClassicGroups` sets the result."""
 
 
 class Write(NamedTuple):
-    """The group's record is to be appended."""
+    """A request to append the group's record."""
 
     assignments: Mapping[str, bytes]
     """By member id."""
     then: Callable[[ErrorCode], None]
-    """How the step goes on once the record is committed or has failed: it makes another decision."""
+    """Called with the outcome when the record is committed or has failed. It collects another decision."""
 
 
 class Decision:
@@ -39,5 +39,5 @@ class Decision:
     def __init__(self) -> None:
         self.answers: list[tuple[Waiter[Any], Any]] = []
         self.timers: dict[TimerKey, int | None] = {}
-        """The delay in ms of each timer to set; None: cancel it."""
+        """The delay in ms of each timer to set; None to cancel the timer."""
         self.write: Write | None = None

@@ -1,9 +1,9 @@
-"""A classic group: its members, its generation, and the state that it is in. A plain state without I/O.
+"""A classic group: its state, generation and members. No I/O.
 
-    Empty → PreparingRebalance → CompletingRebalance → Stable → PreparingRebalance …; Dead from everywhere
+    Empty → PreparingRebalance → CompletingRebalance → Stable → PreparingRebalance …; Dead from any state
 
-`Membership` (membership.py) moves it on, `ClassicGroups` (groups.py) sets its timers; its offsets are in
-`offsets`. Source: GroupMetadata of 3.9.
+`Membership` (membership.py) changes the group, `ClassicGroups` (groups.py) sets its timers; the committed offsets are
+in `offsets`. Source: GroupMetadata of 3.9.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMem
 from protocol.versioned import peek_version
 
 CONSUMER = "consumer"
-"""The protocol type of consumers: their metadata can be read, to see what they are subscribed to."""
+"""The protocol type of consumers, whose metadata contains the topics that they are subscribed to."""
 
 NEWEST_SUBSCRIPTION = 3
 
 
 class GroupState(Enum):
-    """Kafka's states, by the names that clients see."""
+    """The states of a group, with the names that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -48,19 +48,19 @@ _BEFORE = {
 
 
 class InitialDelay(NamedTuple):
-    """The wait of a group's first rebalance for more members."""
+    """The delay of a group's first rebalance, so that more members can join."""
 
     delay_ms: int
-    """How long it waits this time."""
+    """The length of the current delay."""
     left_ms: int
-    """How much longer it may be put off."""
+    """How much longer the rebalance may be delayed after that."""
 
 
 class Group:
-    """One group."""
+    """A group of the classic protocol."""
 
     group_type: ClassVar[str] = "classic"
-    """Its members assign their partitions themselves."""
+    """The type for ListGroups: the leader of the group assigns the partitions."""
 
     __slots__ = (
         "generation",
@@ -84,11 +84,11 @@ class Group:
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
-        """A group without members."""
+        """Create an empty group."""
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_timestamp = now_ms
-        """When the group came into its state, in ms; -1 where the log does not say."""
+        """When the group entered its state, in ms; -1 if its record in the log has no timestamp."""
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation = 0
@@ -97,51 +97,51 @@ class Group:
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
         self.pending_members: set[str] = set()
-        """Ids that were given out and not yet joined with (KIP-394)."""
+        """Member ids that were sent to clients which have not joined with them yet (KIP-394)."""
         self.pending_sync: set[str] = set()
-        """Members of this generation that have not sent SyncGroup."""
+        """Members that have not sent SyncGroup in this generation."""
         self.protocol_counts: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = None
-        """What consumers are subscribed to; None where that cannot be known."""
+        """The topics that the members are subscribed to; None if they are unknown."""
         self.offsets = GroupOffsets()
         self.member_added = False
-        """A member came while the first rebalance waited for more."""
+        """Whether a member has joined during the initial delay."""
         self.initial_delay: InitialDelay | None = None
-        """Set while the first rebalance waits for more members."""
+        """The initial delay; None if no rebalance is delayed."""
         self.timers: dict[TimerKey, TimerHandle] = {}
-        """The timers that run. Only `ClassicGroups` changes them."""
+        """The running timers. Only `ClassicGroups` changes them."""
         self.waiting_count = 0
-        """Members whose JoinGroup waits for its answer."""
+        """The number of members whose JoinGroup waits for its answer."""
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
-        """True where the group is known to have no members."""
+        """True in state Empty."""
         return self.state is GroupState.EMPTY
 
     @property
     def is_dead(self) -> bool:
-        """True once it has been forgotten here."""
+        """True in state Dead: the group was deleted, has another coordinator, or has changed its type."""
         return self.state is GroupState.DEAD
 
     def is_in(self, *states: GroupState) -> bool:
-        """True in one of these states."""
+        """Return whether the group is in one of the given states."""
         return self.state in states
 
     def move_to(self, state: GroupState, now_ms: int) -> None:
-        """Change the state; only along the arrows of the module's text."""
+        """Change the state. Only the transitions in the module docstring are allowed."""
         assert self.state in _BEFORE[state], f"{self.group_id}: {self.state} to {state}"
         self.state = state
         self.state_timestamp = now_ms
 
     @property
     def can_rebalance(self) -> bool:
-        """True where a rebalance may begin."""
+        """True if a rebalance may begin in the current state."""
         return self.state in _BEFORE[GroupState.PREPARING_REBALANCE]
 
     def begin_generation(self, now_ms: int) -> None:
-        """All who will be are here: the next generation, which has no members where nobody is."""
+        """Begin the next generation with the current members. A group without members becomes Empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
@@ -151,7 +151,7 @@ class Group:
     # -- members -----------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """A new member: the first one leads, and says what type of group this is."""
+        """Add a member. The first member becomes the leader and determines the protocol type."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
             self.static_members[member.group_instance_id] = member.member_id
@@ -164,7 +164,7 @@ class Group:
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, also one that has only got its id. Another one leads then."""
+        """Remove a member, or a pending member id. If the leader is removed, another member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member, -1)
@@ -177,7 +177,7 @@ class Group:
         self.pending_sync.discard(member_id)
 
     def replace_static(self, member: Member, new_id: str) -> None:
-        """A static member has come back under another member id."""
+        """Give a static member that has come back its new member id."""
         old_id = member.member_id
         assert member.group_instance_id is not None
         self.members = {new_id if key == old_id else key: one for key, one in self.members.items()}
@@ -196,7 +196,7 @@ class Group:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """A member joins again, perhaps with other protocols."""
+        """Update the protocols and timeouts of a member that joins again."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
@@ -204,19 +204,19 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def wait_for_join(self, member: Member, waiter: Waiter[JoinGroupResponse]) -> None:
-        """The member's JoinGroup waits for its answer from now on."""
+        """Store the member's JoinGroup, which waits for its answer."""
         assert member.joining is None
         member.joining = waiter
         self.waiting_count += 1
 
     def end_join(self, member: Member) -> Waiter[JoinGroupResponse] | None:
-        """The member's JoinGroup waits no longer; None where none has."""
+        """Remove and return the member's waiting JoinGroup; None if none waits."""
         waiter, member.joining = member.joining, None
         self.waiting_count -= waiter is not None
         return waiter
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
-        """What is wrong with a claim to be this member, if anything."""
+        """Return the error for a request with these ids; None if they belong to a member."""
         if group_instance_id is not None:
             current_id = self.static_members.get(group_instance_id)
             if current_id is None:
@@ -226,8 +226,8 @@ class Group:
         return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode | None:
-        """The same, and whether the member is of the current generation."""
-        if self.state is GroupState.DEAD:  # it has moved, or is being removed: look for its coordinator again
+        """Return the error for a request with these ids and this generation; None if both are current."""
+        if self.state is GroupState.DEAD:  # moved or deleted: the client looks for the coordinator again
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self.check_member(member_id, group_instance_id)
         if error is None and generation != self.generation:
@@ -235,7 +235,7 @@ class Group:
         return error
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member which has joined leads. False where none has."""
+        """Make sure that the leader is a member that has joined. False if no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].joining is not None:
@@ -248,17 +248,17 @@ class Group:
 
     @property
     def have_all_joined(self) -> bool:
-        """True where the rebalance waits for nobody."""
+        """True if the rebalance waits for no member and no pending member id."""
         return not self.pending_members and self.waiting_count == len(self.members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for."""
+        """The longest rebalance timeout of any member; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def member_list(self) -> list[JoinGroupResponseMember]:
-        """The members as their leader gets them to make an assignment."""
+        """The members as the leader gets them in its JoinGroup response."""
         assert self.protocol_name is not None
         return [
             JoinGroupResponseMember(
@@ -278,7 +278,7 @@ class Group:
                 del self.protocol_counts[name]
 
     def supports(self, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
-        """True where a member of this type, with one of these protocols, can be in the group."""
+        """Return whether a member of this protocol type with these protocols can join the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return self.protocol_type == protocol_type and any(
@@ -286,7 +286,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """The protocol that all members know and most like best."""
+        """Return the protocol with the most votes among those that all members support."""
         candidates = {name for name, count in self.protocol_counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -302,16 +302,16 @@ class Group:
         for member in self.members.values():
             try:
                 topics.update(subscribed_topics(member.metadata(self.protocol_name)))
-            except (ProtocolError, KeyError):  # what assignors of a client's own make of it
+            except (ProtocolError, KeyError):  # a client's own assignor may use other metadata
                 return None
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """True where a member is subscribed to a topic, or may be."""
+        """Return whether a member is subscribed to a topic, also if the subscriptions are unknown."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def refresh_subscription(self) -> None:
-        """Work out the subscribed topics of a group that was read from the log."""
+        """Compute the subscribed topics of a group that was read from the log."""
         self.subscribed_topics = self._subscribed_topics()
 
     def __repr__(self) -> str:
@@ -322,14 +322,14 @@ class Group:
 
 
 def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """JoinGroup's answer that the member has not joined."""
+    """Return the JoinGroup response for an error."""
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics in a consumer's metadata. Raises ProtocolError.
+    """Return the topics in a consumer's metadata. Raises ProtocolError.
 
-    A version that is newer than we know begins as the newest that we know does.
+    Unknown newer versions begin with the fields of the newest known version.
     """
     version = min(peek_version(metadata), NEWEST_SUBSCRIPTION)
     subscription, _ = ConsumerProtocolSubscription.decode(metadata, version, 2)

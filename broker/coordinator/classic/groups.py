@@ -1,10 +1,10 @@
-"""Runs the steps of classic groups: each decides, then its decision is carried out.
+"""Runs the steps of classic groups and carries out their decisions.
 
     with groups.step(group) as step:
         step.join(joining, waiter)
 
-At the end of the block timers are set, requests are answered, and the group's record is appended. When the record is
-committed or has failed, the step goes on, and what it decides then is carried out in turn.
+At the end of the block, timers are set, requests are answered, and the group's record is appended. When the record is
+committed or has failed, the step continues, and its next decision is carried out in the same way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClassicGroups:
         call_later: Callable[[int, Callable[[], None]], TimerHandle],
         store: Callable[[Group, Mapping[str, bytes], Callable[[ErrorCode], None]], None],
     ) -> None:
-        """call_later: after so many ms. store: see `GroupStore.store_group`."""
+        """call_later: takes a delay in ms and a callback. store: see `GroupStore.store_group`."""
         self._config = config
         self._now_ms = now_ms
         self._new_uuid = new_uuid
@@ -42,7 +42,7 @@ class ClassicGroups:
 
     @contextmanager
     def step(self, group: Group) -> Iterator[Membership]:
-        """One step of a group, which is carried out at the end of the block."""
+        """Return a step of a group as a context manager, which carries out the decision at the end of the block."""
         step = Membership(group, self._config, self._now_ms, self._new_uuid)
         yield step
         self._carry_out(step)

@@ -1,4 +1,4 @@
-"""A member of a classic group, as its coordinator knows it."""
+"""A member of a classic group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.messages.sync_group import SyncGroupResponse
 
 
 class Member:
-    """One member. A static member (KIP-345) has an instance id, and keeps its place when its member id changes."""
+    """One member. A static member (KIP-345) has an instance id and remains a member when its member id changes."""
 
     __slots__ = (
         "assignment",
@@ -45,32 +45,35 @@ class Member:
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols: tuple[tuple[str, bytes], ...] = tuple(protocols)
-        """(name, metadata) by preference."""
+        """(name, metadata), the preferred protocol first."""
         self.assignment = assignment
         self.joining: Waiter[JoinGroupResponse] | None = None
         """The JoinGroup that waits for its answer."""
         self.syncing: Waiter[SyncGroupResponse] | None = None
         """The SyncGroup that waits for its answer."""
         self.is_new = False
-        """From its first JoinGroup to that one's answer: it cannot send heartbeats yet."""
+        """True from the member's first JoinGroup to its answer: the client cannot send heartbeats yet."""
 
     @property
     def is_static(self) -> bool:
-        """True with a group.instance.id."""
+        """True if the member has an instance id (group.instance.id)."""
         return self.group_instance_id is not None
 
     @property
     def needs_heartbeat(self) -> bool:
-        """True where the member is gone if nothing is heard of it; what waits for an answer sends no heartbeats."""
+        """True if the member is removed when its session timer expires.
+
+        A member that waits for an answer sends no heartbeats and is kept, unless it is new.
+        """
         return self.is_new or (self.joining is None and self.syncing is None)
 
     def metadata(self, protocol: str) -> bytes:
-        """What the member said to a protocol. Raises KeyError where it does not know that."""
+        """Return the member's metadata for a protocol. Raises KeyError if the member does not support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The protocol that the member likes best among those that all know."""
+        """Return the member's preferred protocol among the candidates."""
         return next(name for name, _ in self.protocols if name in candidates)

@@ -1,7 +1,7 @@
-"""What members of classic groups ask for: to join, to leave, and to be known to live.
+"""Requests of members of classic groups: JoinGroup, Heartbeat, LeaveGroup; and the expiry of their timers.
 
-Whatever changes the members begins a rebalance (rebalance.py). No I/O: a step changes its group and collects a
-`Decision`. Source: GroupCoordinator of 3.9; KIP-345 (static members), KIP-394 (member id required), KIP-814.
+A change of the members begins a rebalance (rebalance.py). No I/O: a step changes its group and collects a `Decision`.
+Source: GroupCoordinator of 3.9; KIP-345 (static members), KIP-394 (member id required), KIP-814.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from protocol.messages.sync_group import SyncGroupResponse
 logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""New members cannot send heartbeats while they wait for their first answer; who has hung up goes after this time."""
+"""How long a new member, which cannot send heartbeats yet, may wait for its first answer until it is removed."""
 
 
 class Joining(NamedTuple):
-    """What a JoinGroup says, whatever its version."""
+    """The fields of a JoinGroup request, independent of its version."""
 
     member_id: str
     group_instance_id: str | None
@@ -37,31 +37,31 @@ class Joining(NamedTuple):
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
     requires_member_id: bool
-    """A new member is sent back with an id first (KIP-394, version 4)."""
+    """A new member gets MEMBER_ID_REQUIRED with its id first, and joins again with it (KIP-394, version 4)."""
     can_skip_assignment: bool
-    """A static leader that comes back can be told not to assign (KIP-814, version 9)."""
+    """A static leader that comes back can be told to skip the assignment (KIP-814, version 9)."""
     reason: str | None
 
 
 class Membership(Rebalance):
-    """One step of a group: what a member asks for, a timer that has run out, loading or unloading."""
+    """One step of a group: a request of a member, an expired timer, loading or unloading."""
 
     # -- join --------------------------------------------------------------------------------------------------------
 
     def join(self, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
-        """JoinGroup; it is answered when the rebalance has waited for everybody, or at once with an error."""
+        """Handle a JoinGroup. It is answered when the join phase of the rebalance ends, or at once with an error."""
         group = self.group
         if not self._has_room(joining.member_id):
             self._forget(joining.member_id)
             self._answer(waiter, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        elif group.state is GroupState.DEAD:  # it moves to another coordinator, or is being removed: look again
+        elif group.state is GroupState.DEAD:  # moved or deleted: the client looks for the coordinator again
             self._answer(waiter, join_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, joining.member_id))
         elif not group.supports(joining.protocol_type, joining.protocols):
             self._answer(waiter, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, joining.member_id))
         elif not joining.member_id:
             self._join_as_new(joining, waiter)
         elif joining.member_id in group.pending_members:
-            if joining.group_instance_id is not None:  # ids are given out to dynamic members only
+            if joining.group_instance_id is not None:  # only dynamic members get a pending member id
                 self._answer(waiter, join_error(ErrorCode.UNKNOWN_MEMBER_ID, joining.member_id))
             else:
                 self._add(joining, joining.member_id, waiter)
@@ -70,7 +70,7 @@ class Membership(Rebalance):
         self.try_complete()
 
     def _has_room(self, member_id: str) -> bool:
-        """Whether a member may join. During a rebalance those who came last are turned away."""
+        """Return whether group.max.size allows the member to join. During a rebalance the first to join have room."""
         group = self.group
         if group.is_in(GroupState.EMPTY, GroupState.DEAD):
             return True
@@ -127,15 +127,15 @@ class Membership(Rebalance):
         changed = member.protocols != joining.protocols
         leads = group.leader_id == member.member_id
         if group.state is GroupState.COMPLETING_REBALANCE and not changed:
-            self._answer(waiter, self._joined(member))  # it has not got the first answer
+            self._answer(waiter, self._joined(member))  # the member has not received the first answer
         elif group.state is GroupState.STABLE and not changed and not leads:
             self._answer(waiter, self._joined(member))
-        else:  # a leader may rebalance at will: what it assigns may have changed
+        else:  # a leader may always begin a rebalance, for example because partitions were added
             self._update(member, joining, waiter)
             self.begin(f"member {member.member_id} joins again", joining.reason)
 
     def _replace_static(self, joining: Joining, member: Member, new_id: str, waiter: Waiter[JoinGroupResponse]) -> None:
-        """A static member has come back without its member id: it takes its place again, at best unnoticed."""
+        """Replace the member id of a static member that joins without it, without a rebalance if possible."""
         group = self.group
         old_id, old_leader = member.member_id, group.leader_id
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
@@ -145,7 +145,7 @@ class Membership(Rebalance):
         self._rename(member, new_id)
         self._update(member, joining, waiter)
         self._expect_heartbeat(member)
-        if group.state is GroupState.COMPLETING_REBALANCE:  # the leader may have been told the old id already
+        if group.state is GroupState.COMPLETING_REBALANCE:  # the leader may have received the old id already
             self.prepare(f"static member {new_id} is back")
             return
         if group.state is not GroupState.STABLE:
@@ -157,7 +157,7 @@ class Membership(Rebalance):
 
         def stored(error: ErrorCode) -> None:
             if group.state is not GroupState.STABLE or group.generation != generation or member.member_id != new_id:
-                return  # who has begun a rebalance meanwhile, or taken the place, has answered or will
+                return  # a later step has changed the group, and has answered this JoinGroup or will
             if error:
                 logger.warning("group %s: %s could not be stored: %s", group.group_id, new_id, error.name)
                 self._answer_join(member, join_error(error))
@@ -168,15 +168,15 @@ class Membership(Rebalance):
             response = self._joined(member)
             if joining.can_skip_assignment:
                 response.skip_assignment = group.leader_id == member.member_id
-            else:  # older clients must not take themselves for the leader: what they assign is not asked for
+            else:  # an older client cannot skip the assignment, so its response must not name it as the leader
                 response.members, response.leader = [], old_leader or ""
             self._answer_join(member, response)
-            self._expect_heartbeat(member)  # its timer may have run out while it waited
+            self._expect_heartbeat(member)  # the session timer may have expired while the JoinGroup waited
 
         self._store({one.member_id: one.assignment for one in group.members.values()}, stored)
 
     def _rename(self, member: Member, new_id: str) -> None:
-        """A static member has another member id from now on: who still waits under the old one is fenced."""
+        """Change the member id of a static member. Requests that wait with the old id get FENCED_INSTANCE_ID."""
         old_id = member.member_id
         self._answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
@@ -184,7 +184,7 @@ class Membership(Rebalance):
         self.group.replace_static(member, new_id)
 
     def _update(self, member: Member, joining: Joining, waiter: Waiter[JoinGroupResponse]) -> None:
-        """A member joins again. A JoinGroup of it that still waits is given up."""
+        """Update a member that joins again. An earlier JoinGroup that still waits gets REBALANCE_IN_PROGRESS."""
         self._answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         self.group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
         self.group.wait_for_join(member, waiter)
@@ -192,7 +192,7 @@ class Membership(Rebalance):
     # -- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Heartbeat: the member lives, and hears of a rebalance."""
+        """Handle a Heartbeat: restart the session timer. REBALANCE_IN_PROGRESS means that the member must rejoin."""
         error = self.group.check_generation(request.member_id, request.group_instance_id, request.generation_id)
         if error is not None:
             return error
@@ -201,13 +201,13 @@ class Membership(Rebalance):
         return ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
 
     def heard_of(self, member_id: str) -> None:
-        """A member has asked for something: it lives."""
+        """Restart the session timer of a member that has sent a request."""
         self._expect_heartbeat(self.group.members[member_id])
 
     # -- time --------------------------------------------------------------------------------------------------------
 
     def expired(self, kind: str, member_id: str) -> None:
-        """A timer has run out."""
+        """Handle an expired timer."""
         if kind == SESSION:
             self._session_expired(member_id)
         elif kind == PENDING:
@@ -221,7 +221,7 @@ class Membership(Rebalance):
     # -- leave -------------------------------------------------------------------------------------------------------
 
     def leave(self, identity: MemberIdentity) -> ErrorCode:
-        """LeaveGroup of one member; an administrator may name a static member by its instance id alone."""
+        """Remove a member (LeaveGroup). An administrator may name a static member by its instance id alone."""
         group, member_id = self.group, identity.member_id
         if not member_id:
             current_id = group.static_members.get(identity.group_instance_id or "")
@@ -242,7 +242,7 @@ class Membership(Rebalance):
     # -- loading -----------------------------------------------------------------------------------------------------
 
     def loaded(self) -> None:
-        """A group has been read from the log: its members have their session timeouts to show up."""
+        """Start the session timers of a group that was read from the log; rebalance if it exceeds group.max.size."""
         group = self.group
         if len(group.members) > self._config.group_max_size:
             self.prepare(f"{len(group.members)} members are more than group.max.size allows")
@@ -250,7 +250,10 @@ class Membership(Rebalance):
             self._expect_heartbeat(member)
 
     def unload(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """The group is another coordinator's from now on, or nobody's, or of another type: all who wait are told."""
+        """Move the group to Dead, cancel its timers, and answer all waiting requests with `code`.
+
+        The group was deleted, has another coordinator, or has changed its type.
+        """
         group = self.group
         group.move_to(GroupState.DEAD, self._now_ms())
         group.pending_sync.clear()

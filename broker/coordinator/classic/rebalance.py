@@ -1,9 +1,10 @@
-"""The rebalance of a classic group: how it begins, whom it waits for, and how the assignment is handed out.
+"""The rebalance of a classic group: the join phase, the sync phase, and the session timers of the members.
 
-It waits until every member has joined again, at most for the longest rebalance timeout among them (a first one waits
-for more members: group.initial.rebalance.delay.ms). Who has not joined by then is no member any longer, but for static
-members (KIP-345), who have until their session ends. The leader then gets all members and sends the assignment, which
-is stored before anybody hears of it. Each member has a timer: what is not heard of for its session timeout is gone.
+The join phase waits until every member has joined again, at most for the longest rebalance timeout of the members. The
+first rebalance of a group waits for more members (group.initial.rebalance.delay.ms). Members that have not joined in
+time are removed, except for static members (KIP-345), which remain until their session expires. The leader then
+gets the list of members and sends the assignment with its SyncGroup. The assignment is committed to the log before any
+member receives it. A member that sends nothing for its session timeout is removed.
 No I/O: a step changes its group and collects a `Decision`. Source: GroupCoordinator of 3.9; KIP-134, KIP-345.
 """
 
@@ -27,7 +28,7 @@ R = TypeVar("R")
 
 
 class Rebalance:
-    """One step of a group: moves it from one generation to the next. See `ClassicGroups` for how a step is run."""
+    """One step of a group, from one generation to the next. `ClassicGroups` runs the steps."""
 
     def __init__(
         self, group: Group, config: BrokerConfig, now_ms: Callable[[], int], new_uuid: Callable[[], str]
@@ -39,7 +40,7 @@ class Rebalance:
         self._decision = Decision()
 
     def take_decision(self) -> Decision:
-        """What the step has decided since the last time."""
+        """Return what the step has decided since the previous call."""
         decision, self._decision = self._decision, Decision()
         return decision
 
@@ -65,7 +66,7 @@ class Rebalance:
             self._answer(waiter, response)
 
     def _answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
-        """Answer the member's SyncGroup; False where none waits."""
+        """Answer the member's SyncGroup. Return False if none waits."""
         waiter, member.syncing = member.syncing, None
         if waiter is None:
             return False
@@ -73,7 +74,7 @@ class Rebalance:
         return True
 
     def _forget(self, member_id: str) -> None:
-        """Remove a member, also one that has only got its id, with its timers."""
+        """Remove a member or a pending member id, and cancel its timers."""
         self.group.remove(member_id)
         self._cancel_timer(SESSION, member_id)
         self._cancel_timer(PENDING, member_id)
@@ -81,12 +82,12 @@ class Rebalance:
     # -- joining ---------------------------------------------------------------------------------------------------
 
     def begin(self, what: str, reason: str | None = None) -> None:
-        """Begin a rebalance where that is possible."""
+        """Begin a rebalance if the state allows it."""
         if self.group.can_rebalance:
             self.prepare(what if not reason else f"{what}: {reason}")
 
     def prepare(self, reason: str) -> None:
-        """Begin a rebalance: everybody has to join again."""
+        """Begin a rebalance: all members must join again."""
         group = self.group
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._hand_out({}, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -116,13 +117,13 @@ class Rebalance:
             self._complete_join()
 
     def try_complete(self) -> None:
-        """A rebalance waits no longer when all are here; the first one of a group waits in any case."""
+        """End the join phase if all members have joined. An initial delay is not cut short."""
         group = self.group
         if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
             self._complete_join()
 
     def _complete_join(self) -> None:
-        """Begin the next generation with those who have joined."""
+        """End the join phase: begin the next generation with the members that have joined."""
         group = self.group
         self._cancel_timer(JOIN)
         group.initial_delay = None
@@ -130,7 +131,7 @@ class Rebalance:
             logger.info("group %s: %s has not joined in time", group.group_id, member.member_id)
             self._forget(member.member_id)
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left, and none has come: their sessions end at some time.
+            # Only static members are left, and none of them has joined. Wait again, until their sessions expire.
             self._set_timer(group.rebalance_timeout_ms, JOIN)
             return
         group.begin_generation(self._now_ms())
@@ -147,14 +148,14 @@ class Rebalance:
         self._set_timer(group.rebalance_timeout_ms, SYNC)
 
     def _empty_stored(self, error: ErrorCode) -> None:
-        """One that is not stored is harmless: the generation before comes back, and its members time out."""
+        """Log a failure. It is harmless: a reload restores the previous generation, whose members then time out."""
         if error:
             logger.warning("group %s: that it is empty could not be stored: %s", self.group.group_id, error.name)
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter[SyncGroupResponse]) -> None:
-        """SyncGroup: the leader brings the assignment, everybody gets a part of it."""
+        """Handle a SyncGroup: the leader sends the assignment, and every member receives its own part of it."""
         group, member_id = self.group, request.member_id
         error = group.check_generation(member_id, request.group_instance_id, request.generation_id)
         if error is None and (
@@ -175,7 +176,7 @@ class Rebalance:
             self._answer(waiter, self._synced(member))
             self._expect_heartbeat(member)
             return
-        self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))  # one sent before
+        self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))  # an earlier one
         member.syncing = waiter
         if group.leader_id == member_id:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
@@ -187,7 +188,7 @@ class Rebalance:
 
         def stored(error: ErrorCode) -> None:
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-                return  # another rebalance has begun, and has answered
+                return  # another rebalance has begun and has answered the SyncGroups
             if error:
                 self._hand_out({}, error)
                 self.begin(f"the assignment could not be stored ({error.name})")
@@ -198,12 +199,12 @@ class Rebalance:
         self._store(assignments, stored)
 
     def _hand_out(self, assignments: Mapping[str, bytes], error: ErrorCode) -> None:
-        """Answer every SyncGroup that waits."""
+        """Set the members' assignments and answer every waiting SyncGroup."""
         for member in self.group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             response = SyncGroupResponse(error_code=error) if error else self._synced(member)
             if self._answer_sync(member, response):
-                self._expect_heartbeat(member)  # its timer may have run out while it waited
+                self._expect_heartbeat(member)  # the session timer may have expired while the SyncGroup waited
 
     def _synced(self, member: Member) -> SyncGroupResponse:
         return SyncGroupResponse(
@@ -211,7 +212,7 @@ class Rebalance:
         )
 
     def _forget_sync(self) -> None:
-        """Wait for nobody's SyncGroup any longer."""
+        """Stop waiting for SyncGroups."""
         self.group.pending_sync.clear()
         self._cancel_timer(SYNC)
 
@@ -224,7 +225,7 @@ class Rebalance:
             self._forget(member_id)
         self.prepare(f"no SyncGroup came from {silent}")
 
-    # -- who is there ---------------------------------------------------------------------------------------------
+    # -- sessions -------------------------------------------------------------------------------------------------
 
     def _expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
         self._set_timer(member.session_timeout_ms if timeout_ms is None else timeout_ms, SESSION, member.member_id)
