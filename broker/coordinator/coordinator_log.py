@@ -1,25 +1,26 @@
-"""The log of a coordinator: one internal topic, whose partition's leader coordinates the keys that hash to it.
+"""The log of a coordinator: an internal topic. The leader of a partition coordinates the keys that hash to it.
 
-One `CoordinatorLog` for `__consumer_offsets` and one for `__transaction_state`. The contract for the coordinators:
+There is one `CoordinatorLog` for `__consumer_offsets` and one for `__transaction_state`. The contract for the
+coordinators:
 
-- **A term** is the time from being elected leader of a partition until resigning from it; it is named by the leader
-  epoch with which it began. `listen` gives two callbacks: `elected(partition, term)`, then as often as there is a new
-  term, and `resigned(partition)`. A newer leader epoch during a term changes nothing. Both are called at once, in the
-  event loop, from LeaderAndIsr or StopReplica or where a log directory fails: they must not block or raise. Resigning
-  comes before the appends that wait in that partition fail.
-- **`replay`** gives a reader everything in a partition's log from its start to its end, batch by batch, control batches
-  included, and ends as soon as the term does. Its end is the log end offset, not the high watermark: a leader's log is
-  what will be committed. Reads leave the event loop, and it yields to the loop after each. A log that cannot be read is
-  read again from its start, with back-off: to serve a part of it would be to forget the rest. After that it waits until
-  everything is committed, where Kafka goes on at once: what this broker would tell of it meanwhile could be lost with
-  it. Where too few replicas are in sync to commit anything, it does not wait.
-- **`append`** writes one batch at once, so that the order of calls is the order in the log, and returns a future of an
-  `Appended`, which is done when the batch is committed (its high watermark passed, acks=all) or failed: nothing is to
-  be answered OK before. The future never raises and is often done already. After a failure other than by the term's
-  end the batch may be in the log all the same: what a coordinator believes then must fit both.
-- **`find`** names the broker that coordinates a key, `ensure_exists` makes the topic where there is none.
-- **The number of partitions** decides where a key belongs, so it is learnt from the registry, once: the metadata may
-  know a part of the topic only. It stands until a restart, as Kafka's does. `replay`, `ensure_exists` and
+- **A term** is the time from being elected leader of a partition until resigning; its number is the leader epoch with
+  which it began. A newer leader epoch during a term does not begin another one. `listen` takes two callbacks:
+  `elected(partition, term)`, called for every new term, and `resigned(partition)`. Both are called synchronously in the
+  event loop, when LeaderAndIsr or StopReplica is handled or a log directory fails: they must not block or raise.
+  `resigned` is called before the pending appends to the partition fail.
+- **`replay`** passes all batches of a partition, control batches included, to a reader, and stops when the term ends.
+  It reads from the log start offset to the log end offset, not to the high watermark: what the leader has in its log
+  will be committed. Reads run outside the event loop, and `replay` yields to the loop after each. If the log cannot be
+  read, `replay` starts again from the beginning, with back-off: a coordinator that served a part of the log would have
+  lost the rest. Then it waits until all batches are committed (Kafka does not wait), because uncommitted batches can be
+  lost with this broker after clients were told of them. If too few replicas are in sync to commit, it does not wait.
+- **`append`** writes one batch synchronously, so that the order of calls is the order in the log. It returns a future
+  of `Appended`, which is done when the batch is committed (the high watermark is past it, acks=all) or has failed. A
+  coordinator must not report success before. The future never raises and is often already done. After a failure other
+  than by the end of the term, the batch may still be in the log: the coordinator's state must be valid in both cases.
+- **`find`** returns the broker that coordinates a key; `ensure_exists` creates the topic if it does not exist.
+- **The number of partitions** determines the partition of a key. It is read from the registry, because the metadata may
+  contain only a part of the topic, and does not change until a restart, as in Kafka. `replay`, `ensure_exists` and
   `learn_partitions` wait until it is known.
 
 Source: KIP-98 (both coordinators use their log the same way), GroupMetadataManager and TransactionStateManager of 3.9.
@@ -56,17 +57,17 @@ logger = logging.getLogger(__name__)
 NO_OFFSET = -1
 LEARNING_BACKOFF_S = 0.5
 CREATION_WAIT_S = 5.0
-"""How long `ensure_exists` waits for the leaders of a topic that it has made; usually half a second."""
+"""How long `ensure_exists` waits for the leaders of a topic that it has created; half a second is usual."""
 
 COMMIT_LOOK_S = 1.0
-"""How often somebody who waits for commits looks whether there are still replicas enough to wait for."""
+"""How often `replay` checks, while it waits for commits, whether enough replicas are in sync to commit."""
 
 REPLAY_BACKOFF_MS = 1_000
 REPLAY_BACKOFF_MAX_MS = 10_000
-"""Between two attempts to read a log."""
+"""The first and the longest pause between two attempts to read a log."""
 
 LOG_ERRORS = (ReplicationError, StorageError, ProtocolError, OSError)
-"""What reading a log and appending to it raise."""
+"""The exceptions of reading and appending."""
 
 COMMON_CODES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -75,11 +76,11 @@ COMMON_CODES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""What clients of either coordinator are told of a failed append; other codes are for the coordinator to translate."""
+"""The codes for clients after a failed append, common to both coordinators. Each coordinator translates the others."""
 
 
 class Appended(NamedTuple):
-    """The outcome of an append: NONE once it is committed, and where its first record lies (-1: not in the log)."""
+    """The outcome of an append: NONE if it is committed, and the offset of its first record (-1: not in the log)."""
 
     error: ErrorCode
     base_offset: int
@@ -87,7 +88,7 @@ class Appended(NamedTuple):
 
 T = TypeVar("T")
 Batches = AsyncIterator[RecordBatch | LegacyMessage]
-"""Of old logs messages of magic 0 and 1, which have `records()` too."""
+"""An old log may also contain messages of magic 0 and 1, which have `records()` as well."""
 
 Elected = Callable[[int, int], None]
 Resigned = Callable[[int], None]
@@ -107,10 +108,10 @@ class CoordinatorLog:
         topics: Topics,
         rng: random.Random,
     ) -> None:
-        """default_partitions: how many there are taken to be while the topic does not exist."""
+        """default_partitions: the number of partitions to assume while the topic does not exist."""
         self.topic = topic
         self._default_partitions = default_partitions
-        self._partitions: int | None = None  # in the registry
+        self._partitions: int | None = None  # as read from the registry
         self._load_buffer_bytes = load_buffer_bytes
         self._replicas = replicas
         self._metadata = metadata
@@ -120,15 +121,15 @@ class CoordinatorLog:
         self._elected: Elected | None = None
         self._resigned: Resigned | None = None
 
-    # -- which partition, and who leads it ---------------------------------------------------------------------------
+    # -- partitions and their leaders --------------------------------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
-        """The partitions of the topic, or those it would be created with."""
+        """The number of partitions of the topic, or the number with which it would be created."""
         return self._default_partitions if self._partitions is None else self._partitions
 
     async def learn_partitions(self) -> None:
-        """Wait until `partition_count` is what the registry says, where that knows the topic."""
+        """Read the number of partitions from the registry, with retries. Without the topic it remains unknown."""
         while self._partitions is None:
             try:
                 count = await self._topics.count_partitions(self.topic)
@@ -141,9 +142,10 @@ class CoordinatorLog:
             self._partitions = count
 
     def partition_for(self, key: str) -> int:
-        """The partition that holds what is said about a group or a transactional id.
+        """Return the partition of a group id or a transactional id.
 
-        By the absolute value of Java's signed hash, 0 for the one that has none (Kafka's Utils.abs).
+        It is the absolute value of Java's String.hashCode modulo the number of partitions. The smallest int, which has
+        no absolute value, counts as 0 (Kafka's Utils.abs).
         """
         number = java_hash(key)
         if number >= 1 << 31:
@@ -151,11 +153,11 @@ class CoordinatorLog:
         return number % (1 << 31) % self.partition_count
 
     def term_of(self, partition: int) -> int | None:
-        """The current term in a partition; None where this broker does not lead it."""
+        """Return the current term of a partition; None if this broker is not its leader."""
         return self._terms.get(partition)
 
     async def ensure_exists(self) -> None:
-        """Create the topic where there is none, and wait a moment for its leaders. Raises RequestError."""
+        """Create the topic if it does not exist, and then wait a short time for its leaders. Raises RequestError."""
         if self.topic in self._metadata.snapshot.topics:
             await self.learn_partitions()
             return
@@ -169,7 +171,7 @@ class CoordinatorLog:
         await self._topics.wait_until_led(self.topic, self.partition_count, CREATION_WAIT_S)
 
     def find(self, key: str, listener_name: str) -> Node | None:
-        """The coordinator of a key, as clients of a listener reach it; None while there is none."""
+        """Return the coordinator of a key, with its address on the given listener; None if there is none."""
         snapshot = self._metadata.snapshot
         state = snapshot.partition(self.topic, self.partition_for(key))
         return None if state is None else snapshot.node(state.leader, listener_name)
@@ -177,7 +179,7 @@ class CoordinatorLog:
     # -- terms -------------------------------------------------------------------------------------------------------
 
     def listen(self, elected: Elected, resigned: Resigned) -> None:
-        """Tell these of every term; at once of those that have begun."""
+        """Call these for every term, and `elected` at once for the terms that have already begun."""
         self._elected, self._resigned = elected, resigned
         self._replicas.observe(self.topic, self._role_changed)
         for topic, partition in list(self._replicas.partitions):
@@ -198,9 +200,9 @@ class CoordinatorLog:
     # -- reading and writing -----------------------------------------------------------------------------------------
 
     async def replay(self, partition: int, term: int, read: Callable[[Batches], Awaitable[T]]) -> T | None:
-        """What `read` makes of all batches of a partition's log, in order; None where the term ends before.
+        """Pass all batches of a partition's log, in order, to `read` and return its result.
 
-        `read` is called again for each attempt. See the module docstring.
+        Return None if the term ends before. Every attempt calls `read` again. See the module docstring.
         """
         attempt = 0
         while self._terms.get(partition) == term:
@@ -217,7 +219,7 @@ class CoordinatorLog:
         return None
 
     async def _batches(self, partition: int, term: int) -> Batches:
-        """Every batch, in order. Raises LOG_ERRORS."""
+        """Yield every batch, in order. Raises LOG_ERRORS."""
         await self.learn_partitions()
         found = self._replicas.partitions.get((self.topic, partition))
         if found is None or found.log is None:
@@ -240,7 +242,7 @@ class CoordinatorLog:
             await asyncio.sleep(0)
 
     async def _until_committed(self, partition: int, term: int) -> None:
-        """Wait until everything in a partition's log is committed, or the term ends."""
+        """Wait until all records of a partition are committed, cannot be committed, or the term ends."""
         key = (self.topic, partition)
         while self._terms.get(partition) == term:
             found = self._replicas.partitions[key]
@@ -253,7 +255,7 @@ class CoordinatorLog:
     def append(
         self, partition: int, term: int, batch: bytearray, timeout_ms: int, required_acks: int = ACKS_ALL
     ) -> asyncio.Future[Appended]:
-        """Append one batch (of a `RecordBatchBuilder`, or a marker) in this term; see the module's text."""
+        """Append one batch (built by `RecordBatchBuilder`, or a marker) in this term. See the module docstring."""
         if self._terms.get(partition) != term:
             return settled(ErrorCode.NOT_COORDINATOR)
         try:
@@ -285,7 +287,7 @@ class CoordinatorLog:
 
 
 def settled(error: ErrorCode, base_offset: int = NO_OFFSET) -> asyncio.Future[Appended]:
-    """A future whose outcome is known already."""
+    """Return a future that is done."""
     done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     done.set_result(Appended(error, base_offset))
     return done

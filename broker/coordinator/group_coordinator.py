@@ -1,9 +1,9 @@
-"""The group coordinator: finds the group of a request, and lets it be joined, synced, described, deleted.
+"""The group coordinator: finds the group of a request and handles the requests of members and administrators.
 
-Every operation first looks whether this broker coordinates the group: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE while
-the broker stops, COORDINATOR_LOAD_IN_PROGRESS while the group's partition is being read, NOT_COORDINATOR. What is
-answered is committed: see coordinator_log.py. Offsets are committed and fetched by `OffsetManager`, consumer groups
-(KIP-848) are looked after by `ConsumerGroups`.
+Every operation first checks whether this broker coordinates the group. The errors are INVALID_GROUP_ID,
+COORDINATOR_NOT_AVAILABLE while the broker stops, COORDINATOR_LOAD_IN_PROGRESS while the group's partition is being
+read, and NOT_COORDINATOR. A change is answered when it is committed, see coordinator_log.py. `OffsetManager` handles
+offsets and the deletion of groups, `ConsumerGroups` handles consumer groups (KIP-848).
 Source: GroupCoordinator and GroupCoordinatorAdapter of 3.9.
 """
 
@@ -46,7 +46,7 @@ FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
 class GroupCoordinator:
-    """See the module docstring. `run` has to run."""
+    """See the module docstring. It coordinates only while `run` runs."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class GroupCoordinator:
                 step.loaded()
 
     def unload(self, group: AnyGroup) -> None:
-        """A group is forgotten here: all who wait are told."""
+        """Unload a group that is deleted or that this broker stops coordinating: answer its waiting requests."""
         if isinstance(group, ConsumerGroup):
             self._consumers.membership.unload(group)
         else:
@@ -118,13 +118,12 @@ class GroupCoordinator:
     def _new_uuid(self) -> str:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
-    # -- which group -------------------------------------------------------------------------------------------------
+    # -- lookup ------------------------------------------------------------------------------------------------------
 
     def find(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition | ErrorCode:
-        """The partition that holds a group, or why there is nothing to be done with it here.
+        """Return the partition of a group, or the error if this broker cannot serve the group.
 
-        may_be_empty: the empty group id is allowed, as it is where old clients commit offsets and in what shows or
-        deletes groups.
+        may_be_empty: accept the empty group id. Old clients commit offsets with it, so it can be described and deleted.
         """
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
@@ -138,7 +137,7 @@ class GroupCoordinator:
     # -- members -----------------------------------------------------------------------------------------------------
 
     async def join(self, request: JoinGroupRequest, version: int, client: Client) -> JoinGroupResponse:
-        """JoinGroup: the answer, when the rebalance has waited for everybody."""
+        """Handle a JoinGroup. Return the response when the join phase of the rebalance has ended."""
         member_id = request.member_id
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
@@ -156,7 +155,7 @@ class GroupCoordinator:
             rebalance_timeout_ms=timeout_ms if version == 0 else request.rebalance_timeout_ms,
             session_timeout_ms=timeout_ms,
             protocol_type=request.protocol_type,
-            protocols=tuple(reversed(protocols.items())),  # of a name that occurs twice the first counts
+            protocols=tuple(reversed(protocols.items())),  # if a name occurs twice, the first entry counts
             requires_member_id=version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED and request.group_instance_id is None,
             can_skip_assignment=version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
             reason=request.reason,
@@ -178,10 +177,10 @@ class GroupCoordinator:
         return await waiter
 
     async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
-        """SyncGroup: the answer, when the assignment is there."""
+        """Handle a SyncGroup. Return the response when the leader's assignment is committed."""
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
-            # The rebalance is lost with the coordinator: members begin it anew without looking for the coordinator.
+            # The previous coordinator's rebalance is lost. Members join again without looking for the coordinator.
             is_loading = partition is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else partition)
         group = partition.groups.get(request.group_id)
@@ -195,7 +194,7 @@ class GroupCoordinator:
         return await waiter
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Heartbeat. While a group is loaded its members are told that all is well."""
+        """Handle a Heartbeat. While the partition of the group is loading, the answer is NONE."""
         partition = self.find(request.group_id)
         if isinstance(partition, ErrorCode):
             return ErrorCode.NONE if partition is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else partition
@@ -208,7 +207,7 @@ class GroupCoordinator:
             return step.heartbeat(request)
 
     def leave(self, group_id: str, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
-        """LeaveGroup of some members."""
+        """Handle a LeaveGroup of one or more members."""
         partition = self.find(group_id)
         if isinstance(partition, ErrorCode):
             return LeaveGroupResponse(error_code=partition)
@@ -237,7 +236,7 @@ class GroupCoordinator:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
     ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat: the answer. A coroutine where something has to be committed first."""
+        """Handle a ConsumerGroupHeartbeat. Return the response, or a coroutine if records must be committed first."""
         if not self.offers_consumer_protocol:
             return refusal(ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here")
         partition = self.find(request.group_id)
@@ -249,13 +248,13 @@ class GroupCoordinator:
 
     @property
     def offers_consumer_protocol(self) -> bool:
-        """True where group.coordinator.rebalance.protocols has it."""
+        """True if group.coordinator.rebalance.protocols contains `consumer`."""
         return "consumer" in self._config.group_coordinator_rebalance_protocols
 
-    # -- to be seen --------------------------------------------------------------------------------------------------
+    # -- describe and list -------------------------------------------------------------------------------------------
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
-        """A consumer group with its members, their current and target assignments."""
+        """Describe a consumer group: its members with their current and target assignments."""
         partition = self.find(group_id) if self.offers_consumer_protocol else ErrorCode.UNSUPPORTED_VERSION
         if isinstance(partition, ErrorCode):
             return DescribedConsumerGroup(group_id=group_id, error_code=partition)
@@ -268,9 +267,9 @@ class GroupCoordinator:
         return self._consumers.describe(group)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """A classic group with its members; their metadata and assignments while it is stable.
+        """Describe a classic group: its members, and in state Stable their metadata and assignments.
 
-        What is not there, or is a consumer group, is dead.
+        An unknown group, or a consumer group, is described as Dead.
         """
         partition = self.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
@@ -298,7 +297,10 @@ class GroupCoordinator:
         )
 
     def list(self, states: Collection[str], types: Collection[str]) -> tuple[ErrorCode, list[ListedGroup]]:
-        """The groups here in one of these states and of one of these types, whatever their case; none named: all."""
+        """Return the groups in one of these states and of one of these types, regardless of case.
+
+        An empty collection does not filter. The code is COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
+        """
         if self._is_stopping:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         wanted_states = {state.lower() for state in states}
@@ -322,17 +324,17 @@ class GroupCoordinator:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE, groups
 
     def count_by_state(self) -> dict[str, int]:
-        """How many groups are in which state, for metrics."""
+        """Return the number of groups in each state, for metrics."""
         counts = dict.fromkeys([state.value for kind in (GroupState, ConsumerGroupState) for state in kind], 0)
         for group in self.all_groups():
             counts[group.state.value] += 1
         return counts
 
     def all_groups(self) -> Iterator[AnyGroup]:
-        """The groups of the partitions that are loaded."""
+        """Return the groups of all loaded partitions."""
         return (group for _, group in self._partitions.all_groups())
 
 
 def call_later(delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-    """Call back after a time."""
+    """Call `callback` after a delay."""
     return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)

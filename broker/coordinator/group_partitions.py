@@ -1,7 +1,7 @@
 """The partitions of `__consumer_offsets` that this broker leads, and the groups in each.
 
-A partition's groups are read from its log when this broker is elected its leader, and forgotten when it resigns. In
-between they are looked for here, and nowhere else.
+The groups of a partition are read from its log when this broker becomes the leader, and dropped from memory when it
+resigns. Every lookup of a group goes through `GroupPartitions`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from broker.coordinator.group_replay import GroupReplay
 logger = logging.getLogger(__name__)
 
 RECORDS_A_TURN = 500
-"""Records that are taken in one turn of the event loop while a partition is loaded."""
+"""The number of records to read in one iteration of the event loop while a partition is loading."""
 
 
 class GroupsPartition:
-    """The groups of one partition in one term."""
+    """The groups of one partition during one term."""
 
     __slots__ = ("groups", "is_loading", "open_groups", "partition", "term")
 
@@ -33,11 +33,11 @@ class GroupsPartition:
         self.is_loading = True
         self.groups: dict[str, AnyGroup] = {}
         self.open_groups: dict[int, set[str]] = {}
-        """Groups that have offsets in the open transaction of a producer, by its id."""
+        """By producer id: the groups that have offsets in the producer's open transaction."""
 
 
 class GroupPartitions:
-    """All of them. See the module docstring."""
+    """All partitions that this broker leads. See the module docstring."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class GroupPartitions:
         loaded: Callable[[AnyGroup], None],
         unload: Callable[[AnyGroup], None],
     ) -> None:
-        """loaded: a group has been read. unload: a group is forgotten."""
+        """loaded: called for every group that was read. unload: called for every group when this broker resigns."""
         self._log = log
         self._now_ms = now_ms
         self._start_task = start_task
@@ -58,24 +58,24 @@ class GroupPartitions:
         self._one_at_a_time = asyncio.Semaphore(1)
 
     def listen(self) -> None:
-        """Begin to follow the terms of the log."""
+        """Start listening to the terms of the log."""
         self._log.listen(self._elected, self._resigned)
 
     @property
     def is_loading(self) -> bool:
-        """True while a partition is being loaded."""
+        """True while any partition is loading."""
         return any(partition.is_loading for partition in self._partitions.values())
 
     def of(self, group_id: str) -> GroupsPartition | None:
-        """The partition that a group belongs to, loaded or not; None where another broker leads it."""
+        """Return the partition of a group, even if it is still loading; None if this broker is not its leader."""
         return self._partitions.get(self._log.partition_for(group_id))
 
     def by_number(self, numbers: Iterable[int]) -> Iterator[GroupsPartition]:
-        """Those of these partitions that are here."""
+        """Return the partitions with these numbers, without those that this broker does not lead."""
         return (self._partitions[number] for number in numbers if number in self._partitions)
 
     def all_groups(self) -> Iterator[tuple[GroupsPartition, AnyGroup]]:
-        """Every group of every partition that is loaded. It may be forgotten meanwhile."""
+        """Yield every group of every loaded partition. Groups may be removed during the iteration."""
         for partition in list(self._partitions.values()):
             if not partition.is_loading:
                 for group in list(partition.groups.values()):
@@ -108,7 +108,7 @@ class GroupPartitions:
             logger.info("%s: %d groups from %d records in %.1f s", name, len(partition.groups), count, took_s)
 
     async def _replay(self, name: str, batches: Batches) -> tuple[GroupReplay, int]:
-        """What the log says, and the number of its records."""
+        """Read all batches. Return the replay and the number of records."""
         async with self._one_at_a_time:
             replay = GroupReplay(name, self._now_ms())
             count = since_pause = 0
@@ -122,6 +122,6 @@ class GroupPartitions:
             return replay, count
 
     def close(self) -> None:
-        """Tell everybody who waits that this broker stops."""
+        """Resign from all partitions, because the broker stops. Waiting requests are answered."""
         for number in list(self._partitions):
             self._resigned(number)

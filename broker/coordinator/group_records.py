@@ -1,7 +1,7 @@
-"""The records of `__consumer_offsets` that classic groups and commits of offsets write, to and from what we hold.
+"""Encodes and decodes the records of classic groups and of committed offsets in `__consumer_offsets`.
 
-Written in the versions of Kafka 3.9 in ZooKeeper mode: offsets with version 1 keys and version 3 values (1 where an old
-client gave them an expiry of their own), groups with version 2 keys and version 3 values. All versions are read.
+The versions written are those of Kafka 3.9 in ZooKeeper mode: offsets with key version 1 and value version 3 (1 if an
+old client set an expire timestamp), groups with key version 2 and value version 3. All versions are read.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _GROUP_VALUE_VERSION = 3
 
 
 def offset_key(group_id: str, partition: TopicPartition) -> bytes:
-    """The key of a committed offset."""
+    """Encode the key of a committed offset."""
     return encode_versioned(OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1]), 1)
 
 
 def offset_value(offset: CommittedOffset) -> bytes:
-    """The value of a committed offset."""
+    """Encode the value of a committed offset."""
     has_expiry = offset.expire_timestamp != NO_TIMESTAMP
     value = OffsetCommitValue(
         offset=offset.offset,
@@ -48,7 +48,7 @@ def offset_value(offset: CommittedOffset) -> bytes:
 
 
 def read_offset(value: Buffer, log_offset: int) -> CommittedOffset:
-    """What an offset's value says; log_offset: where its batch begins. Raises ProtocolError."""
+    """Decode the value of a committed offset. log_offset: the first offset of its batch. Raises ProtocolError."""
     read, _ = decode_versioned(OffsetCommitValue, value)
     return CommittedOffset(
         read.offset, read.leader_epoch, read.metadata, read.commit_timestamp, read.expire_timestamp, log_offset
@@ -56,12 +56,12 @@ def read_offset(value: Buffer, log_offset: int) -> CommittedOffset:
 
 
 def group_key(group_id: str) -> bytes:
-    """The key of a group."""
+    """Encode the key of a group."""
     return encode_versioned(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION)
 
 
 def group_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
-    """The value of a group: its generation with these assignments, by member id."""
+    """Encode the value of a group: its current generation with these assignments by member id."""
     protocol = group.protocol_name
     members = []
     for member in group.members.values():
@@ -90,7 +90,7 @@ def group_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
 
 
 def read_group(group_id: str, value: Buffer, now_ms: int) -> Group:
-    """The group that a value holds: stable with its members, or empty. Raises ProtocolError."""
+    """Decode the value of a group. The state is Stable, or Empty without members. Raises ProtocolError."""
     read, version = decode_versioned(GroupMetadataValue, value)
     group = Group(group_id, now_ms)
     group.generation = read.generation

@@ -1,11 +1,11 @@
-"""What a partition of `__consumer_offsets` says, read from its start to its end: groups with their offsets.
+"""Replays a partition of `__consumer_offsets` from start to end: the result is the groups with their offsets.
 
-The last record of a key counts. Offsets of a transaction count when its marker says so; where that is still to come
-they stay open. A record that cannot be read is left out, and said so: everything else is worth more than a reason to
-serve no group of the partition at all.
+The last record of each key counts. Offsets of a transaction count if its marker is a commit; without a marker in the
+log the transaction stays open. A record or batch that cannot be decoded is logged and skipped: otherwise no group of
+the partition could be served.
 
-Before compaction a log holds many commits of each partition: they are kept as bytes, and only those that count are
-decoded in the end.
+Before compaction, a log contains many commits of each topic partition. `GroupReplay` keeps their values as bytes and
+decodes only the last ones at the end.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ logger = logging.getLogger(__name__)
 
 _VERSION_BYTES = 2
 _Commit = tuple[Buffer, int]
-"""The value of a record, and the first offset of its batch."""
+"""The value of a record and the first offset of its batch."""
 
 
 class GroupReplay:
-    """Takes batches in the order of the log; `groups` is what comes of them."""
+    """Reads batches in the order of the log with `apply`; `groups` returns the result."""
 
     def __init__(self, name: str, now_ms: int) -> None:
-        """name: of the partition, for what is logged."""
+        """name: the name of the partition in log messages."""
         self._name = name
         self._now_ms = now_ms
         self._groups: dict[str, AnyGroup] = {}
-        # By key without its version: 0 and 1 are the same otherwise.
+        # By key without its version: versions 0 and 1 have the same fields.
         self._committed: dict[bytes, _Commit] = {}
         self._open: dict[int, dict[bytes, _Commit]] = {}
         self._unknown_versions: set[int] = set()
 
     def apply(self, batch: RecordBatch | LegacyMessage) -> int:
-        """Take one batch; the number of its records."""
+        """Read one batch. Return the number of its records."""
         try:
             if isinstance(batch, RecordBatch) and batch.is_control:
                 self._end_transaction(batch)
@@ -93,7 +93,10 @@ class GroupReplay:
             logger.warning("%s: records with keys of version %d are left out", self._name, version)
 
     def _take_consumer_record(self, record: ConsumerRecord) -> None:
-        """A group changes its type by tombstones for the one and values for the other."""
+        """Apply a record of a consumer group.
+
+        A change of the group's type is written as tombstones of the old type and values of the new type.
+        """
         group_id = record.key.group_id  # type: ignore[attr-defined]  # every key has it
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -116,7 +119,7 @@ class GroupReplay:
                 self._committed[name] = (value, first_offset)
 
     def groups(self) -> dict[str, AnyGroup]:
-        """The groups by id; one that has nothing but offsets is empty and of no type."""
+        """Return the groups by id. A group that has only offsets is Empty and has no protocol type."""
         groups = dict(self._groups)
         for group_id, offsets in self._decoded(self._committed).items():
             self._group(groups, group_id).offsets.restore(offsets, {})
@@ -126,7 +129,7 @@ class GroupReplay:
         return groups
 
     def _decoded(self, commits: Mapping[bytes, _Commit]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The offsets of each group."""
+        """Decode commits. Return the offsets by group id."""
         by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         for name, (value, first_offset) in commits.items():
             try:

@@ -1,4 +1,4 @@
-"""Writes of groups and offsets to `__consumer_offsets`, and what clients hear where one fails."""
+"""Writes groups and offsets to `__consumer_offsets`, and translates the errors of failed writes for clients."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from protocol.record_batch_builder import RecordBatchBuilder
 
 TOMBSTONES_BYTES = 256 * 1024
-"""Deletions of many offsets are cut into batches of about this size: one batch may be too large for the log."""
+"""Tombstones are split into batches of about this size: a single batch could be too large for the log."""
 
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class GroupStore:
-    """Builds the batches, and appends them in the current term."""
+    """Builds batches and appends them in the current term."""
 
     def __init__(self, log: CoordinatorLog, config: BrokerConfig, now_ms: Callable[[], int]) -> None:
         self._log = log
@@ -56,13 +56,13 @@ class GroupStore:
         )
 
     def store_group(self, group: Group, assignments: Mapping[str, bytes], done: Callable[[ErrorCode], None]) -> None:
-        """Write a group's generation; `done` is called once it is committed or has failed, never at once."""
+        """Write the record of a group. When it is committed or has failed, call `done`, but not before returning."""
         batch = self._batch()
         batch.append(self._now_ms(), group_key(group.group_id), group_value(group, assignments))
         self._append(group.group_id, batch).add_done_callback(lambda appended: done(_group_error(appended.result())))
 
     def store_records(self, group_id: str, records: Iterable[tuple[bytes, bytes | None]]) -> asyncio.Future[Appended]:
-        """Write encoded records of a consumer group as one batch."""
+        """Write the encoded records of a consumer group as one batch."""
         batch = self._batch()
         now_ms = self._now_ms()
         for key, value in records:
@@ -76,7 +76,7 @@ class GroupStore:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> asyncio.Future[Appended]:
-        """Write offsets; with a producer id as part of its transaction."""
+        """Write offsets; with a producer id, as a part of the producer's transaction."""
         batch = self._batch(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0)
         now_ms = self._now_ms()
         for partition, offset in offsets.items():
@@ -86,9 +86,10 @@ class GroupStore:
     def store_deletion(
         self, group: AnyGroup, partitions: Iterable[TopicPartition], *, whole_group: bool
     ) -> asyncio.Future[Appended]:
-        """Write tombstones of offsets, and of the group itself where it has ever had members.
+        """Write tombstones of offsets and, with `whole_group`, of the group itself if it has ever had members.
 
-        The future is that of the last batch: an earlier one is committed when it is. A failure ends the writing.
+        The future is that of the last batch: when it is committed, the earlier ones are committed too. A batch that
+        fails at once is the last one.
         """
         now_ms = self._now_ms()
         keys = [offset_key(group.group_id, partition) for partition in partitions]
@@ -109,19 +110,19 @@ class GroupStore:
 
 
 def _group_error(appended: Appended) -> ErrorCode:
-    """What members hear where their group could not be written."""
+    """Return the code for the members if the record of their group could not be written."""
     if appended.error is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.UNKNOWN_SERVER_ERROR if appended.error in TOO_LARGE else appended.error
 
 
 def consumer_error(appended: Appended) -> ErrorCode:
-    """What members of a consumer group hear where its records could not be written."""
+    """Return the code for the members if the records of their consumer group could not be written."""
     if appended.error is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.UNKNOWN_SERVER_ERROR if appended.error in TOO_LARGE else appended.error
 
 
 def offset_error(code: ErrorCode) -> ErrorCode:
-    """What a client hears where its offsets could not be written."""
+    """Return the code for a client whose offsets could not be written."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in TOO_LARGE else code

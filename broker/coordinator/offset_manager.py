@@ -1,9 +1,9 @@
-"""Committed offsets: commit, fetch, delete, and expire.
+"""Committed offsets: commit, fetch, delete and expire.
 
-A commit is checked against the group (only members of the current generation commit to a group with members), written,
-and answered when it is committed. Offsets of a group expire `offsets.retention.minutes` after the group became empty,
-those of a topic that a live group is not subscribed to any longer, or of a group that never had members, after their
-last commit (KIP-211); a group without members and offsets goes with them. Source: GroupMetadataManager of 3.9.
+A commit to a group with members is accepted only from members of the current generation. It is answered when its
+records are committed. Offsets expire `offsets.retention.minutes` after the group became empty (KIP-211). If the group
+never had members, or has members of which none is subscribed to the topic any longer, they expire that time after the
+commit. A group without members and offsets is deleted. Source: GroupMetadataManager of 3.9.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """Who commits or fetches, and what it takes itself for: -1 and "" for one that is no member.
+    """The sender of a commit or fetch, as its request says: generation -1 and member id "" if it is not a member.
 
-    The generation is the member epoch for members of consumer groups.
+    The generation of a member of a consumer group is its member epoch.
     """
 
     generation: int = NO_GENERATION
     member_id: str = ""
     group_instance_id: str | None = None
     knows_epochs: bool = True
-    """False for versions of OffsetCommit that members of the new protocol must not use."""
+    """False for versions of OffsetCommit that members of the consumer protocol must not use."""
 
 
 NOBODY = Committer()
 
 
 class OffsetManager:
-    """Offsets of all groups here. `run` has to run for them to expire."""
+    """The offsets of all groups of this broker. They expire only while `run` runs."""
 
     def __init__(
         self,
@@ -75,9 +75,9 @@ class OffsetManager:
     def commit(
         self, group_id: str, committer: Committer, offsets: Offsets, respond: Callable[[Codes], R]
     ) -> R | Coroutine[Any, Any, R]:
-        """OffsetCommit. respond: makes the answer of what became of each partition.
+        """Handle an OffsetCommit. Return the response, or a coroutine if the commit must wait for replicas.
 
-        The answer, or a coroutine where the commit has to wait for replicas.
+        respond: builds the response from the code of each partition.
         """
         partition = self._coordinator.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
@@ -116,7 +116,7 @@ class OffsetManager:
     async def commit_in_transaction(
         self, group_id: str, committer: Committer, offsets: Offsets, producer_id: int, producer_epoch: int
     ) -> Codes:
-        """TxnOffsetCommit, verified by the caller: the offsets count once `end_transaction` says so."""
+        """Handle a TxnOffsetCommit, which the caller has verified. The offsets count after `end_transaction`."""
         partition = self._coordinator.find(group_id)
         if isinstance(partition, ErrorCode):
             return dict.fromkeys(offsets, partition)
@@ -139,7 +139,7 @@ class OffsetManager:
         return _codes(offsets, accepted, appended.error)
 
     def end_transaction(self, producer_id: int, partitions: Iterable[int], *, committed: bool) -> None:
-        """The marker that ends a producer's transaction is committed in these partitions of `__consumer_offsets`."""
+        """End a producer's transaction, whose marker is committed in these partitions of `__consumer_offsets`."""
         for partition in self._partitions.by_number(partitions):
             for group_id in partition.open_groups.pop(producer_id, ()):
                 group = partition.groups.get(group_id)
@@ -147,7 +147,7 @@ class OffsetManager:
                     group.offsets.end_transaction(producer_id, committed=committed)
 
     def _accepted(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
-        """Those whose metadata is not too long; like Kafka we count UTF-16 units, whatever the setting is called."""
+        """Return the offsets whose metadata is not too long. Like Kafka, count UTF-16 units in spite of the name."""
         limit = self._config.offset_metadata_max_bytes
         return {
             key: offset for key, offset in offsets.items() if len(offset.metadata.encode("utf-16-le")) // 2 <= limit
@@ -163,9 +163,9 @@ class OffsetManager:
         require_stable: bool,
         fetcher: Committer = NOBODY,
     ) -> ErrorCode | dict[TopicPartition, CommittedOffset | ErrorCode | None]:
-        """OffsetFetch: what is committed of these partitions (None: of all), or why that cannot be said.
+        """Handle an OffsetFetch. Return the offsets of these partitions (None: of all), or the error of the group.
 
-        Of a partition: its offset, None where there is none, or UNSTABLE_OFFSET_COMMIT.
+        The value of a partition is its offset, None if there is none, or UNSTABLE_OFFSET_COMMIT.
         """
         partition = self._coordinator.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
@@ -187,7 +187,7 @@ class OffsetManager:
     # -- delete ------------------------------------------------------------------------------------------------------
 
     async def delete_group(self, group_id: str) -> ErrorCode:
-        """Delete a group that has no members, with its offsets."""
+        """Delete an empty group and its offsets."""
         partition = self._coordinator.find(group_id, may_be_empty=True)
         if isinstance(partition, ErrorCode):
             return partition
@@ -203,7 +203,7 @@ class OffsetManager:
         return (await appended).error
 
     async def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> ErrorCode | Codes:
-        """Delete offsets of partitions that no member is subscribed to."""
+        """Delete a group's offsets of those partitions whose topic no member is subscribed to."""
         partition = self._coordinator.find(group_id)
         if isinstance(partition, ErrorCode):
             return partition
@@ -223,7 +223,7 @@ class OffsetManager:
         return dict(codes) if not error else {key: code or error for key, code in codes.items()}
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
-        """Topics are gone: so are their offsets in every group."""
+        """Delete the offsets of these partitions, whose topics were deleted, in every group."""
         for partition, group in self._partitions.all_groups():
             doomed = [key for key in partitions if key in group.offsets.committed or group.offsets.is_unstable(key)]
             if doomed:
@@ -232,7 +232,7 @@ class OffsetManager:
     def _remove(
         self, partition: GroupsPartition, group: AnyGroup, doomed: Iterable[TopicPartition]
     ) -> asyncio.Future[Appended]:
-        """Delete offsets of a group, and the group where nothing is left of it; nothing if that cannot be written."""
+        """Delete offsets of a group, and the group if nothing is left of it. Delete nothing if the write fails."""
         doomed = list(doomed)
         committed = [key for key in doomed if key in group.offsets.committed]
         nothing_left = group.is_empty and len(committed) == len(group.offsets.committed)
@@ -257,13 +257,13 @@ class OffsetManager:
     # -- expiry ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Let offsets and groups expire, every offsets.retention.check.interval.ms."""
+        """Delete expired offsets and groups every offsets.retention.check.interval.ms."""
         while True:
             await asyncio.sleep(self._config.offsets_retention_check_interval_ms / 1000)
             await self.expire()
 
     async def expire(self) -> int:
-        """Delete what has expired, a group at a time; how many offsets that were."""
+        """Delete expired offsets and groups, one group at a time. Return the number of offsets."""
         now_ms = self._now_ms()
         count = 0
         for partition, group in list(self._partitions.all_groups()):
@@ -293,7 +293,7 @@ class OffsetManager:
 
 
 def check_committer(group: AnyGroup, committer: Committer, *, is_transactional: bool) -> ErrorCode | None:
-    """Why a commit is refused, if it is."""
+    """Return the error of a commit; None if the committer may commit."""
     if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     generation, member_id, instance_id, knows_epochs = committer
@@ -304,18 +304,18 @@ def check_committer(group: AnyGroup, committer: Committer, *, is_transactional: 
         if member is not None and member.classic is None and not (is_transactional or knows_epochs):
             return ErrorCode.UNSUPPORTED_VERSION
         error = check_epoch(group, committer)
-        is_stale = error is ErrorCode.STALE_MEMBER_EPOCH  # which TxnOffsetCommit does not have
+        is_stale = error is ErrorCode.STALE_MEMBER_EPOCH  # not an error of TxnOffsetCommit
         return ErrorCode.ILLEGAL_GENERATION if is_stale and is_transactional else error
-    if generation < 0 and group.state is GroupState.EMPTY:  # who manages its partitions by itself, and administrators
+    if generation < 0 and group.state is GroupState.EMPTY:  # consumers with manual assignment, administrators
         return None
     if generation >= 0 or member_id or instance_id is not None:
         return group.check_generation(member_id, instance_id, generation)
-    # Transactional commits of old producers say nothing of their consumer.
+    # Transactional commits of old producers do not name the member.
     return None if is_transactional or group.state is GroupState.EMPTY else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def check_epoch(group: ConsumerGroup, claimed: Committer) -> ErrorCode | None:
-    """What is wrong with a claim to be this member of a consumer group in this epoch, if anything."""
+    """Return the error if the claimed member is not in the consumer group, or has another epoch; None otherwise."""
     member = group.members.get(claimed.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

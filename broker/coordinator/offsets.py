@@ -1,8 +1,8 @@
-"""The offsets that one group has committed, those that are being written, and those of open transactions.
+"""The offsets of one group: committed, being written, and in open transactions.
 
-An offset is written to the log before it counts, so a commit is begun, and finished when its record is committed. Where
-two commits of a partition are under way, the one that lies later in the log wins, whichever finishes first.
-Offsets of a transaction wait for its marker. No I/O and no clock. Source: GroupMetadata of 3.9; KIP-98, KIP-211.
+A commit counts when its record is committed to the log, so it has two steps, `begin` and `finish`. Of two concurrent
+commits of a partition, the one with the higher offset in the log wins, whichever finishes first. Offsets of a
+transaction wait for its marker. No I/O and no clock. Source: GroupMetadata of 3.9; KIP-98, KIP-211.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TopicPartition = tuple[str, int]
 
 
 class CommittedOffset(NamedTuple):
-    """What was committed for a partition. Timestamps in ms; -1 for no leader epoch and no expiry of its own."""
+    """A committed offset of a partition. Timestamps are in ms; -1 means no leader epoch, or no expire timestamp."""
 
     offset: int
     leader_epoch: int
@@ -24,7 +24,7 @@ class CommittedOffset(NamedTuple):
     commit_timestamp: int
     expire_timestamp: int = NO_TIMESTAMP
     log_offset: int = -1
-    """Where the record lies in the log: of its batch the first offset."""
+    """The first offset of the batch that contains the record."""
 
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
@@ -42,7 +42,7 @@ class GroupOffsets:
 
     @property
     def is_empty(self) -> bool:
-        """True where nothing is committed, and nothing may come to be."""
+        """True if no offset is committed, being written, or part of an open transaction."""
         return not (self.committed or self._pending or self._transactional)
 
     @property
@@ -51,7 +51,7 @@ class GroupOffsets:
         return self._transactional.keys()
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """True while a commit of this partition is under way or waits for the end of a transaction (KIP-447)."""
+        """Return whether a commit of this partition is being written, or waits for a transaction to end (KIP-447)."""
         if partition in self._pending:
             return True
         return any(partition in offsets for offsets in self._transactional.values())
@@ -59,11 +59,11 @@ class GroupOffsets:
     # -- commits -----------------------------------------------------------------------------------------------------
 
     def begin(self, offsets: Offsets) -> None:
-        """These are being written."""
+        """Note that these offsets are being written."""
         self._pending.update(offsets)
 
     def finish(self, offsets: Offsets, log_offset: int) -> None:
-        """These were written at `log_offset`. What was deleted meanwhile stays deleted."""
+        """Commit these offsets, whose batch begins at `log_offset`. Skip those that were deleted meanwhile."""
         for partition, offset in offsets.items():
             pending = self._pending.get(partition)
             if pending is None:
@@ -73,7 +73,7 @@ class GroupOffsets:
                 del self._pending[partition]
 
     def fail(self, offsets: Offsets) -> None:
-        """These were not written."""
+        """Drop these offsets, which could not be written."""
         for partition, offset in offsets.items():
             if self._pending.get(partition) is offset:
                 del self._pending[partition]
@@ -86,18 +86,18 @@ class GroupOffsets:
     # -- commits of transactions -------------------------------------------------------------------------------------
 
     def begin_transactional(self, producer_id: int, offsets: Offsets) -> None:
-        """These are being written as part of a producer's transaction."""
+        """Note that these offsets are being written as part of a producer's transaction."""
         self._transactional.setdefault(producer_id, {}).update(offsets)
 
     def finish_transactional(self, producer_id: int, offsets: Offsets, log_offset: int) -> None:
-        """These were written at `log_offset`, and wait for the marker."""
+        """Note that these offsets were written in the batch at `log_offset`. They wait for the transaction's marker."""
         waiting = self._transactional.get(producer_id, {})
         for partition, offset in offsets.items():
             if waiting.get(partition) is offset:
                 waiting[partition] = offset._replace(log_offset=log_offset)
 
     def fail_transactional(self, producer_id: int, offsets: Offsets) -> None:
-        """These were not written."""
+        """Drop these offsets, which could not be written."""
         waiting = self._transactional.get(producer_id, {})
         for partition, offset in offsets.items():
             if waiting.get(partition) is offset:
@@ -106,7 +106,7 @@ class GroupOffsets:
             self._transactional.pop(producer_id, None)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """A marker ended the producer's transaction: its offsets count from now on, or never."""
+        """End the producer's transaction: commit its offsets if `committed`, otherwise drop them."""
         waiting = self._transactional.pop(producer_id, {})
         if committed:
             for partition, offset in waiting.items():
@@ -115,13 +115,13 @@ class GroupOffsets:
     # -- loading, deletion, expiry -----------------------------------------------------------------------------------
 
     def restore(self, committed: Offsets, transactional: Mapping[int, Offsets]) -> None:
-        """Take what was read from the log."""
+        """Add the offsets that were read from the log."""
         self.committed.update(committed)
         for producer_id, offsets in transactional.items():
             self._transactional[producer_id] = dict(offsets)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these, committed or not; which of them were committed."""
+        """Remove the offsets of these partitions, committed or not. Return the partitions that were committed."""
         removed = []
         for partition in partitions:
             self._pending.pop(partition, None)
@@ -134,11 +134,11 @@ class GroupOffsets:
     def expired(
         self, now_ms: int, retention_ms: int, since_ms: int | None = None, in_use: Collection[str] = ()
     ) -> list[TopicPartition]:
-        """The partitions whose offsets are not kept any longer.
+        """Return the partitions whose offsets have expired.
 
-        retention_ms: how long they are kept after `since_ms`, or each after its commit where that is None. An offset
-        with an expiry of its own (old clients) goes by that. in_use: topics whose offsets are kept. What is being
-        committed is kept.
+        An offset expires `retention_ms` after `since_ms`, or after its commit if `since_ms` is None. If it has an
+        expire timestamp (old clients), that counts instead. Offsets of the topics `in_use`, and those of partitions
+        for which a commit is being written, do not expire.
         """
         gone = []
         for partition, offset in self.committed.items():
