@@ -1,1 +1,1 @@
-"""Consumer groups (KIP-848), and the members among them that speak the classic protocol."""
+"""Consumer groups (KIP-848), including their members that use the classic protocol."""

@@ -1,12 +1,13 @@
-"""The assignors of consumer groups: which member owns which partitions of the topics that members are subscribed to.
+"""The assignors of consumer groups, which compute target assignments.
 
-Every partition that somebody is subscribed to goes to exactly one of its subscribers. What a member has stays with it
-as far as balance allows. Both names of an assignor work in `group.consumer.assignors`: its own and its class in Kafka.
+Each partition of a subscribed topic is assigned to exactly one subscriber of the topic. `group.consumer.assignors`
+accepts the name of an assignor or the name of its class in Kafka.
 
-- `uniform` makes the numbers of partitions as equal as the subscriptions allow (see consumer_uniform.py where these
-  differ from member to member).
-- `range` gives each member a range of every topic. Topics of equal size are so partitioned alike, and members with the
-  same place in the order get the same numbers. Static members come first, by instance id, others by member id.
+- `uniform` makes the numbers of partitions per member as equal as the subscriptions allow, and keeps as much of the
+  current target assignment as that permits. uniform_assignor.py handles members with different subscriptions.
+- `range` assigns to each subscriber a range of the topic's partitions. Members are ordered: static members first, by
+  instance id, then the others by member id. For topics with the same subscribers and the same number of partitions, a
+  member gets the same partition numbers.
 
 Pure. Source: KIP-848; UniformAssignor, RangeAssignor.
 """
@@ -24,13 +25,13 @@ KAFKA_PACKAGE = "org.apache.kafka.coordinator.group.assignor."
 
 
 class Subscriber(NamedTuple):
-    """A member, for an assignor."""
+    """A member, as input of an assignor."""
 
     instance_id: str | None
     topics: frozenset[bytes]
-    """The ids of those topics that exist."""
+    """The ids of the subscribed topics that exist."""
     current: Assignment
-    """Its target assignment so far."""
+    """The member's target assignment until now."""
 
 
 Subscribers = Mapping[str, Subscriber]
@@ -40,14 +41,14 @@ Assignor = Callable[[Subscribers, Sizes], Assignments]
 
 
 def uniform(subscribers: Subscribers, sizes: Sizes) -> Assignments:
-    """By member id; sizes: partitions of each topic by its id."""
+    """Return the assignments of the uniform assignor by member id. sizes: numbers of partitions by topic id."""
     if len({subscriber.topics for subscriber in subscribers.values()}) > 1:
         return balance(subscribers, sizes)
     return _uniform_alike(subscribers, sizes)
 
 
 def _uniform_alike(subscribers: Subscribers, sizes: Sizes) -> Assignments:
-    """All are subscribed to the same: nobody gets two partitions more than another one."""
+    """Assign for equal subscriptions: the members' numbers of partitions differ by at most one."""
     if not subscribers:
         return {}
     topics = next(iter(subscribers.values())).topics
@@ -55,7 +56,7 @@ def _uniform_alike(subscribers: Subscribers, sizes: Sizes) -> Assignments:
     assigned: Assignments = {}
     room: dict[str, int] = {}
     taken: set[tuple[bytes, int]] = set()
-    # Who has most keeps most: the places above the minimum are theirs before anybody else's.
+    # Members with most partitions come first and get the `extra` partitions above the minimum, so that they keep most.
     valid = {
         member_id: [
             (topic, partition)
@@ -95,7 +96,7 @@ def _uniform_alike(subscribers: Subscribers, sizes: Sizes) -> Assignments:
 
 
 def ranges(subscribers: Subscribers, sizes: Sizes) -> Assignments:
-    """By member id; sizes: partitions of each topic by its id."""
+    """Return the assignments of the range assignor by member id. sizes: numbers of partitions by topic id."""
     counts = Counter(topic for subscriber in subscribers.values() for topic in subscriber.topics)
     extra = {topic: sizes[topic] % count for topic, count in counts.items()}
     next_partition = dict.fromkeys(counts, 0)
@@ -123,6 +124,6 @@ _CLASSES = {f"{KAFKA_PACKAGE}UniformAssignor": "uniform", f"{KAFKA_PACKAGE}Range
 
 
 def assignor_name(setting: str) -> str | None:
-    """The name of an assignor as `group.consumer.assignors` has it; None for one that there is not."""
+    """Return the name of an assignor in `group.consumer.assignors`; None if there is no such assignor."""
     name = _CLASSES.get(setting, setting)
     return name if name in ASSIGNORS else None

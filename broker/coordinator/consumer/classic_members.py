@@ -1,9 +1,10 @@
-"""Members of consumer groups that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Members of consumer groups that use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-To such a member the group is a classic one whose assignment somebody else makes: the generation is its member epoch,
-nobody is told to lead, JoinGroup reports what it owns, SyncGroup brings what it may own. A Heartbeat that says
-REBALANCE_IN_PROGRESS asks it to join again: for a new target, to tell that it has given up what it had to, or to get
-what has become free. It has its rebalance timeout to do so. Source: GroupMetadataManager ("...ToConsumerGroup").
+Such a member takes part as in a classic group without leader: its generation is its member epoch, its JoinGroup
+request names the partitions that it owns, and the SyncGroup response contains its assignment. REBALANCE_IN_PROGRESS in
+a Heartbeat response makes the member join again: because of a new target assignment, to confirm that it has revoked
+partitions, or to get partitions that have become free. It has to do so within its rebalance timeout.
+Source: GroupMetadataManager ("...ToConsumerGroup").
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerClassic:
-    """The operations of such members. Those that refuse raise GroupError."""
+    """The operations of members that use the classic protocol. A rejected request raises GroupError."""
 
     def __init__(self, host: ClassicHost, membership: ConsumerMembership) -> None:
         self._host = host
@@ -50,7 +51,7 @@ class ConsumerClassic:
     # -- join --------------------------------------------------------------------------------------------------------
 
     def join(self, group: ConsumerGroup, joining: Joining) -> Reply[JoinGroupResponse]:
-        """JoinGroup. Nobody is waited for: the answer comes as soon as it is committed."""
+        """Handle JoinGroup. The response waits for the commit of its records, not for other members."""
         host, membership = self._host, self._membership
         is_new = not joining.member_id
         member_id = joining.member_id or host.new_member_id()
@@ -107,7 +108,7 @@ class ConsumerClassic:
     # -- sync, heartbeat ---------------------------------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> Reply[SyncGroupResponse]:
-        """SyncGroup: what the member may own."""
+        """Handle SyncGroup: return the member's assignment."""
         member_id = request.member_id
         member, classic = _claimed(group, member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -128,7 +129,7 @@ class ConsumerClassic:
         return Reply(response, committed)
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Heartbeat: the member lives, and hears whether it has to join again."""
+        """Handle Heartbeat. Returns REBALANCE_IN_PROGRESS if the member has to join again."""
         member_id = request.member_id
         member, classic = _claimed(group, member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -145,9 +146,12 @@ class ConsumerClassic:
         return ErrorCode.NONE
 
     def _have_topics_changed(self, group: ConsumerGroup) -> bool:
-        """True where the next JoinGroup will make another target; else there is nothing to look at until next time."""
+        """Whether the group's topics differ from the cluster's, so that the next JoinGroup computes a new target.
+
+        If they are equal, they are compared again only after the next change of the metadata.
+        """
         records = remove_members(group, [], image=self._host.image, now_ms=self._host.now_ms())
-        if len(records) > 1:  # more than the epoch
+        if len(records) > 1:  # more than the record of the group epoch
             return True
         group.image = self._host.image
         return False
@@ -155,7 +159,7 @@ class ConsumerClassic:
     # -- leave -------------------------------------------------------------------------------------------------------
 
     def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
-        """LeaveGroup of some members; an administrator may name a static one by its instance id alone."""
+        """Handle LeaveGroup. An administrator may name a static member by its instance id alone."""
         answered: list[MemberResponse] = []
         gone: dict[str, ConsumerMember] = {}
         for identity in identities:
@@ -201,7 +205,10 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def _subscription(joining: Joining) -> ConsumerProtocolSubscription:
-    """All protocols of a member have the same subscription; a version that we do not know begins as our newest."""
+    """Decode the subscription in a member's first protocol; all protocols of a member have the same one.
+
+    A subscription of an unknown version is read as the newest known version, whose fields it begins with.
+    """
     metadata = joining.protocols[0][1]
     try:
         version = min(peek_version(metadata), NEWEST_SUBSCRIPTION)
@@ -218,7 +225,7 @@ def _owned(subscription: ConsumerProtocolSubscription, image: TopicsImage) -> As
 
 
 def _said(member: ConsumerMember, joining: Joining, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
-    """The member with what it says of itself."""
+    """Return the member with the fields of the JoinGroup request."""
     return member._replace(
         instance_id=joining.group_instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,

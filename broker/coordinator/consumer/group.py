@@ -1,12 +1,12 @@
-"""A consumer group (KIP-848): its members, their target and current assignments. Plain state without timers or I/O.
+"""A consumer group (KIP-848): its members, their target and current assignments. Plain state, no I/O.
 
-    group epoch              counts changes of members, subscriptions and topics
-    target assignment epoch  the group epoch that the target assignment was made for
-    member epoch             the target that a member has got to, or is giving partitions up for
+    group epoch              is incremented when members, subscriptions or topics change
+    target assignment epoch  the group epoch that the target assignment was computed for
+    member epoch             the target assignment epoch that a member has reached; an older one while it revokes
 
-The state is what its records say, and changes by `apply` alone: a step's records are written first and applied then,
-and a reader of the log applies the same. Expressed by state: Empty, Assigning (the target is old), Reconciling (a
-member is not where the target wants it), Stable; Dead once it has been forgotten here.
+The group changes only by `apply`: the records of a step are written to the log first and then applied, and a broker
+that loads the log applies the same records. States: Empty, Assigning (the target assignment is older than the group
+epoch), Reconciling (a member has not reached the target assignment), Stable, and Dead (this broker has unloaded it).
 Source: ConsumerGroup and ModernGroup.
 """
 
@@ -59,11 +59,11 @@ AnyGroup: TypeAlias = "Group | ConsumerGroup"
 """A group of either type."""
 
 NO_EPOCH = -1
-"""Of a target assignment that has been deleted."""
+"""The epoch of a target assignment that has been deleted."""
 
 
 class ConsumerGroupState(Enum):
-    """Kafka's states, by the names that clients see."""
+    """Kafka's group states, with the names that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -73,10 +73,10 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerGroup:
-    """One group."""
+    """See the module docstring."""
 
     group_type: ClassVar[str] = "consumer"
-    """The broker assigns its partitions."""
+    """The type of a group whose partitions the coordinator assigns."""
 
     __slots__ = (
         "assignment_epoch",
@@ -95,7 +95,7 @@ class ConsumerGroup:
     )
 
     def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
-        """A group without members; with the offsets of what it has been so far."""
+        """Create a group without members. offsets: those already committed for the group id."""
         self.group_id = group_id
         self.epoch = 0
         self.assignment_epoch = 0
@@ -103,25 +103,25 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
         self.targets: dict[str, Assignment] = {}
-        """By member id."""
+        """Target assignments by member id."""
         self.topics: Topics = {}
-        """The topics that members are subscribed to and that existed when this was looked at last."""
+        """The topics that members are subscribed to and that existed at the last comparison with the cluster."""
         self.regexes: dict[str, ResolvedRegex] = {}
         """By pattern."""
         self.owners: dict[tuple[bytes, int], str] = {}
-        """The member that owns a partition, or is giving it up; never two."""
+        """The id of the member that owns a partition or is revoking it; there is never more than one."""
         self.offsets = GroupOffsets() if offsets is None else offsets
         self.image: TopicsImage | None = None
-        """The topics of the cluster when the group's were last compared with them. Not in the log."""
+        """The cluster's topics that the group's topics were last compared with. Not in the log."""
         self.timers: dict[tuple[str, str], TimerHandle] = {}
         """By kind and member id. Not in the log."""
         self.is_dead = False
-        """It has been forgotten here: another coordinator has it, or it has become a classic group."""
+        """Whether this broker has unloaded the group: another broker coordinates it, or it is a classic group now."""
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Become what a record says. Tombstones of what is not there are harmless: compaction may leave them."""
+        """Apply a record. Tombstones of unknown keys are ignored: compaction may leave them in the log."""
         key, value = record
         if isinstance(key, ConsumerGroupMetadataKey):
             self.epoch = value.epoch if isinstance(value, ConsumerGroupMetadataValue) else 0
@@ -187,7 +187,7 @@ class ConsumerGroup:
                         del self.owners[(topic_id, number)]
 
     def records(self) -> list[ConsumerRecord]:
-        """What makes this group in an empty log, in Kafka's order."""
+        """Return the records that create this group, in Kafka's order."""
         group_id, members = self.group_id, self.members.values()
         records = [member_record(group_id, member) for member in members]
         records += [regex_record(group_id, pattern, resolved) for pattern, resolved in self.regexes.items()]
@@ -200,11 +200,11 @@ class ConsumerGroup:
         return records
 
     def tombstones(self, replaced: dict[str, str] | None = None) -> list[ConsumerRecord]:
-        """What deletes the group. replaced: members that the log has under another id by now."""
+        """Return the records that delete the group. replaced: new member ids by old ones, as already in the log."""
         ids = [(replaced or {}).get(member_id, member_id) for member_id in self.members]
         return group_tombstones(self.group_id, ids, self.regexes)
 
-    # -- what follows from it ----------------------------------------------------------------------------------------
+    # -- derived values ----------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -221,15 +221,15 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """True without members."""
+        """Whether the group has no members."""
         return not self.members
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
-        """True where nobody owns a partition."""
+        """Whether no member owns a partition or is revoking it."""
         return (topic_id, partition) not in self.owners
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """True if another member still owns a partition of this member's target assignment."""
+        """Whether another member still owns a partition of this member's target assignment."""
         return any(
             partition not in member.assigned.get(topic_id, ()) and not self.is_free(topic_id, partition)
             for topic_id, partitions in self.targets.get(member.member_id, NOTHING).items()
@@ -237,7 +237,7 @@ class ConsumerGroup:
         )
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance id."""
+        """Return the static member with an instance id; None if there is none."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
@@ -247,16 +247,16 @@ class ConsumerGroup:
         return frozenset().union(*(topics_of(member, self.regexes) for member in self.members.values()))
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """True where a member is subscribed to a topic."""
+        """Whether a member is subscribed to a topic."""
         return any(topic in topics_of(member, self.regexes) for member in self.members.values())
 
     @property
     def classic_count(self) -> int:
-        """Members that have joined by JoinGroup."""
+        """The number of members that use the classic protocol."""
         return sum(member.classic is not None for member in self.members.values())
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """True where somebody with one of these classic protocols can be in the group: all such members know it."""
+        """Whether a member with these classic protocols can join: all classic members support one of the protocols."""
         if protocol_type != "consumer":
             return False
         counts = Counter(
@@ -269,11 +269,11 @@ class ConsumerGroup:
         return any(counts[name] == classic_count for name in protocols)
 
     def are_all_classic_but(self, member_id: str) -> bool:
-        """True where this member is the only one that does not speak the classic protocol."""
+        """Whether this member is the only one that does not use the classic protocol."""
         return self.members[member_id].classic is None and self.classic_count == len(self.members) - 1
 
     def preferred_assignor(self, members: Iterable[ConsumerMember] | None = None) -> str | None:
-        """The assignor that most members want; None where nobody wants any."""
+        """Return the assignor that most members name; None if no member names one."""
         wanted = Counter(
             member.assignor
             for member in (self.members.values() if members is None else members)
@@ -289,7 +289,7 @@ class ConsumerGroup:
 
 
 def topics_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names of the topics that a member is subscribed to, whether they exist or not. regexes: by pattern."""
+    """Return the names of the topics that a member is subscribed to, existing or not. regexes: by pattern."""
     names = frozenset(member.topics)
     resolved = None if member.regex is None else regexes.get(member.regex)
     return names if resolved is None else names | resolved.topics

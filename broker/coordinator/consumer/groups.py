@@ -1,9 +1,14 @@
-"""The consumer groups of a broker: finds the group of a request, makes it, migrates it, writes what its steps decide.
+"""The consumer groups of a broker: finds, creates and migrates groups, and writes their records to the log.
 
-A group id names one group, whatever its type. With the first heartbeat (epoch 0) an empty classic group becomes a
-consumer group, and one of consumers is upgraded, where `group.consumer.migration.policy` allows; JoinGroup to an empty
-consumer group makes it classic again, and the last member of the new protocol that goes leaves a classic group to the
-others. Committed offsets belong to the id and stay.
+A group id names one group, of either type, and the type may change:
+
+- An empty classic group becomes a consumer group with the first ConsumerGroupHeartbeat of member epoch 0.
+- A classic group of consumers is upgraded by such a heartbeat if `group.consumer.migration.policy` allows it.
+- An empty consumer group becomes a classic group with JoinGroup.
+- A consumer group is downgraded when its last member of the consumer protocol leaves and members of the classic
+  protocol remain, if the policy allows it.
+
+Committed offsets belong to the group id and are kept.
 Source: GroupMetadataManager, GroupCoordinatorService.
 """
 
@@ -48,11 +53,11 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 logger = logging.getLogger(__name__)
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-"""Kinds of members in ConsumerGroupDescribe."""
+"""The member types of ConsumerGroupDescribe."""
 
 
 class ConsumerGroups:
-    """See the module docstring. It is the `ConsumerHost` and `ClassicHost` of its groups."""
+    """See the module docstring. Implements `ConsumerHost` and `ClassicHost` for its groups."""
 
     def __init__(
         self,
@@ -167,9 +172,9 @@ class ConsumerGroups:
         before: Sequence[ConsumerRecord],
         reason: str | None,
     ) -> Committed | None:
-        """Put the classic group in its place; None where there is none. Raises GroupError.
+        """Replace a consumer group by a classic group. Returns None if a member's metadata cannot be read.
 
-        reason: why it rebalances; None: it does not.
+        reason: why the classic group rebalances; None if it does not rebalance. Raises GroupError.
         """
         partition = self._partitions.of(group.group_id)
         if partition is None:
@@ -196,7 +201,7 @@ class ConsumerGroups:
     def heartbeat(
         self, partition: GroupsPartition, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
     ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat: the answer. A coroutine where something has to be committed first."""
+        """Handle ConsumerGroupHeartbeat. Returns a coroutine if records have to be committed before the response."""
         try:
             check_request(request, version, self.assignors)
             reply = self._heartbeat(partition, request, client)
@@ -229,7 +234,7 @@ class ConsumerGroups:
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
     ) -> Reply[ConsumerGroupHeartbeatResponse]:
-        """The first member: of a new group, of one that was empty, or of one that was classic."""
+        """Handle the first heartbeat of a new group, of an empty classic group, or of a classic group to upgrade."""
         group_id = request.group_id
         before: list[Encoded] = []
         group = ConsumerGroup(group_id)
@@ -268,7 +273,7 @@ class ConsumerGroups:
     # -- requests of the classic protocol ----------------------------------------------------------------------------
 
     def emptied(self, group: ConsumerGroup) -> Group:
-        """The empty classic group in place of an empty consumer group. Raises GroupError."""
+        """Delete an empty consumer group, and return the empty classic group with its offsets. Raises GroupError."""
         self._append(group.group_id, [one.encoded() for one in group.tombstones()])
         self.membership.unload(group)
         classic = Group(group.group_id, self.now_ms())
@@ -276,7 +281,7 @@ class ConsumerGroups:
         return classic
 
     async def join(self, group: ConsumerGroup, joining: Joining) -> JoinGroupResponse:
-        """JoinGroup."""
+        """Handle JoinGroup."""
         try:
             reply = self._members_of_classic.join(group, joining)
         except GroupError as refused:
@@ -285,7 +290,7 @@ class ConsumerGroups:
         return join_error(error, reply.response.member_id) if error else reply.response
 
     async def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> SyncGroupResponse:
-        """SyncGroup."""
+        """Handle SyncGroup."""
         try:
             reply = self._members_of_classic.sync(group, request)
         except GroupError as refused:
@@ -294,14 +299,14 @@ class ConsumerGroups:
         return SyncGroupResponse(error_code=error) if error else reply.response
 
     def classic_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """Heartbeat."""
+        """Handle Heartbeat."""
         try:
             return self._members_of_classic.heartbeat(group, request)
         except GroupError as error:
             return error.code
 
     def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
-        """LeaveGroup."""
+        """Handle LeaveGroup."""
         identities = list(identities)
         try:
             return self._members_of_classic.leave(group, identities)
@@ -315,10 +320,10 @@ class ConsumerGroups:
                 ]
             )
 
-    # -- to be seen --------------------------------------------------------------------------------------------------
+    # -- describe ----------------------------------------------------------------------------------------------------
 
     def describe(self, group: ConsumerGroup) -> DescribedGroup:
-        """A group with its members, their current and target assignments. Deleted topics are left out."""
+        """Return a group with its members, and their current and target assignments without deleted topics."""
         image = self.image
         return DescribedGroup(
             group_id=group.group_id,
@@ -346,7 +351,7 @@ class ConsumerGroups:
 
 
 async def _outcome(reply: Reply[Any]) -> ErrorCode:
-    """What became of the records that an answer depends on."""
+    """Wait until the records that a response depends on are committed or have failed, and return the error code."""
     return ErrorCode.NONE if reply.committed is None else consumer_error(await reply.committed)
 
 

@@ -1,7 +1,8 @@
-"""A member of a consumer group (KIP-848) as its coordinator knows it, and what its assignment is made of.
+"""A member of a consumer group (KIP-848), and its assignment.
 
-A member never changes: each change makes another one, so that what a heartbeat decides can be written to the log
-before it counts. The heartbeat protocol's members and those of the classic protocol (with `classic`) are alike.
+Members are immutable: each change makes a new object, so that the outcome of a heartbeat can be written to the log
+before it takes effect. The same class is used for members of the consumer protocol and of the classic protocol; only
+the latter have `classic`.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from typing import NamedTuple
 LEAVE_EPOCH = -1
 """The epoch with which a member leaves."""
 LEAVE_STATIC_EPOCH = -2
-"""The epoch of a static member that has gone and will be back, perhaps under another id."""
+"""The epoch of a static member that has left temporarily; it may come back with another member id."""
 
 Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic is without partitions."""
+"""Partitions by topic id; a topic without partitions is not contained."""
 
 NOTHING: Assignment = {}
 
 
 class MemberState(IntEnum):
-    """How far a member is on the way to its target assignment, with the numbers of the log."""
+    """How far a member's assignment has been reconciled with its target assignment, with the numbers of the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It still has to give partitions up."""
+    """The member still has to revoke partitions."""
     UNRELEASED_PARTITIONS = 2
-    """It has what is free, and waits for partitions that others still own."""
+    """The member has the free partitions of its target, and waits for partitions that other members still own."""
     UNKNOWN = 127
 
 
 class ClassicMember(NamedTuple):
-    """What a member said that joined by JoinGroup."""
+    """What a member that uses the classic protocol sent in JoinGroup."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -41,7 +42,7 @@ class ClassicMember(NamedTuple):
 
 
 class ConsumerMember(NamedTuple):
-    """One member."""
+    """One member of a consumer group."""
 
     member_id: str
     instance_id: str | None = None
@@ -49,9 +50,9 @@ class ConsumerMember(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    """The topics that it named, sorted, each once."""
+    """The topic names that the member subscribes to, sorted and without duplicates."""
     regex: str | None = None
-    """A regular expression of topics; None where it gave none, or an empty one."""
+    """The regular expression that the member subscribes to; None if it sent none, or an empty one."""
     assignor: str | None = None
     rebalance_timeout_ms: int = -1
     classic: ClassicMember | None = None
@@ -59,21 +60,21 @@ class ConsumerMember(NamedTuple):
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     assigned: Assignment = NOTHING
-    """What it may own."""
+    """The partitions that the member may own."""
     revoking: Assignment = NOTHING
-    """What it has been told to give up and has not yet."""
+    """The partitions that the member has to revoke and still may own."""
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """True where the member owns exactly what the target assignment of that epoch says."""
+        """Whether the member has exactly its target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def with_epoch(self, epoch: int) -> ConsumerMember:
-        """The member in another epoch; where that is the same one, the previous one becomes the same, too."""
+        """Return the member with `epoch`, and with its current epoch as the previous one, even if they are equal."""
         return self._replace(epoch=epoch, previous_epoch=self.epoch)
 
 
 def assignment_of(pairs: Iterable[tuple[bytes, Collection[int]]]) -> dict[bytes, frozenset[int]]:
-    """An assignment from (topic id, partitions), where a topic may occur twice and have none."""
+    """Return the assignment of (topic id, partitions) pairs; a topic may occur twice, or without partitions."""
     assignment: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in pairs:
         if partitions:

@@ -1,9 +1,10 @@
-"""What members of consumer groups ask for by ConsumerGroupHeartbeat: to join, stay, leave; and what becomes of silence.
+"""Handles ConsumerGroupHeartbeat, by which members join, stay in and leave consumer groups, and the members' timeouts.
 
-A member is gone when nothing was heard of it for the session timeout, or when it does not give partitions up within
-its rebalance timeout. A static member (group.instance.id) that leaves with epoch -2 keeps its place for its session.
-Each step is written to the log, counts from then on, and is answered once it is committed; what could not be written
-has not happened. No I/O: storage, time, ids and settings are the `ConsumerHost`'s. Source: GroupMetadataManager.
+A member is removed when it sends no heartbeat for the session timeout, or does not revoke partitions within its
+rebalance timeout. A static member (group.instance.id) that leaves with epoch -2 keeps its assignment for the session
+timeout. Each step is appended to the log and then applied; the response is sent once the records are committed. If the
+append fails, the group does not change.
+No I/O: the `ConsumerHost` provides storage, time, ids and settings. Source: GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from protocol.messages.consumer_group_heartbeat import (
 logger = logging.getLogger(__name__)
 
 SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
-"""Kinds of timers; those for joining and syncing are of members that speak the classic protocol."""
+"""The kinds of timers; JOIN and SYNC are used for members of the classic protocol only."""
 RETRY_MS = 500
-"""When who is late is thrown out again, where that could not be written."""
+"""The wait before another attempt to remove a timed out member, if the log could not be written."""
 
 R = TypeVar("R")
 Encoded = tuple[bytes, bytes | None]
@@ -51,37 +52,38 @@ Committed = asyncio.Future[Appended]
 
 
 class Reply(NamedTuple, Generic[R]):
-    """An answer that holds once the records of its group are committed."""
+    """A response that may be sent once the records of its group are committed."""
 
     response: R
     committed: Committed | None
-    """None: there is nothing to wait for."""
+    """None if there is nothing to wait for."""
 
 
 class ConsumerHost(Protocol):
-    """What surrounds consumer groups."""
+    """What consumer groups need from the broker."""
 
     def now_ms(self) -> int:
-        """The wall clock."""
+        """Return the wall clock time in ms."""
         ...
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
-        """Call back after a time."""
+        """Call `callback` after `delay_ms`."""
         ...
 
     def new_member_id(self) -> str:
-        """A random id, for a member that brings none."""
+        """Return a random id, for a member that sends none."""
         ...
 
     @property
     def image(self) -> TopicsImage:
-        """The topics of the cluster; the same object while they are the same."""
+        """The topics of the cluster; the same object until the metadata change."""
         ...
 
     def write(self, group_id: str, records: Sequence[Encoded]) -> Committed | None:
-        """Append records as one batch. The log has them then, so that they count at once.
+        """Append records to the log as one batch. They are in the log on return, so that the caller can apply them.
 
-        Without records: what the group has written before; None where all of it is committed. Raises GroupError.
+        Without records, return the future of the group's last write, or None if all its writes are committed. Raises
+        GroupError.
         """
         ...
 
@@ -106,19 +108,22 @@ class ConsumerHost(Protocol):
         ...
 
     def downgrade(self, group: ConsumerGroup, leaving: ConsumerMember) -> Committed | None:
-        """Make a classic group of it without that member; None where it stays what it is. Raises GroupError."""
+        """Downgrade the group to a classic group without `leaving` if that is its last member of the consumer protocol.
+
+        Returns None if the group is not downgraded. Raises GroupError.
+        """
         ...
 
 
 class Client(NamedTuple):
-    """Where a request came from."""
+    """The client of a request."""
 
     client_id: str
     host: str
 
 
 class ConsumerMembership:
-    """The operations. Those that refuse raise GroupError."""
+    """The operations of members. A rejected request raises GroupError."""
 
     def __init__(self, host: ConsumerHost) -> None:
         self._host = host
@@ -132,7 +137,10 @@ class ConsumerMembership:
         client: Client,
         before: Sequence[Encoded],
     ) -> Reply[ConsumerGroupHeartbeatResponse]:
-        """A member joins or stays. before: records that have to go first, of what the group has been so far."""
+        """Handle the heartbeat of a member that joins or stays.
+
+        before: records of a change of the group's type, which are written first.
+        """
         host, group_id = self._host, group.group_id
         joins = request.member_epoch == 0
         member_id = request.member_id or host.new_member_id()
@@ -171,7 +179,7 @@ class ConsumerMembership:
             logger.info("group %s has %d members in epoch %d", group_id, len(group.members), group.epoch)
         group.image = host.image
         self.expect(group, member_id, SESSION, host.session_timeout_ms)
-        for kind in (JOIN, SYNC):  # it may have spoken the classic protocol before
+        for kind in (JOIN, SYNC):  # the member may have used the classic protocol before
             self.expect_no_longer(group, member_id, kind)
         if updated.state is not MemberState.UNREVOKED_PARTITIONS:
             self.expect_no_longer(group, member_id, REBALANCE)
@@ -180,7 +188,7 @@ class ConsumerMembership:
         return Reply(response, committed)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Members of a full group may stay, others may not come. Raises GroupError."""
+        """Raise GroupError if the group is full and this is not one of its members."""
         limit = self._host.max_consumers
         if len(group.members) >= limit and member_id not in group.members:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has reached its maximum of {limit} members")
@@ -215,7 +223,7 @@ class ConsumerMembership:
     def leave(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
     ) -> Reply[ConsumerGroupHeartbeatResponse]:
-        """A member goes, for good (-1) or, a static one, for a time (-2)."""
+        """Handle the heartbeat of a member that leaves permanently (-1) or, if it is static, temporarily (-2)."""
         member_id, instance_id = request.member_id, request.instance_id
         if instance_id is not None:
             member = claimed_static(group, member_id, instance_id)
@@ -234,7 +242,7 @@ class ConsumerMembership:
         return Reply(response, committed)
 
     def _remove(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Committed | None:
-        """A member goes; the group may be a classic one without it."""
+        """Remove a member, and downgrade the group if this was its last member of the consumer protocol."""
         logger.info("group %s: %s %s", group.group_id, member.member_id, why)
         committed = self._host.downgrade(group, member)
         if committed is None:
@@ -244,10 +252,10 @@ class ConsumerMembership:
             self.forget_timers(group, [member.member_id])
         return committed
 
-    # -- silence -----------------------------------------------------------------------------------------------------
+    # -- timeouts ----------------------------------------------------------------------------------------------------
 
     def expect(self, group: ConsumerGroup, member_id: str, kind: str, timeout_ms: int, *, anew: bool = True) -> None:
-        """Throw the member out after a time; anew: forget when that would have been so far."""
+        """Start a timer that removes the member when it expires. anew: restart the timer if it is already running."""
         if not anew and (kind, member_id) in group.timers:
             return
         self.expect_no_longer(group, member_id, kind)
@@ -258,7 +266,7 @@ class ConsumerMembership:
 
     @staticmethod
     def expect_no_longer(group: ConsumerGroup, member_id: str, kind: str) -> None:
-        """The member has done what it should."""
+        """Cancel a timer of the member."""
         timer = group.timers.pop((kind, member_id), None)
         if timer is not None:
             timer.cancel()
@@ -275,7 +283,7 @@ class ConsumerMembership:
             self.expect(group, member_id, kind, RETRY_MS)
 
     def forget_timers(self, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
-        """These are no members any longer."""
+        """Cancel all timers of members that have been removed."""
         for member_id in member_ids:
             for kind in (SESSION, REBALANCE, JOIN, SYNC):
                 self.expect_no_longer(group, member_id, kind)
@@ -283,7 +291,7 @@ class ConsumerMembership:
     # -- loading and writing -----------------------------------------------------------------------------------------
 
     def loaded(self, group: ConsumerGroup) -> None:
-        """A group has been read from the log: its members have their timeouts to show up."""
+        """Start the timers of a group that has been loaded from the log, or created."""
         for member in group.members.values():
             classic = member.classic
             timeout_ms = self._host.session_timeout_ms if classic is None else classic.session_timeout_ms
@@ -292,7 +300,7 @@ class ConsumerMembership:
                 self.expect(group, member.member_id, REBALANCE, member.rebalance_timeout_ms)
 
     def unload(self, group: ConsumerGroup) -> None:
-        """The group is another coordinator's from now on, or nobody's."""
+        """Mark the group as dead and cancel its timers: it has moved, is deleted, or becomes a classic group."""
         group.is_dead = True
         for timer in group.timers.values():
             timer.cancel()
@@ -301,7 +309,7 @@ class ConsumerMembership:
     def write(
         self, group: ConsumerGroup, records: Sequence[ConsumerRecord], before: Sequence[Encoded] = ()
     ) -> Committed | None:
-        """Write records, and let the group be what they say. Raises GroupError where they cannot be written."""
+        """Append records to the log, then apply them to the group. Raises GroupError if they cannot be appended."""
         committed = self._host.write(group.group_id, [*before, *(record.encoded() for record in records)])
         gone = set(group.members)
         for record in records:
@@ -311,7 +319,7 @@ class ConsumerMembership:
 
 
 def claimed_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member of an instance id, which has to have this member id. Raises GroupError."""
+    """Return the static member with this instance id. Raises GroupError if there is none, or its member id differs."""
     member = group.static_member(instance_id)
     if member is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"instance id {instance_id} is unknown")
@@ -323,15 +331,16 @@ def claimed_static(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
 
 
 def refusal(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
-    """The answer that nothing has happened."""
+    """Return the response of a rejected heartbeat."""
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
 def _in_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> ConsumerMember:
-    """The member, which has to be in this epoch, or in the one before with no more than it may own: an answer was lost.
+    """Return the member if its epoch is the one in the request. Raises GroupError (FENCED_MEMBER_EPOCH) if it is not.
 
-    With epoch 0 a member begins anew, whatever it has been told so far: it owns nothing then, and says so. (Kafka 3.9
-    lets one that is fenced wait for the end of its own session first.)
+    The member's previous epoch is accepted if the member owns no more than its assignment: a response was lost. With
+    epoch 0 the member joins again, whatever its epoch is: it owns no partitions then, as the request states. (In Kafka
+    3.9 a fenced member has to wait for the end of its own session first.)
     """
     if epoch == 0:
         return member._replace(epoch=0, previous_epoch=0)
@@ -355,7 +364,7 @@ def _owned(topic_partitions: Iterable[TopicPartitions]) -> Assignment:
 
 
 def _said(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client) -> ConsumerMember:
-    """The member with what the request says of it; what it does not say stays."""
+    """Return the member with the fields of the request; fields that the request does not set are kept."""
     names, regex, timeout_ms = (
         request.subscribed_topic_names,
         request.subscribed_topic_regex,

@@ -1,7 +1,9 @@
-"""A group changes its type: from classic to consumer with its first member of the new protocol, and back with its last.
+"""Changes the type of a group: upgrade from classic to consumer group, and downgrade from consumer to classic group.
 
-Nobody loses what it owns: the assignment of the one is where the members of the other stand. The classic members of a
-group that is upgraded stay members, and hear of a rebalance; so do those of one that is downgraded.
+A group is upgraded when its first member of the consumer protocol joins, and downgraded when the last one leaves. The
+assignment of a classic group becomes the target and current assignment of the consumer group; the target assignment
+of a consumer group becomes the assignment of the classic group. The members of the classic protocol stay members. They
+are told to rebalance, unless the last member of the consumer protocol was a static one that JoinGroup replaced.
 Pure. Source: KIP-848 (online migration); ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup.
 """
 
@@ -33,7 +35,7 @@ from protocol.versioned import encode_versioned, peek_version
 
 
 class ClassicHost(ConsumerHost, Protocol):
-    """What surrounds consumer groups with members of the classic protocol."""
+    """What the members of the classic protocol in a consumer group need from the broker."""
 
     def downgrade_replaced(
         self,
@@ -42,19 +44,20 @@ class ClassicHost(ConsumerHost, Protocol):
         new: ConsumerMember,
         records: Sequence[ConsumerRecord],
     ) -> Committed | None:
-        """Make a classic group of it if `new`, which takes the place of `old`, leaves no consumer in it.
+        """Downgrade the group if `old`, which `new` replaces, is its last member of the consumer protocol.
 
-        records: those of the new member, which go first. None where it stays what it is. Raises GroupError.
+        records: those of the new member, which are written first. Returns None if the group is not downgraded.
+        Raises GroupError.
         """
         ...
 
 
 def upgraded(classic: Group, image: TopicsImage) -> ConsumerGroup:
-    """The consumer group with the members of a classic group of consumers. Raises ProtocolError."""
+    """Return the consumer group with the members of a classic group of consumers. Raises ProtocolError."""
     group_id, generation = classic.group_id, classic.generation
     records: list[ConsumerRecord] = [group_record(group_id, generation), target_epoch_record(group_id, generation)]
     for member in classic.members.values():
-        # Members that are joining again may not know the protocol of the last generation.
+        # Members that are rejoining may no longer support the protocol of the last generation.
         metadata = dict(member.protocols).get(classic.protocol_name or "", member.protocols[0][1])
         version = min(peek_version(metadata), NEWEST_SUBSCRIPTION)
         subscription, _ = ConsumerProtocolSubscription.decode(metadata, version, 2)
@@ -84,7 +87,10 @@ def upgraded(classic: Group, image: TopicsImage) -> ConsumerGroup:
 def downgraded(
     group: ConsumerGroup, leaving: ConsumerMember, joining: ConsumerMember | None, image: TopicsImage, now_ms: int
 ) -> Group:
-    """The classic group of all members but the leaving one, and with the joining one in its place. It is stable."""
+    """Return the classic group without the leaving member, which `joining` replaces if it is not None.
+
+    The group is in state Stable. Raises ProtocolError.
+    """
     classic = Group(group.group_id, now_ms)
     classic.offsets = group.offsets
     classic.generation = group.epoch
@@ -116,7 +122,7 @@ def downgraded(
 
 
 def serialized_assignment(assigned: Assignment, metadata: bytes, image: TopicsImage) -> bytes:
-    """An assignment for a member of the classic protocol, in the version of what it said itself."""
+    """Return the encoded assignment of a member of the classic protocol, in the version of the member's metadata."""
     topics = []
     for topic_id, partitions in assigned.items():
         name = image.name(topic_id)
@@ -127,7 +133,7 @@ def serialized_assignment(assigned: Assignment, metadata: bytes, image: TopicsIm
 
 
 def _read_assignment(data: bytes, image: TopicsImage) -> Assignment:
-    """What a classic member owns; nothing before its first assignment. Raises ProtocolError."""
+    """Return the assignment of a classic member; NOTHING before the first one. Raises ProtocolError."""
     if not data:
         return NOTHING
     read, _ = ConsumerProtocolAssignment.decode(data, min(peek_version(data), NEWEST_SUBSCRIPTION), 2)

@@ -1,9 +1,10 @@
-"""The next step of a member towards its target assignment: first it gives up, then it gets what is free.
+"""Computes the next step of a member towards its target assignment: first revoke partitions, then assign free ones.
 
-A member that has to give partitions up stays in its epoch until it has said that it does not own them any longer.
-Then it comes into the epoch of the target assignment, and gets every partition of it that nobody owns; where somebody
-else still does, it waits for that (UNRELEASED_PARTITIONS) and gets them by and by. So no partition is ever owned
-twice. Pure. Source: KIP-848; CurrentAssignmentBuilder.
+A member that has to revoke partitions keeps its member epoch until it reports that it no longer owns them
+(UNREVOKED_PARTITIONS). Then it gets the epoch of the target assignment and those partitions of it that no other member
+owns. If other members still own some, the member waits for these and gets them as they become free
+(UNRELEASED_PARTITIONS). So no partition is ever owned by two members.
+Pure. Source: KIP-848; CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Callable
 from broker.coordinator.consumer.member import NOTHING, Assignment, ConsumerMember, MemberState
 
 Owned = Assignment | None
-"""What a member says it owns; None where it says nothing of it."""
+"""The partitions that a member reports to own; None if the request does not contain them."""
 
 
 class UnknownStateError(Exception):
-    """A member's state is of a later Kafka: it has to begin anew."""
+    """The state of a member is unknown, from a later version of Kafka: the member has to join again."""
 
 
 def reconcile(
@@ -28,14 +29,14 @@ def reconcile(
     owned: Owned,
     is_free: Callable[[bytes, int], bool],
 ) -> ConsumerMember:
-    """The member after its next step, or itself where there is none to take. Raises UnknownStateError."""
+    """Return the member after its next step, or `member` itself if there is no step. Raises UnknownStateError."""
     if member.is_reconciled_to(target_epoch):
         return member
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         if _owns_any(owned, member.revoking):
             return member
-        epoch += 1  # it has done what was asked for in its epoch, whatever is asked for next
+        epoch += 1  # the revocation of its epoch is complete, whatever the next step is
     elif member.state is MemberState.UNKNOWN:
         if owned is None or owned:
             raise UnknownStateError
@@ -76,7 +77,7 @@ def _next(
 
 
 def _owns_any(owned: Owned, partitions: Assignment) -> bool:
-    """True where the member owns one of these, or may: it says nothing."""
+    """Whether the member owns one of these partitions, or may own one because it does not report what it owns."""
     if owned is None:
         return True
     return any(not owned.get(topic_id, frozenset()).isdisjoint(some) for topic_id, some in partitions.items())

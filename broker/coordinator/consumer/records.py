@@ -1,8 +1,8 @@
-"""The records of `__consumer_offsets` that consumer groups write (KIP-848), to and from what we hold.
+"""Encodes and decodes the records of `__consumer_offsets` that consumer groups write (KIP-848).
 
-Keys have the versions 3 to 8, and 16 for resolved regular expressions (Kafka 4.0); values have version 0. A record is
-a key and its value, or None that deletes it. The records of one step of a group go into one batch, so that the log
-holds all of them or none.
+Keys have the versions 3 to 8, and 16 for resolved regular expressions (Kafka 4.0); values have version 0. The value of
+a tombstone is None. The records of one step of a group are written in one batch, so that the log contains all of them
+or none.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ KEY_VERSIONS = frozenset(_KINDS)
 
 
 class ConsumerRecord(NamedTuple):
-    """One record; a value of None deletes what the key had."""
+    """One record; a tombstone if the value is None."""
 
     key: Message
     value: Message | None
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        """As it stands in the log."""
+        """Return the (key, value) bytes of the record in the log."""
         key = encode_versioned(self.key, _KEY_VERSIONS[type(self.key)])
         return key, None if self.value is None else encode_versioned(self.value, VALUE_VERSION)
 
 
 def read_record(key: Buffer, value: Buffer | None) -> ConsumerRecord:
-    """A record whose key has one of KEY_VERSIONS. Raises ProtocolError."""
+    """Decode a record whose key has one of KEY_VERSIONS. Raises ProtocolError."""
     key_class, value_class = _KINDS[peek_version(key)]
     read_key, _ = decode_versioned(key_class, key)
     return ConsumerRecord(read_key, None if value is None else decode_versioned(value_class, value)[0])
@@ -76,12 +76,12 @@ def read_record(key: Buffer, value: Buffer | None) -> ConsumerRecord:
 
 
 def group_record(group_id: str, epoch: int) -> ConsumerRecord:
-    """The group's epoch."""
+    """Return the record of the group epoch."""
     return ConsumerRecord(ConsumerGroupMetadataKey(group_id=group_id), ConsumerGroupMetadataValue(epoch=epoch))
 
 
 def topics_record(group_id: str, topics: Topics) -> ConsumerRecord:
-    """The partitions of the topics that the group is subscribed to."""
+    """Return the record of the partitions of the topics that the group is subscribed to."""
     value = ConsumerGroupPartitionMetadataValue(
         topics=[
             TopicMetadata(
@@ -99,7 +99,7 @@ def topics_record(group_id: str, topics: Topics) -> ConsumerRecord:
 
 
 def read_topics(value: ConsumerGroupPartitionMetadataValue) -> dict[str, SubscribedTopic]:
-    """The same, read."""
+    """Return the topics in the value of a `topics_record`, by name."""
     return {
         topic.topic_name: SubscribedTopic(
             topic.topic_id,
@@ -111,7 +111,7 @@ def read_topics(value: ConsumerGroupPartitionMetadataValue) -> dict[str, Subscri
 
 
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> ConsumerRecord:
-    """What a regular expression stands for; None: no member has it any longer."""
+    """Return the record of a regular expression; a tombstone if `resolved` is None, when no member uses the pattern."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern)
     if resolved is None:
         return ConsumerRecord(key, None)
@@ -122,12 +122,12 @@ def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) ->
 
 
 def read_regex(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
-    """The same, read."""
+    """Return the resolved regular expression in the value of a `regex_record`."""
     return ResolvedRegex(frozenset(value.topics), value.timestamp)
 
 
 def target_epoch_record(group_id: str, epoch: int) -> ConsumerRecord:
-    """The group epoch that the target assignment is of."""
+    """Return the record of the target assignment epoch."""
     return ConsumerRecord(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch),
@@ -138,7 +138,7 @@ def target_epoch_record(group_id: str, epoch: int) -> ConsumerRecord:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> ConsumerRecord:
-    """What a member has said of itself."""
+    """Return the record of a member's metadata: the fields that it sends in its requests."""
     classic = member.classic
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -160,7 +160,7 @@ def member_record(group_id: str, member: ConsumerMember) -> ConsumerRecord:
 
 
 def read_member(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-    """The member with what it has said of itself; where it stands remains."""
+    """Return the member with the metadata in the value of a `member_record`; epochs and assignment are kept."""
     classic = value.classic_member_metadata
     return member._replace(
         instance_id=value.instance_id,
@@ -180,7 +180,7 @@ def read_member(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue)
 
 
 def target_record(group_id: str, member_id: str, target: Assignment) -> ConsumerRecord:
-    """The target assignment of a member."""
+    """Return the record of a member's target assignment."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TopicPartition(topic_id=topic_id, partitions=sorted(partitions)) for topic_id, partitions in target.items()
@@ -190,12 +190,12 @@ def target_record(group_id: str, member_id: str, target: Assignment) -> Consumer
 
 
 def read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> dict[bytes, frozenset[int]]:
-    """The same, read."""
+    """Return the target assignment in the value of a `target_record`."""
     return assignment_of((one.topic_id, one.partitions) for one in value.topic_partitions)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> ConsumerRecord:
-    """Where a member stands."""
+    """Return the record of a member's epochs, state and current assignment."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -207,7 +207,7 @@ def current_record(group_id: str, member: ConsumerMember) -> ConsumerRecord:
 
 
 def read_current(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-    """The member where the record says that it stands."""
+    """Return the member with the epochs, the state and the assignment in the value of a `current_record`."""
     known = value.state in MemberState.__members__.values()
     return member._replace(
         epoch=value.member_epoch,
@@ -228,7 +228,10 @@ def _topic_partitions(assignment: Assignment) -> list[TopicPartitions]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[ConsumerRecord]:
-    """A member goes: where it stands first, itself last, so that a reader never sees half of it."""
+    """Return the tombstones of a member: its assignments first, its metadata last.
+
+    So a reader of the log never sees an assignment of a member without metadata.
+    """
     keys = (
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
@@ -238,7 +241,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[ConsumerRecord]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], patterns: Iterable[str]) -> list[ConsumerRecord]:
-    """The group goes with these members and resolved expressions; in Kafka's order, which its loading depends on."""
+    """Return the tombstones of a group with these members and patterns, in the order that loading in Kafka requires."""
     member_ids = list(member_ids)
     keys: list[Message] = []
     keys += [ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in member_ids]

@@ -1,9 +1,9 @@
-"""What a consumer group knows of topics: those that its members are subscribed to, and their partitions.
+"""The topics that the members of a consumer group are subscribed to, and their partitions.
 
-A member names topics, or gives a regular expression (RE2 syntax, matched against whole names), or both. Expressions
-are resolved by RE2, whose time is linear in pattern and text: no pattern of a client can keep the broker busy. What
-they resolve to is kept in the log, like the partitions of the topics, so that another coordinator goes on with it.
-Pure but for the cache of compiled expressions. Source: KIP-848, ModernGroup.
+A member subscribes to topic names, to a regular expression (RE2 syntax, matched against whole names), or to both. RE2
+matches in time linear in the pattern and the text, so that a client's pattern cannot block the broker. The topics that
+an expression resolves to are kept in the log, like the partitions of the topics, so that the next coordinator has them.
+Pure except for the cache of compiled expressions. Source: KIP-848, ModernGroup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import re
 
 MAX_PATTERN_CHARACTERS = 10_000
-"""Longer ones are refused: they cost memory, and no set of topics needs them."""
+"""Longer patterns are rejected: they need much memory, and no set of topics requires them."""
 _MAX_PATTERN_MEMORY_BYTES = 1 << 20
 _COMPILED_PATTERNS = 256
 
@@ -28,14 +28,14 @@ Racks = Mapping[int, tuple[str, ...]]
 
 
 class SubscribedTopic(NamedTuple):
-    """A topic as a group's log says it is. Racks: of the replicas' brokers by partition, where they have any."""
+    """A topic in the log of a group. racks: by partition, the racks of the replicas' brokers that have one."""
 
     topic_id: bytes
     partitions: int
     racks: Racks = MappingProxyType({})
 
     def is_as(self, other: SubscribedTopic) -> bool:
-        """True where nothing differs that an assignment depends on; brokers that go and come change racks."""
+        """Whether id and number of partitions are equal. Racks are ignored: broker restarts change them."""
         return self.topic_id == other.topic_id and self.partitions == other.partitions
 
 
@@ -43,18 +43,18 @@ Topics = Mapping[str, SubscribedTopic]
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression stood for at a time (ms)."""
+    """The topics that a regular expression resolved to, and when (ms since 1970)."""
 
     topics: frozenset[str]
     timestamp: int
 
 
 class InvalidRegexError(Exception):
-    """A pattern that is no regular expression of RE2; the text says why."""
+    """A pattern is not a valid RE2 regular expression; the message says why."""
 
 
 class TopicsImage:
-    """The topics of the cluster at one moment. Nothing in it changes."""
+    """The topics of the cluster at one time. Immutable."""
 
     __slots__ = ("_snapshot",)
 
@@ -62,20 +62,20 @@ class TopicsImage:
         self._snapshot = snapshot
 
     def is_of(self, snapshot: Snapshot) -> bool:
-        """True where it shows this snapshot."""
+        """Whether the image was made from this snapshot."""
         return self._snapshot is snapshot
 
     def name(self, topic_id: bytes) -> str | None:
-        """A topic's name; None where there is no such topic (any longer)."""
+        """Return a topic's name; None if the topic does not exist."""
         return self._snapshot.topic_names.get(topic_id)
 
     def topic_id(self, name: str) -> bytes | None:
-        """A topic's id; None where there is no such topic."""
+        """Return a topic's id; None if the topic does not exist or has no id."""
         topic = self._snapshot.topics.get(name)
         return None if topic is None or topic.topic_id == ZERO_UUID else topic.topic_id
 
     def describe(self, names: Iterable[str]) -> dict[str, SubscribedTopic]:
-        """Those of the topics that exist. One without an id (of an old controller) is not there for groups."""
+        """Return those of the topics that exist. Topics without an id (from an old controller) are left out."""
         described = {}
         for name in names:
             topic = self._snapshot.topics.get(name)
@@ -91,19 +91,19 @@ class TopicsImage:
         return described
 
     def resolve(self, pattern: str) -> frozenset[str]:
-        """The topics that a regular expression stands for. Raises InvalidRegexError."""
+        """Return the topics that match a regular expression. Raises InvalidRegexError."""
         matches = _matcher(pattern)
         return frozenset(name for name in self._snapshot.topics if matches(name))
 
 
 def check_regex(pattern: str) -> None:
-    """Raises InvalidRegexError."""
+    """Raise InvalidRegexError if the pattern is not valid."""
     _matcher(pattern)
 
 
 @lru_cache(_COMPILED_PATTERNS)
 def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    import re2  # only groups that use it pay for it
+    import re2  # loaded only if a group uses a regular expression
 
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise InvalidRegexError(f"longer than {MAX_PATTERN_CHARACTERS} characters")

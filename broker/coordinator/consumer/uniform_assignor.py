@@ -1,13 +1,15 @@
-"""The uniform assignor where members are subscribed to different topics.
+"""The uniform assignor for members with different subscriptions. The load of a member is its number of partitions.
 
-Three steps: what a member has and is still subscribed to stays; each topic's free partitions go to its least loaded
-subscribers, topics with most partitions a subscriber first, since they leave least choice; then partitions move from
-more to less loaded members until nothing can be made better.
+1. Each member keeps the partitions of its current target assignment whose topics it is still subscribed to.
+2. The free partitions of each topic are assigned to the least loaded subscribers. The topics with most partitions per
+   subscriber come first, since they leave least choice.
+3. Partitions move from more to less loaded members until the assignment is balanced.
 
-The last step moves along chains: where A may only give to B and B only to C, and A has two partitions more than C, one
-moves from A to B and another from B to C. (Kafka looks at pairs only, at most 16 times around, and can stop earlier.)
-Each chain moves one partition a link and makes the sum of squares of the loads smaller, so that it ends, and every
-result is balanced: no partition can be handed on, along any chain, from a member to one with two fewer.
+Step 3 moves partitions along chains: if A can only give partitions to B, and B only to C, and A has at least two more
+partitions than C, then one partition moves from A to B and another one from B to C. (Kafka considers only pairs of
+members, in at most 16 iterations, and may stop before the assignment is balanced.) Each move along a chain reduces the
+sum of the squares of the loads, so that the algorithm terminates. The result is balanced: there is no chain from a
+member to another one with at least two partitions fewer.
 Pure. Source: UniformHeterogeneousAssignmentBuilder.
 """
 
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def balance(subscribers: Subscribers, sizes: Sizes) -> Assignments:
-    """By member id; sizes: partitions of each topic by its id."""
+    """Return the assignments by member id. sizes: numbers of partitions by topic id."""
     return _Balancer(subscribers, sizes).result()
 
 
 class _Balancer:
-    """One assignment in the making."""
+    """Computes one assignment."""
 
     def __init__(self, subscribers: Subscribers, sizes: Sizes) -> None:
         self._of_topic: dict[bytes, list[str]] = {}
@@ -55,7 +57,7 @@ class _Balancer:
         self._load[member_id] += 1
 
     def _improve(self) -> bool:
-        """Hand partitions on from a most loaded member that can; False where none can."""
+        """Move partitions along one chain, from the most loaded member that has one. Returns False if there is none."""
         stuck: set[str] = set()
         for member_id in sorted(self._load, key=lambda one: -self._load[one]):
             if member_id in stuck:
@@ -65,12 +67,16 @@ class _Balancer:
             if self._load[end] <= self._load[member_id] - 2:
                 self._hand_on(member_id, end, reached)
                 return True
-            # Whoever it can reach has no less to give to, being less loaded and reaching no more.
+            # A reached member without a higher load cannot start a chain: it reaches only members that are reached
+            # from here, and their loads are too high.
             stuck.update(one for one in reached if self._load[one] <= self._load[member_id])
         return False
 
     def _chains(self, start: str) -> Mapping[str, tuple[str, bytes] | None]:
-        """Everybody that partitions can be handed on to, by whom it comes, of which topic; by the shortest chain."""
+        """Return the members that `start` can move a partition to along a chain, itself included.
+
+        The value is the last link of the shortest chain, as (giving member, topic); None for `start`.
+        """
         reached: dict[str, tuple[str, bytes] | None] = {start: None}
         seen_topics: set[bytes] = set()
         waiting = deque([start])
@@ -98,7 +104,7 @@ class _Balancer:
         self._load[end] += 1
 
     def result(self) -> Assignments:
-        """What has been made."""
+        """Return the assignments by member id."""
         return {
             member_id: {topic: frozenset(partitions) for topic, partitions in topics.items() if partitions}
             for member_id, topics in self._owned.items()

@@ -1,10 +1,10 @@
-"""What a change of one member means to its group, as records: nothing is changed here, `ConsumerGroup.apply` does that.
+"""Computes the records of a change of one member. The group itself is only changed by `ConsumerGroup.apply`.
 
-    1. the member       is written where it has said something new
-    2. the topics       are looked at again where a subscription has changed, or the topics of the cluster have
-    3. the group epoch  is bumped where either is different now
-    4. the target       is computed again if it is older than the group epoch
-    5. the member       takes its next step towards the target
+    1. the member         is written if one of its fields has changed
+    2. the topics         are computed again if the member's subscription or the cluster's topics have changed
+    3. the group epoch    is incremented if the member's subscription or the group's topics have changed
+    4. target assignment  is computed again if it is older than the group epoch
+    5. the member         takes its next step towards its target assignment
 
 Pure. Source: consumerGroupHeartbeat of GroupMetadataManager.
 """
@@ -41,7 +41,7 @@ from protocol.error_codes import ErrorCode
 
 
 class GroupError(Exception):
-    """A request refused, with the code and the message for the client."""
+    """A request is rejected, with the error code and the message for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -49,16 +49,16 @@ class GroupError(Exception):
 
 
 class Update(NamedTuple):
-    """The outcome for one member."""
+    """The result of `update_member`."""
 
     records: list[ConsumerRecord]
     member: ConsumerMember
     epoch: int
-    """The group's."""
+    """The group epoch."""
 
 
 class _Subscriptions(NamedTuple):
-    """What all members together are subscribed to."""
+    """The subscriptions of all members of a group, and the records of what has changed in them."""
 
     regexes: Mapping[str, ResolvedRegex]
     topics: Mapping[str, SubscribedTopic]
@@ -76,7 +76,10 @@ def update_member(
     now_ms: int,
     default_assignor: str,
 ) -> Update:
-    """The steps of the module's text. before: the member as the group has it, or a blank one. Raises GroupError."""
+    """Take the steps of the module docstring. Raises GroupError.
+
+    before: the member in the group, or a new `ConsumerMember`. after: the member with the fields of the request.
+    """
     group_id = group.group_id
     records: list[ConsumerRecord] = []
     bump = False
@@ -135,7 +138,7 @@ def _members_with(group: ConsumerGroup, member: ConsumerMember, replaced_id: str
 def remove_members(
     group: ConsumerGroup, gone: list[ConsumerMember], *, image: TopicsImage, now_ms: int
 ) -> list[ConsumerRecord]:
-    """Members leave, or are thrown out: the group epoch says so, and the next heartbeat makes a new target."""
+    """Return the records that remove members and increment the group epoch. The next heartbeat computes the target."""
     records = [record for member in gone for record in member_tombstones(group.group_id, member.member_id)]
     left = set(group.members) - {member.member_id for member in gone}
     subscriptions = _look_at_topics(group, {one: group.members[one] for one in left}, image, now_ms)
@@ -145,7 +148,7 @@ def remove_members(
 def replace_static(
     group: ConsumerGroup, old: ConsumerMember, new_id: str
 ) -> tuple[list[ConsumerRecord], ConsumerMember]:
-    """A static member comes back under another id, to what it had: the records, and the member as it stands then."""
+    """Give a static member another member id: return the records, and the member, which keeps its assignment."""
     member = old._replace(member_id=new_id, epoch=0, previous_epoch=0)
     group_id = group.group_id
     return [
@@ -169,7 +172,7 @@ def _check_regex(pattern: str) -> None:
 def _look_at_topics(
     group: ConsumerGroup, members: Mapping[str, ConsumerMember], image: TopicsImage, now_ms: int
 ) -> _Subscriptions:
-    """The topics of the group with these members, and the records of what is different from before."""
+    """Return the subscriptions of the group with these members, and the records of what has changed in them."""
     records: list[ConsumerRecord] = []
     regexes: dict[str, ResolvedRegex] = {}
     for pattern in sorted({member.regex for member in members.values() if member.regex is not None}):
@@ -179,7 +182,7 @@ def _look_at_topics(
             continue
         try:
             names = image.resolve(pattern)
-        except InvalidRegexError:  # another coordinator has taken it: here it stands for nothing
+        except InvalidRegexError:  # accepted by another coordinator: here it matches nothing
             names = frozenset()
         if known is not None and known.topics == names:
             regexes[pattern] = known

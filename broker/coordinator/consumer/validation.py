@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat has to obey whatever the group is like.
+"""The checks of ConsumerGroupHeartbeat requests that do not depend on the state of the group.
 
 Source: GroupMetadataManager of 3.9, and of 4.0 for version 1.
 """
@@ -13,11 +13,11 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 FIRST_VERSION_WITH_OWN_ID = 1
-"""From it on members choose their ids themselves, and subscribe by regular expression."""
+"""The first version in which members choose their member ids, and can subscribe to a regular expression."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
-    """Raises GroupError: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR."""
+    """Raise GroupError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR) if the request is not valid."""
     _require(not _is_blank(request.group_id), "GroupId can't be empty.")
     _require(not _is_blank(request.instance_id), "InstanceId can't be empty.")
     _require(not _is_blank(request.rack_id), "RackId can't be empty.")
@@ -43,7 +43,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
 
 
 def _is_blank(text: str | None) -> bool:
-    """True where it is there and says nothing."""
+    """Whether the text is empty or only whitespace; False for None."""
     return text is not None and not text.strip()
 
 
