@@ -107,14 +107,14 @@ class ConsumerGroup:
         self.topics: Topics = {}
         """The topics that members are subscribed to and that existed at the last comparison with the cluster."""
         self.regexes: dict[str, ResolvedRegex] = {}
-        """By pattern."""
+        """The resolved regular expressions by pattern."""
         self.owners: dict[tuple[bytes, int], str] = {}
         """The id of the member that owns a partition or is revoking it; there is never more than one."""
         self.offsets = GroupOffsets() if offsets is None else offsets
         self.image: TopicsImage | None = None
         """The cluster's topics that the group's topics were last compared with. Not in the log."""
         self.timers: dict[tuple[str, str], TimerHandle] = {}
-        """By kind and member id. Not in the log."""
+        """The members' timers by kind and member id. Not in the log."""
         self.is_dead = False
         """Whether this broker has unloaded the group: another broker coordinates it, or it is a classic group now."""
 

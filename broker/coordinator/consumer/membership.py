@@ -300,7 +300,7 @@ class ConsumerMembership:
                 self.expect(group, member.member_id, REBALANCE, member.rebalance_timeout_ms)
 
     def unload(self, group: ConsumerGroup) -> None:
-        """Mark the group as dead and cancel its timers: it has moved, is deleted, or becomes a classic group."""
+        """Mark the group as dead and cancel its timers: it is moved to another broker, deleted, or made classic."""
         group.is_dead = True
         for timer in group.timers.values():
             timer.cancel()

@@ -323,7 +323,7 @@ class TransactionCoordinator:
             logger.info("the transaction of %s has timed out and is aborted", transaction.transactional_id)
 
     def forget_expired(self) -> None:
-        """Write tombstones for the transactional ids that have not been used for transactional.id.expiration.ms."""
+        """Remove the transactional ids that have not been used for transactional.id.expiration.ms, by tombstones."""
         now_ms = self._now_ms()
         for term in self._terms.values():
             expired: list[Transaction] = []

@@ -84,7 +84,7 @@ class Ending:
         self.on_written = on_written
         self.on_given_up = on_given_up
         self.is_over = False
-        """Written or given up."""
+        """Whether all markers are written, or the transaction is given up."""
         self.attempts = 0
         """How often markers of this transaction were delayed."""
 

@@ -301,7 +301,7 @@ class Transaction:
         assert self.state in _RESTING
         self.pending = TransactionState.DEAD
 
-    # -- the second step -------------------------------------------------------------------------------------------
+    # -- completion ------------------------------------------------------------------------------------------------
 
     def complete(self, transition: Transition) -> None:
         """Apply a transition that has been written."""
@@ -322,7 +322,7 @@ class Transaction:
         """Discard the pending change, which could not be written."""
         self.pending = None
 
-    # -- parts -----------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _pending(self, state: TransactionState, **changes: object) -> Transition:
         transition = Transition(
