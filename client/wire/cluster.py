@@ -65,6 +65,8 @@ class Cluster:
         self._nodes: dict[int, NodeConnection] = {}
         self._bootstrap: Connection | None = None
         self._opening_bootstrap = asyncio.Lock()
+        # From `open_own`. The last resort is `close`, if their users fail before they close them.
+        self._separate: list[Connection] = []
         self._topics: set[str] = set()
         # Refresh all topics of the cluster, not only `_topics`.
         self.tracks_all = False
@@ -87,7 +89,7 @@ class Cluster:
             if timer is not None:
                 timer.cancel()
         await self.background.close()
-        for connection in list(self._open_connections()):
+        for connection in [*self._open_connections(), *self._separate]:
             await connection.close()
         self._nodes.clear()
         self._bootstrap = None
@@ -114,7 +116,9 @@ class Cluster:
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
             raise BrokerUnknownError(f"broker {node_id}")
-        return await self._open(broker.address)
+        connection = await self._open(broker.address)
+        self._separate = [one for one in self._separate if not one.is_closed] + [connection]
+        return connection
 
     def _node(self, node_id: int) -> NodeConnection:
         def address() -> HostPort | None:

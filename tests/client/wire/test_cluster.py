@@ -64,3 +64,12 @@ async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(bro
     with pytest.raises(ClosedError):
         await own
     await until(lambda: broker.open_connections == 0, "both are closed")
+
+
+async def test_a_separate_connection_that_its_user_did_not_close_is_closed_with_the_client(broker):
+    cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
+    await cluster.start()
+    own = await cluster.open_own(0)
+    await cluster.close()
+    assert own.is_closed
+    await until(lambda: broker.open_connections == 0, "both are closed")
