@@ -148,7 +148,7 @@ def test_a_loop_that_ends_before_the_proxy_cancels_its_connections_quietly(run, 
             async with connected(proxy.port) as connection:
                 await echo(connection, b"hello")
                 proxy.stall()
-                proxy._server.close()
+                proxy._server.stop_listening()
                 raise AssertionError("the test's own")
 
     with pytest.raises(AssertionError, match="own"):

@@ -65,8 +65,8 @@ class Cluster:
         self._nodes: dict[int, NodeConnection] = {}
         self._bootstrap: Connection | None = None
         self._opening_bootstrap = asyncio.Lock()
-        # From `open_own`. The last resort is `close`, if their users fail before they close them.
-        self._separate: list[Connection] = []
+        # Every connection that may be open, also those of `open_own`: `close` ends whatever their users left open.
+        self._opened: list[Connection] = []
         self._topics: set[str] = set()
         # Refresh all topics of the cluster, not only `_topics`.
         self.tracks_all = False
@@ -89,7 +89,7 @@ class Cluster:
             if timer is not None:
                 timer.cancel()
         await self.background.close()
-        for connection in [*self._open_connections(), *self._separate]:
+        for connection in self._opened:
             await connection.close()
         self._nodes.clear()
         self._bootstrap = None
@@ -116,9 +116,7 @@ class Cluster:
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
             raise BrokerUnknownError(f"broker {node_id}")
-        connection = await self._open(broker.address)
-        self._separate = [one for one in self._separate if not one.is_closed] + [connection]
-        return connection
+        return await self._open(broker.address)
 
     def _node(self, node_id: int) -> NodeConnection:
         def address() -> HostPort | None:
@@ -171,6 +169,7 @@ class Cluster:
         except ClosedError:
             connection.abort()
             raise
+        self._opened = [one for one in self._opened if not one.is_closed] + [connection]
         if self._idle_timer is None:
             self._idle_timer = asyncio.get_running_loop().call_later(self._max_idle_s, self._close_idle)
         return connection

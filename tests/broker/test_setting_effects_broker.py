@@ -20,6 +20,7 @@ from support.deadlines import DEADLINE_S
 from support.effects import shows
 from support.live import UNSET, Clock, WatchedFileSystem, batch, live
 from support.polling import until
+from support.tcp_server import TcpServer
 
 TWO_LISTENERS = {
     "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
@@ -183,17 +184,20 @@ async def test_a_broker_that_is_cut_off_counts_as_dead_after_the_session_timeout
 class SilentPeer(AsyncioNetwork):
     """Whoever connects over it gets a connection, and never an answer."""
 
-    __slots__ = ("writers",)
+    __slots__ = ("accepted", "server")
 
     def __init__(self):
-        self.writers = []
+        self.accepted = 0
+        self.server = TcpServer(self._serve)
 
     async def connect(self, protocol_factory, host, port):
-        server = await asyncio.start_server(lambda reader, writer: self.writers.append(writer), "127.0.0.1", 0)
-        connected = await super().connect(protocol_factory, "127.0.0.1", server.sockets[0].getsockname()[1])
-        await until(lambda: len(self.writers) > 0, "accepted")
-        server.close()
-        return connected
+        await self.server.listen()
+        return await super().connect(protocol_factory, "127.0.0.1", self.server.port)
+
+    async def _serve(self, reader, writer):
+        self.accepted += 1
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
 
 
 @shows("controller.socket.timeout.ms")
@@ -202,13 +206,10 @@ async def test_the_controller_connects_again_where_a_broker_does_not_answer(tmp_
     config = BrokerConfig.load(None, settings(tmp_path / "data") | {"controller.socket.timeout.ms": "50"})
     broker = Broker(config, network=network)
     running = asyncio.create_task(broker.run())
-    await until(lambda: len(network.writers) >= 3, "the controller gives up on a connection and opens another")
+    await until(lambda: network.accepted >= 3, "the controller gives up on a connection and opens another")
     broker.stop()
     await running
-    for writer in network.writers:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+    await network.server.close()
 
 
 # -- topics --------------------------------------------------------------------------------------------------------

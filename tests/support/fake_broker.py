@@ -7,6 +7,7 @@ further one), APPLY_AND_CLOSE (carry out, then drop the connection), or a functi
 """
 
 import asyncio
+import contextlib
 import inspect
 from collections import defaultdict
 
@@ -29,6 +30,7 @@ from protocol.messages.metadata import (
 )
 from protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from protocol.record_batch import read_batch, set_base_offset
+from support.tcp_server import TcpServer
 
 CLOSE = "close"
 SILENCE = "silence"
@@ -65,31 +67,29 @@ class FakeBroker:
         self.versions = {}
         self.next_producer_id = 1000
         self.producer_epoch = 0
-        self.port = 0
-        self._server = None
-        self._writers = set()
+        self._server = TcpServer(self._serve)
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self._server.listen()
         return self
 
     async def __aexit__(self, *_):
         await self.stop()
 
     async def stop(self):
-        self._server.close()
-        self.drop_connections()
-        await self._server.wait_closed()
+        await self._server.close()
 
     def drop_connections(self):
-        for writer in list(self._writers):
-            writer.transport.abort()
+        self._server.drop()
 
     @property
     def connections(self):
         """How many are open."""
-        return len(self._writers)
+        return self._server.open_connections
+
+    @property
+    def port(self):
+        return self._server.port
 
     @property
     def address(self):
@@ -100,8 +100,7 @@ class FakeBroker:
         return [request for key, request in self.requests if key == api_key]
 
     async def _serve(self, reader, writer):
-        self._writers.add(writer)
-        try:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
                 answer = await self._answer(frame)
@@ -112,11 +111,6 @@ class FakeBroker:
                     break
                 if answer is not None:
                     writer.write(len(answer).to_bytes(4, "big") + answer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            self._writers.discard(writer)
-            writer.transport.abort()
 
     async def _answer(self, frame):
         header, offset = decode_request_header(frame)

@@ -42,16 +42,15 @@ class InternalProxy(TcpProxy):
         self._refused.discard(broker_id)
 
     async def _serve(self, reader, writer):  # type: ignore[no-untyped-def]
-        async with self._closing(writer):
-            caller = await asyncio.to_thread(self._cluster.owner, writer.get_extra_info("peername")[1])
-            if caller is None or caller in self._refused:
-                return
-            mine = self._of_broker.setdefault(caller, set())
-            mine.add(writer)
-            try:
-                await super()._serve(reader, writer)
-            finally:
-                mine.discard(writer)
+        caller = await asyncio.to_thread(self._cluster.owner, writer.get_extra_info("peername")[1])
+        if caller is None or caller in self._refused:
+            return
+        mine = self._of_broker.setdefault(caller, set())
+        mine.add(writer)
+        try:
+            await super()._serve(reader, writer)
+        finally:
+            mine.discard(writer)
 
 
 class LinkedCluster(BrokerCluster):

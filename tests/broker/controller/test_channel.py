@@ -12,6 +12,7 @@ from protocol.headers import decode_request_header
 from protocol.host_port import HostPort
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from support.polling import until
+from support.tcp_server import TcpServer
 
 VERSION = 4
 
@@ -25,23 +26,20 @@ class Peer:
         self.code = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.port = 0
-        self.writers = set()
+        self.server = TcpServer(self._serve)
 
     async def __aenter__(self):
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self.server.sockets[0].getsockname()[1]
+        await self.server.listen()
         return self
 
     async def __aexit__(self, *_):
-        self.server.close()
-        await self.server.wait_closed()
-        for writer in self.writers:
-            writer.transport.abort()
-        await until(lambda: not self.writers, "connections are closed")
+        await self.server.close()
+
+    @property
+    def port(self):
+        return self.server.port
 
     async def _serve(self, reader, writer):
-        self.writers.add(writer)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
@@ -55,10 +53,6 @@ class Peer:
                 body = StopReplicaResponse(error_code=self.code).to_bytes(VERSION)
                 answer = header.correlation_id.to_bytes(4, "big") + b"\0" + body
                 writer.write(len(answer).to_bytes(4, "big") + answer)
-        writer.transport.abort()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        self.writers.discard(writer)
 
 
 @contextlib.asynccontextmanager

@@ -26,10 +26,6 @@ class SlowBroker(FakeBroker):
         self.script[ApiKey.API_VERSIONS].append(answer)
         return event
 
-    @property
-    def open_connections(self):
-        return len(self._writers)
-
 
 @pytest.fixture
 async def broker():
@@ -48,9 +44,9 @@ async def test_a_connection_that_is_open_when_another_one_has_been_negotiated_is
     await cluster.refresh([])
     event.set()
     assert await slow is await cluster.connection(0)
-    await until(lambda: broker.open_connections == 1, "the other one is closed")
+    await until(lambda: broker.connections == 1, "the other one is closed")
     await cluster.close()
-    await until(lambda: broker.open_connections == 0, "both are closed")
+    await until(lambda: broker.connections == 0, "both are closed")
 
 
 async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(broker):
@@ -63,7 +59,7 @@ async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(bro
     event.set()
     with pytest.raises(ClosedError):
         await own
-    await until(lambda: broker.open_connections == 0, "both are closed")
+    await until(lambda: broker.connections == 0, "both are closed")
 
 
 async def test_a_separate_connection_that_its_user_did_not_close_is_closed_with_the_client(broker):
@@ -72,4 +68,4 @@ async def test_a_separate_connection_that_its_user_did_not_close_is_closed_with_
     own = await cluster.open_own(0)
     await cluster.close()
     assert own.is_closed
-    await until(lambda: broker.open_connections == 0, "both are closed")
+    await until(lambda: broker.connections == 0, "both are closed")
