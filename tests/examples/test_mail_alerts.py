@@ -35,6 +35,7 @@ class MailServer:
         self.port = 0
         self.is_open = asyncio.Event()
         self.is_open.set()
+        self.sessions = set()
 
     async def handle_RCPT(self, server, session, envelope, address, rcpt_options):  # noqa: N802 - aiosmtpd's name
         if address.startswith("nobody"):
@@ -49,15 +50,30 @@ class MailServer:
         return "250 OK"
 
 
+class MailSession(SMTP):
+    """One connection, which the server knows as long as it is open."""
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        self.event_handler.sessions.add(self)
+
+    def connection_lost(self, error):
+        super().connection_lost(error)
+        self.event_handler.sessions.discard(self)
+
+
 @contextlib.asynccontextmanager
-async def mail_server():
-    server, loop = MailServer(), asyncio.get_running_loop()
-    listening = await loop.create_server(lambda: SMTP(server, loop=loop), "127.0.0.1", 0)
-    server.port = listening.sockets[0].getsockname()[1]
+async def mail_server(mails=None):
+    mails, loop = mails or MailServer(), asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: MailSession(mails, loop=loop), "127.0.0.1", mails.port)
+    mails.port = listening.sockets[0].getsockname()[1]
     try:
-        yield server
+        yield mails
     finally:
         listening.close()
+        for session in list(mails.sessions):
+            session.transport.abort()
+        await until(lambda: not mails.sessions, "the connections are closed")
 
 
 @pytest.fixture(scope="module")
@@ -186,10 +202,8 @@ async def test_a_mail_server_that_comes_later(servers, tmp_path):
         pass  # its port is known, and nobody listens
     with Program(servers, tmp_path, mails, prefix) as program:
         await until(lambda: program._out.exists() and "not sent, again" in program._out.read_text(), "it has tried")
-        loop = asyncio.get_running_loop()
-        listening = await loop.create_server(lambda: SMTP(mails, loop=loop), "127.0.0.1", mails.port)
-        await until(lambda: len(mails.taken) == 10, "all mails")
-        listening.close()
+        async with mail_server(mails):
+            await until(lambda: len(mails.taken) == 10, "all mails")
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
