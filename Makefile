@@ -6,55 +6,62 @@ BIN    := $(VENV)/bin
 RUN_ARGS ?=
 WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 DEMO_ARGS ?=
+comma := ,
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests start hundreds of Python processes, each of which would compile everything that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-full coverage mutants fuzz-log kill-loop simulate lint bench clean setup setup-run setup-demo
+.DEFAULT_GOAL := help
+.PHONY: help run demo test test-full coverage mutants fuzz-log kill-loop simulate lint upgrade bench clean setup setup-run setup-demo
+
+# An interpreter that is too old is refused before it has made an environment that nothing can be installed in.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make $(MAKECMDGOALS) PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[$(1)]'
+endef
 
 # Three stamps: running needs only the package, the demo Spark and a Java, testing everything.
-$(VENV)/.run: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install -qq --editable '.[fast]'
+$(VENV)/.run: pyproject.toml constraints.txt
+	$(call install,fast)
 	touch $@
 
-$(VENV)/.demo: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install -qq --editable '.[fast,demo]'
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(call install,fast$(comma)demo)
 	touch $@ $(VENV)/.run
 
-$(VENV)/.dev: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install -qq --editable '.[fast,test,dev]'
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(call install,fast$(comma)test$(comma)dev)
 	touch $@ $(VENV)/.run $(VENV)/.demo
+
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s  %s\n", $$1, $$2 }'
 
 setup-run: $(VENV)/.run
 setup-demo: $(VENV)/.demo
 setup: $(VENV)/.dev
 
 # One broker on 127.0.0.1:9092 with the embedded registry, console on 127.0.0.1:8080. Data in ./data.
-run: setup-run
+run: setup-run  ## a broker on 127.0.0.1:9092, its console on http://127.0.0.1:8080/, data in ./data
 	$(BIN)/ottla broker --set log.dirs=$(CURDIR)/data $(RUN_ARGS)
 
 # Three brokers on a ZooKeeper, a minute of clicks, and a Spark job: examples/clickstream_pipeline. `--help` lists arguments.
-demo: setup-demo
+demo: setup-demo  ## three brokers on a ZooKeeper, a minute of clicks, and a Spark job
 	$(BIN)/python -m examples.clickstream_pipeline $(DEMO_ARGS)
 
 # The whole suite with reduced counts. Tests wait more than they compute: four processes keep two cores busy. Which tests
 # share a process, and the order, are in tests/conftest.py.
-test: setup
+test: setup  ## the whole suite with reduced counts
 	$(BIN)/python -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 
 # The counted tests (fuzzing, kills, seeds) with the counts that they are specified with.
-test-full: setup
+test-full: setup  ## the counted tests with their full counts
 	OTTLA_FULL=1 $(BIN)/python -m pytest -q -m counted -n 3 --maxschedchunk 1 $(PYTEST_ARGS)
 
 # Which lines and branches of the product `make test` runs: a report, and htmlcov/index.html.
-coverage: setup
+coverage: setup  ## the lines and branches that make test runs: a report, and htmlcov/index.html
 	rm -f .coverage .coverage.*
 	$(BIN)/coverage run -m pytest -q $(WORKERS) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
@@ -62,31 +69,36 @@ coverage: setup
 	$(BIN)/coverage report
 
 # Does a test fail when the code is wrong? docs/tests.md says what is mutated. It takes two hours, or three.
-mutants: setup
+mutants: setup  ## whether a test fails when the code is wrong (COUNT=540 SEED=1; two to three hours)
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.mutants --count $(or $(COUNT),540) --seed $(or $(SEED),1) $(MUTANTS_ARGS)
 
 # Histories of a log against its model, as many as you like; a failure prints how to go through it again.
-fuzz-log: setup
+fuzz-log: setup  ## histories of a log against its model (COUNT=200000)
 	OTTLA_HISTORIES=$(or $(COUNT),200000) $(BIN)/python -m pytest -q tests/storage/log/test_model.py $(PYTEST_ARGS)
 
 # A broker is killed COUNT times under load; OTTLA_SEED=... makes the same random choices.
-kill-loop: setup
+kill-loop: setup  ## a broker that is killed under load (COUNT=300)
 	OTTLA_KILLS=$(or $(COUNT),300) $(BIN)/python -m pytest -q tests/broker/test_kill.py -o timeout=0 $(PYTEST_ARGS)
 
 # Whole clusters from seeds, in virtual time; SEED=17 alone runs that one again, with what its brokers log;
 # KIND=coordinators: groups and transactions.
-simulate: setup
+simulate: setup  ## whole clusters from seeds, in virtual time (SEED=1 COUNT=500 KIND=coordinators)
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m support.simulation --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(MUTATION),--mutation $(MUTATION)) \
 		$(if $(COUNT),--count $(COUNT) --quiet,$(if $(SEED),--verbose,--count 500 --quiet)) $(SIMULATE_ARGS)
 
-lint: setup
+lint: setup  ## ruff, formatting, mypy --strict, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The versions that are installed for `make` and in the image; the package itself has only lower bounds.
+upgrade: setup  ## the newest version of every dependency into constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --all-extras --python-version 3.11 --no-annotate \
+		--custom-compile-command 'make upgrade' pyproject.toml --output-file constraints.txt
+
 # Needs kcat. Numbers and what they mean: benchmarks/README.md.
-bench: setup
+bench: setup  ## the benchmarks; needs kcat
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.storage $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.coordinators $(BENCH_ARGS)
@@ -94,6 +106,6 @@ bench: setup
 	$(BIN)/python -m benchmarks.clients $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.spark_source $(BENCH_ARGS)
 
-clean:
+clean:  ## remove the environment, caches and reports; ./data stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -76,7 +76,7 @@ def test_the_images_are_there_and_hold_every_package(compose, dockerfile):
     copied = set(re.findall(r"^COPY (\w+) \1$", dockerfile, flags=re.MULTILINE))
     assert copied == {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"benchmarks", "examples"}
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert sent == copied | {"pyproject.toml", "README.md", "LICENSE"}
+    assert sent == copied | {"constraints.txt", "pyproject.toml", "README.md", "LICENSE"}
 
 
 def seconds(text):
