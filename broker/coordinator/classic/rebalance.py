@@ -233,7 +233,7 @@ class Rebalance:
     def _session_expired(self, member_id: str) -> None:
         member = self.group.members.get(member_id)
         if member is not None and member.needs_heartbeat:
-            self._remove(member, "has not been heard of for its session timeout")
+            self._remove(member, "sent no heartbeat within its session timeout")
 
     def _remove(self, member: Member, why: str) -> None:
         group = self.group

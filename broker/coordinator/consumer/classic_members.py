@@ -116,7 +116,7 @@ class ConsumerClassic:
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member has joined with protocol {name}")
         if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, anew=False)
+            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, restart=False)
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
@@ -141,7 +141,7 @@ class ConsumerClassic:
             or has_something_to_get
             or (group.image is not self._host.image and self._have_topics_changed(group))
         ):
-            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, anew=False)
+            self._membership.expect(group, member_id, JOIN, member.rebalance_timeout_ms, restart=False)
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -161,7 +161,7 @@ class ConsumerClassic:
     def leave(self, group: ConsumerGroup, identities: Iterable[MemberIdentity]) -> LeaveGroupResponse:
         """Handle LeaveGroup. An administrator may name a static member by its instance id alone."""
         answered: list[MemberResponse] = []
-        gone: dict[str, ConsumerMember] = {}
+        leaving: dict[str, ConsumerMember] = {}
         for identity in identities:
             member_id = identity.member_id
             code = ErrorCode.NONE
@@ -170,16 +170,16 @@ class ConsumerClassic:
                     known = group.static_member(identity.group_instance_id)
                     member_id = "" if known is None else known.member_id
                 member, _ = _claimed(group, member_id, identity.group_instance_id)
-                gone[member_id] = member
+                leaving[member_id] = member
                 logger.info("group %s: %s leaves (%s)", group.group_id, member_id, identity.reason or "no reason given")
             except GroupError as error:
                 code = error.code
             answered.append(
                 MemberResponse(member_id=member_id, group_instance_id=identity.group_instance_id, error_code=code)
             )
-        if gone:
+        if leaving:
             image = self._host.image
-            records = remove_members(group, list(gone.values()), image=image, now_ms=self._host.now_ms())
+            records = remove_members(group, list(leaving.values()), image=image, now_ms=self._host.now_ms())
             self._membership.write(group, records)
             group.image = image
         return LeaveGroupResponse(members=answered)

@@ -140,7 +140,7 @@ class ConsumerGroups:
         size = len(group.members) - 1
         if not size or not self._may_downgrade(group, leaving, size):
             return None
-        reason = f"its last member of the new protocol is gone: {leaving.member_id}"
+        reason = f"its last member of the new protocol has left: {leaving.member_id}"
         return self._downgrade(group, leaving, None, group.tombstones(), reason)
 
     def downgrade_replaced(

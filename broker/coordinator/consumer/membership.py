@@ -254,14 +254,14 @@ class ConsumerMembership:
 
     # -- timeouts ----------------------------------------------------------------------------------------------------
 
-    def expect(self, group: ConsumerGroup, member_id: str, kind: str, timeout_ms: int, *, anew: bool = True) -> None:
-        """Start a timer that removes the member when it expires. anew: restart the timer if it is already running."""
-        if not anew and (kind, member_id) in group.timers:
+    def expect(self, group: ConsumerGroup, member_id: str, kind: str, timeout_ms: int, *, restart: bool = True) -> None:
+        """Start a timer that removes the member when it expires. restart: restart a timer that is running."""
+        if not restart and (kind, member_id) in group.timers:
             return
         self.expect_no_longer(group, member_id, kind)
         if not group.is_dead:
             group.timers[(kind, member_id)] = self._host.call_later(
-                timeout_ms, lambda: self._expired(group, member_id, kind, f"is thrown out ({kind} timeout)")
+                timeout_ms, lambda: self._expired(group, member_id, kind, f"is removed ({kind} timeout)")
             )
 
     @staticmethod
@@ -279,7 +279,7 @@ class ConsumerMembership:
         try:
             self._remove(group, member, why)
         except GroupError as error:
-            logger.debug("group %s: %s cannot be thrown out yet: %s", group.group_id, member_id, error)
+            logger.debug("group %s: %s cannot be removed yet: %s", group.group_id, member_id, error)
             self.expect(group, member_id, kind, RETRY_MS)
 
     def forget_timers(self, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
@@ -311,10 +311,10 @@ class ConsumerMembership:
     ) -> Committed | None:
         """Append records to the log, then apply them to the group. Raises GroupError if they cannot be appended."""
         committed = self._host.write(group.group_id, [*before, *(record.encoded() for record in records)])
-        gone = set(group.members)
+        members_before = set(group.members)
         for record in records:
             group.apply(record)
-        self.forget_timers(group, gone - set(group.members))
+        self.forget_timers(group, members_before - set(group.members))
         return committed
 
 

@@ -136,11 +136,11 @@ def _members_with(group: ConsumerGroup, member: ConsumerMember, replaced_id: str
 
 
 def remove_members(
-    group: ConsumerGroup, gone: list[ConsumerMember], *, image: TopicsImage, now_ms: int
+    group: ConsumerGroup, leaving: list[ConsumerMember], *, image: TopicsImage, now_ms: int
 ) -> list[ConsumerRecord]:
     """Return the records that remove members and increment the group epoch. The next heartbeat computes the target."""
-    records = [record for member in gone for record in member_tombstones(group.group_id, member.member_id)]
-    left = set(group.members) - {member.member_id for member in gone}
+    records = [record for member in leaving for record in member_tombstones(group.group_id, member.member_id)]
+    left = set(group.members) - {member.member_id for member in leaving}
     subscriptions = _look_at_topics(group, {one: group.members[one] for one in left}, image, now_ms)
     return [*records, *subscriptions.records, group_record(group.group_id, group.epoch + 1)]
 

@@ -190,7 +190,7 @@ class TransactionCoordinator:
         _check_id(transactional_id)
         _, transaction = self._find(transactional_id)
         if transaction is None or transaction.pending is TransactionState.DEAD:
-            raise RequestError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"nobody has used {transactional_id}")
+            raise RequestError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"unknown transactional id {transactional_id}")
         return transaction
 
     def transactions(self) -> list[Transaction]:
