@@ -20,7 +20,7 @@ MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "There are no coordinators of this type.",
 }
-NOBODY = -1
+NO_NODE = -1
 GROUP, TRANSACTION = 0, 1
 """Key types; 2 are share groups, which Kafka refuses unless they are enabled."""
 
@@ -68,7 +68,7 @@ class FindCoordinatorHandler(Handler[FindCoordinatorRequest, FindCoordinatorResp
                 coordinators=[_coordinator(key, None, code) for key in request.coordinator_keys]
             )
         return FindCoordinatorResponse(
-            error_code=code, error_message=MESSAGES.get(code, code.name), node_id=NOBODY, port=NOBODY
+            error_code=code, error_message=MESSAGES.get(code, code.name), node_id=NO_NODE, port=NO_NODE
         )
 
 
@@ -79,5 +79,5 @@ def _found(log: CoordinatorLog, key: str, listener_name: str) -> Coordinator:
 def _coordinator(key: str, node: Node | None, code: ErrorCode) -> Coordinator:
     """Return the coordinator of one key; if there is none, with `code`."""
     if node is None:
-        return Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code)
+        return Coordinator(key=key, node_id=NO_NODE, port=NO_NODE, error_code=code)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)

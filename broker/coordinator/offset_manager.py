@@ -48,7 +48,7 @@ class Committer(NamedTuple):
     """False for versions of OffsetCommit that members of the consumer protocol must not use."""
 
 
-NOBODY = Committer()
+NOT_A_MEMBER = Committer()
 
 
 class OffsetManager:
@@ -94,7 +94,7 @@ class OffsetManager:
             return respond(dict.fromkeys(offsets, error))
         if isinstance(group, Group) and not group.is_empty:
             with self._classic.step(group) as step:
-                step.heard_of(committer.member_id)
+                step.restart_session(committer.member_id)
         accepted = self._accepted(offsets)
         if not accepted:
             return respond(dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE))
@@ -161,7 +161,7 @@ class OffsetManager:
         partitions: Collection[TopicPartition] | None,
         *,
         require_stable: bool,
-        fetcher: Committer = NOBODY,
+        fetcher: Committer = NOT_A_MEMBER,
     ) -> ErrorCode | dict[TopicPartition, CommittedOffset | ErrorCode | None]:
         """Handle an OffsetFetch. Return the offsets of these partitions (None: of all), or the error of the group.
 
@@ -217,33 +217,33 @@ class OffsetManager:
             for key in partitions:
                 if group.is_subscribed_to(key[0]):
                     codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        doomed = [key for key, code in codes.items() if not code]
-        removal = self._remove(partition, group, doomed)
+        to_delete = [key for key, code in codes.items() if not code]
+        removal = self._remove(partition, group, to_delete)
         error = (await removal).error
         return dict(codes) if not error else {key: code or error for key, code in codes.items()}
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
         """Delete the offsets of these partitions, whose topics were deleted, in every group."""
         for partition, group in self._partitions.all_groups():
-            doomed = [key for key in partitions if key in group.offsets.committed or group.offsets.is_unstable(key)]
-            if doomed:
-                self._remove(partition, group, doomed)
+            to_delete = [key for key in partitions if key in group.offsets.committed or group.offsets.is_unstable(key)]
+            if to_delete:
+                self._remove(partition, group, to_delete)
 
     def _remove(
-        self, partition: GroupsPartition, group: AnyGroup, doomed: Iterable[TopicPartition]
+        self, partition: GroupsPartition, group: AnyGroup, to_delete: Iterable[TopicPartition]
     ) -> asyncio.Future[Appended]:
         """Delete offsets of a group, and the group if nothing is left of it. Delete nothing if the write fails."""
-        doomed = list(doomed)
-        committed = [key for key in doomed if key in group.offsets.committed]
+        to_delete = list(to_delete)
+        committed = [key for key in to_delete if key in group.offsets.committed]
         nothing_left = group.is_empty and len(committed) == len(group.offsets.committed)
         removed = self._store.store_deletion(group, committed, whole_group=False)
         if removed.done() and removed.result().error:
             logger.warning("group %s: offsets could not be deleted: %s", group.group_id, removed.result().error.name)
             return removed
-        group.offsets.remove(doomed)
+        group.offsets.remove(to_delete)
         if nothing_left and group.offsets.is_empty:
-            buried = self._store.store_deletion(group, (), whole_group=True)
-            if not (buried.done() and buried.result().error):
+            deletion = self._store.store_deletion(group, (), whole_group=True)
+            if not (deletion.done() and deletion.result().error):
                 self._forget(partition, group)
         return removed
 
@@ -269,10 +269,10 @@ class OffsetManager:
         for partition, group in list(self._partitions.all_groups()):
             if partition.groups.get(group.group_id) is not group:
                 continue
-            gone = self._expired(group, now_ms)
-            if gone or (group.is_empty and group.offsets.is_empty):
-                self._remove(partition, group, gone)
-                count += len(gone)
+            expired = self._expired(group, now_ms)
+            if expired or (group.is_empty and group.offsets.is_empty):
+                self._remove(partition, group, expired)
+                count += len(expired)
             await asyncio.sleep(0)
         if count:
             logger.info("%d committed offsets have expired", count)

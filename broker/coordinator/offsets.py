@@ -140,7 +140,7 @@ class GroupOffsets:
         expire timestamp (old clients), that counts instead. Offsets of the topics `in_use`, and those of partitions
         for which a commit is being written, do not expire.
         """
-        gone = []
+        expired = []
         for partition, offset in self.committed.items():
             if partition[0] in in_use or partition in self._pending:
                 continue
@@ -149,5 +149,5 @@ class GroupOffsets:
             else:
                 is_over = now_ms - (offset.commit_timestamp if since_ms is None else since_ms) >= retention_ms
             if is_over:
-                gone.append(partition)
-        return gone
+                expired.append(partition)
+        return expired

@@ -168,15 +168,15 @@ def delete_offsets(
             try:
                 await admin.describe_group(name)
                 committed = await admin.list_group_offsets(name)
-                doomed = []
+                to_delete = []
                 for one, numbers in scope.items():
                     mine = [
                         part for part in committed if part.topic == one and part.partition in (numbers or [part[1]])
                     ]
                     if not mine:
                         raise CommandError(f"group {name} has no committed offsets for {_label(one, numbers)}")
-                    doomed += mine
-                outcomes = await admin.delete_group_offsets(name, doomed)
+                    to_delete += mine
+                outcomes = await admin.delete_group_offsets(name, to_delete)
             except GroupNotEmptyError:
                 raise CommandError(f"group {name} has members: stop them first") from None
             except KafkaError as refusal:

@@ -196,11 +196,11 @@ class Membership(Rebalance):
         error = self.group.check_generation(request.member_id, request.group_instance_id, request.generation_id)
         if error is not None:
             return error
-        self.heard_of(request.member_id)
+        self.restart_session(request.member_id)
         rebalances = self.group.state is GroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
 
-    def heard_of(self, member_id: str) -> None:
+    def restart_session(self, member_id: str) -> None:
         """Restart the session timer of a member that has sent a request."""
         self._expect_heartbeat(self.group.members[member_id])
 
