@@ -93,8 +93,8 @@ class BrokerChannels:
         if entry is not None:
             request = self._requests.leader_and_isr(broker_id, keys, new=new)
             if request.topic_states:
-                heard = partial(self._on_leader_and_isr, broker_id, request.broker_epoch)
-                entry[0].send(request, self._versions.leader_and_isr_version, heard)
+                on_answer = partial(self._on_leader_and_isr, broker_id, request.broker_epoch)
+                entry[0].send(request, self._versions.leader_and_isr_version, on_answer)
 
     def update_metadata(self, broker_ids: Iterable[int], keys: Iterable[TopicPartition]) -> None:
         """Send UpdateMetadata with the live brokers and the states of `keys`."""

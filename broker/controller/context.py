@@ -161,7 +161,7 @@ class ControllerContext:
             if leadership.state.leader == broker_id and key[0] not in self.deleting and len(self.replicas(key)) > 1
         ]
 
-    def broker_gone(self, broker_id: int) -> None:
+    def broker_removed(self, broker_id: int) -> None:
         """Forget what belonged to the broker's registration, which has ended."""
         self.offline_dirs.pop(broker_id, None)
         self.shutting_down.discard(broker_id)

@@ -98,7 +98,7 @@ class Controller:
             versions,
             listener_name=config.inter_broker_listener_name,
             new_channel=new_channel,
-            on_leader_and_isr=self._log_dirs.heard,
+            on_leader_and_isr=self._log_dirs.answered,
         )
         self._states = states = PartitionStates(registry, context)
         self._leaders = leaders = PartitionLeaders(
@@ -187,7 +187,7 @@ class Controller:
     def leaders_may_be_found(self) -> None:
         """Elect again: a setting has changed that may allow it (unclean.leader.election.enable)."""
         if self.is_active:
-            self._queue.notice(LOSSES, self._look_after_losses)
+            self._queue.notice(LOSSES, self._elect_after_losses)
 
     # -- election --------------------------------------------------------------------------------------------------
 
@@ -231,10 +231,10 @@ class Controller:
             await self._leaders.take_out_lost()
             if restarted:
                 logger.info("restarted while there was no controller: %s", sorted(restarted))
-                await self._leaders.look_after_losses()
+                await self._leaders.elect_after_losses()
                 self._adopt_brokers(brokers)
             await self._leaders.elect_new()
-            await self._leaders.look_after_losses()
+            await self._leaders.elect_after_losses()
             self._propagate()
             await self._reassign()
             await self._deletion.resume()
@@ -290,19 +290,19 @@ class Controller:
         context = self.context
         before = context.brokers
         after = await self._brokers.read()
-        gone = {id_ for id_, broker in before.items() if id_ not in after or after[id_].epoch != broker.epoch}
-        self._propagation.brokers_removed(gone)
-        for broker_id in gone:
-            context.broker_gone(broker_id)
-        if gone:  # also those that have registered again: their partitions had no leader in between
-            context.brokers = {id_: broker for id_, broker in before.items() if id_ not in gone}
-            await self._leaders.look_after_losses()
-        arrived = after.keys() - context.brokers.keys()
-        if gone or arrived or after != before:
+        removed = {id_ for id_, broker in before.items() if id_ not in after or after[id_].epoch != broker.epoch}
+        self._propagation.brokers_removed(removed)
+        for broker_id in removed:
+            context.broker_removed(broker_id)
+        if removed:  # also those that have registered again: their partitions had no leader in between
+            context.brokers = {id_: broker for id_, broker in before.items() if id_ not in removed}
+            await self._leaders.elect_after_losses()
+        added = after.keys() - context.brokers.keys()
+        if removed or added or after != before:
             self._adopt_brokers(after)
         await self._leaders.elect_new()
-        await self._leaders.look_after_losses()
-        await self._reassignments.brokers_came(arrived)
+        await self._leaders.elect_after_losses()
+        await self._reassignments.brokers_registered(added)
         await self._reassignments.resume()
         self._propagate()
         await self._deletion.resume()
@@ -310,8 +310,8 @@ class Controller:
     def _adopt_brokers(self, brokers: dict[int, LiveBroker]) -> None:
         self._propagation.brokers_changed(brokers, self._tasks.create_task)
 
-    async def _look_after_losses(self) -> None:
-        await self._leaders.look_after_losses()
+    async def _elect_after_losses(self) -> None:
+        await self._leaders.elect_after_losses()
         await self._reassignments.resume()
         self._propagate()
 
@@ -369,7 +369,7 @@ class Controller:
         lost = self._log_dirs.take_answers()
         if lost:
             self._states.publish(lost)
-            await self._look_after_losses()
+            await self._elect_after_losses()
 
     # -- deletions -------------------------------------------------------------------------------------------------
 

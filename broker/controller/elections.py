@@ -97,12 +97,12 @@ class Elections:
                 preferred.setdefault(self._context.replicas(key)[0], []).append(key)
         allowed = self._config.leader_imbalance_per_broker_percentage
         for broker_id, keys in sorted(preferred.items()):
-            astray = [key for key in keys if self._context.leaderships[key].state.leader != broker_id]
-            if len(astray) * 100 > allowed * len(keys):
-                possible = [key for key in astray if self._can_lead(key)]
-                if possible:
-                    logger.info("broker %d becomes the leader of %d partitions again", broker_id, len(possible))
-                await self._leaders.elect_preferred(possible)
+            not_preferred = [key for key in keys if self._context.leaderships[key].state.leader != broker_id]
+            if len(not_preferred) * 100 > allowed * len(keys):
+                electable = [key for key in not_preferred if self._can_lead(key)]
+                if electable:
+                    logger.info("broker %d becomes the leader of %d partitions again", broker_id, len(electable))
+                await self._leaders.elect_preferred(electable)
 
     def _can_lead(self, key: TopicPartition) -> bool:
         context = self._context

@@ -35,8 +35,8 @@ class LiveBrokers:
     async def read(self) -> dict[int, LiveBroker]:
         """Return the live brokers by id. Invalid registrations are logged and ignored."""
         names = await self._registry.children(BrokerIdsZnode.TEMPLATE)
-        for gone in self._watches.keys() - set(names):
-            self._watches.pop(gone).cancel()
+        for removed in self._watches.keys() - set(names):
+            self._watches.pop(removed).cancel()
         for name in names:
             if name not in self._watches:
                 self._watches[name] = self._registry.watch_data(f"{BrokerIdsZnode.TEMPLATE}/{name}", self._changed)

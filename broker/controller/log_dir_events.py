@@ -65,7 +65,7 @@ class LogDirEvents:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def heard(self, broker_id: int, broker_epoch: int, answer: Message) -> None:
+    def answered(self, broker_id: int, broker_epoch: int, answer: Message) -> None:
         """Keep a broker's answer to LeaderAndIsr for `take_answers`."""
         assert isinstance(answer, LeaderAndIsrResponse)
         if answer.error_code == ErrorCode.NONE and (answer.topics or answer.partition_errors):

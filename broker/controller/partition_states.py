@@ -61,9 +61,9 @@ class PartitionStates:
         """Return what must be sent to brokers now, and forget it."""
         exist = self._context.leaderships.keys()
         changed = self._changed & exist
-        told = Unannounced(changed, self._new & exist, {key for key in self._published if key in exist} - changed)
+        changes = Unannounced(changed, self._new & exist, {key for key in self._published if key in exist} - changed)
         self.clear()
-        return told
+        return changes
 
     def publish(self, keys: Iterable[TopicPartition]) -> None:
         """Send the states of partitions in UpdateMetadata once more."""

@@ -81,7 +81,7 @@ class PartitionLeaders:
                 )
         await self._states.set(states)
 
-    async def look_after_losses(self) -> None:
+    async def elect_after_losses(self) -> None:
         """Elect new leaders for partitions whose leader is offline; remove offline replicas from ISRs."""
         states: dict[TopicPartition, PartitionStateZnode] = {}
         await self._states.read(self._context.with_losses())

@@ -189,7 +189,7 @@ class Reassignments:
             if self._is_complete(key, current):
                 await self._finish(key, current)
 
-    async def brokers_came(self, broker_ids: Collection[int]) -> None:
+    async def brokers_registered(self, broker_ids: Collection[int]) -> None:
         """Renew the leader epoch of partitions that move to brokers that have just registered."""
         for key in self._context.reassigning():
             current = self.current(key)

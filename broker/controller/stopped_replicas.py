@@ -16,11 +16,11 @@ class StoppedReplicas:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._unsaid: dict[tuple[int, bool], set[TopicPartition]] = {}
+        self._pending: dict[tuple[int, bool], set[TopicPartition]] = {}
 
     def clear(self) -> None:
         """Start another term: drop the requests."""
-        self._unsaid.clear()
+        self._pending.clear()
 
     def stop(self, broker_id: int, key: TopicPartition, *, delete: bool) -> None:
         """Have a broker stop a replica.
@@ -28,13 +28,13 @@ class StoppedReplicas:
         If the replica is not deleted, the broker is sent no more states of its partition until it registers again.
         """
         if broker_id in self._context.brokers:
-            self._unsaid.setdefault((broker_id, delete), set()).add(key)
+            self._pending.setdefault((broker_id, delete), set()).add(key)
             if not delete:
                 self._context.stopped.setdefault(broker_id, set()).add(key)
 
     def send(self, channels: BrokerChannels) -> None:
         """Send the requests."""
-        unsaid, self._unsaid = self._unsaid, {}
-        for (broker_id, delete), keys in unsaid.items():
+        pending, self._pending = self._pending, {}
+        for (broker_id, delete), keys in pending.items():
             if broker_id in self._context.brokers:
                 channels.stop_replicas(broker_id, sorted(keys), delete=delete)

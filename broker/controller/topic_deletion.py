@@ -65,8 +65,8 @@ class TopicDeletion:
                 await self._remove(DeleteTopicZnode.path(topic))
             names = []
         self._context.deleting = set(names)
-        for gone in set(self._asked) - self._context.deleting:
-            self._forget(gone)
+        for removed in set(self._asked) - self._context.deleting:
+            self._forget(removed)
 
     async def resume(self) -> None:
         """Advance each deletion as far as possible."""
@@ -94,8 +94,8 @@ class TopicDeletion:
         for broker_id, keys in holders.items():
             if broker_id in live and broker_id not in deleted and asked.get(broker_id) != live[broker_id].epoch:
                 asked[broker_id] = live[broker_id].epoch
-                heard = partial(self._heard, topic, broker_id)
-                self._channels.stop_replicas(broker_id, keys, delete=True, on_answer=heard)
+                on_answer = partial(self._answered, topic, broker_id)
+                self._channels.stop_replicas(broker_id, keys, delete=True, on_answer=on_answer)
 
     def _holders(self, topic: str) -> dict[int, list[TopicPartition]]:
         holders: dict[int, list[TopicPartition]] = {}
@@ -104,7 +104,7 @@ class TopicDeletion:
                 holders.setdefault(replica, []).append(key)
         return holders
 
-    def _heard(self, topic: str, broker_id: int, answer: Message) -> None:
+    def _answered(self, topic: str, broker_id: int, answer: Message) -> None:
         asked = self._asked.get(topic)
         if asked is None:
             return  # the request was removed meanwhile
