@@ -54,11 +54,11 @@ def check_records(records: Buffer | None, version: int, *, transactional: bool) 
             raise RequestError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of a transaction without a transactional id"
             )
-    _refuse_oddities(records, version)
+    _check_batches(records, version)
     return records
 
 
-def _refuse_oddities(records: memoryview, version: int) -> None:
+def _check_batches(records: memoryview, version: int) -> None:
     length, magic = _batch_at(records, 0)
     if length == 0:
         raise InvalidRecordError(f"Produce v{version} needs a record batch for each partition")

@@ -210,7 +210,7 @@ class Topics:
         watch = self._registry.watch_data(path, changed.set)
         try:
             async with asyncio.timeout(timeout_s):
-                await _until_gone(self._registry, path, changed)
+                await _wait_until_deleted(self._registry, path, changed)
                 return await self._metadata.wait_until(lambda snapshot: name not in snapshot.topics, timeout_s)
         except TimeoutError:
             return False
@@ -341,7 +341,7 @@ def _exists(name: str) -> RequestError:
     return RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
-async def _until_gone(registry: Registry, path: str, changed: asyncio.Event) -> None:
+async def _wait_until_deleted(registry: Registry, path: str, changed: asyncio.Event) -> None:
     while True:
         changed.clear()
         if await registry.exists(path) is None:

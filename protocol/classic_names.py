@@ -374,11 +374,11 @@ def advice(name: str, asked: Reader, known: Collection[str] | None = None) -> st
     if row.name in own:
         return None
     if not own:
-        return whereabouts(row)
+        return replacement(row)
     return "; ".join(part for part in (f"use {_listed(map(asked.spell, own))}", row.hint) if part)
 
 
-def whereabouts(row: ClassicName) -> str:
+def replacement(row: ClassicName) -> str:
     """Return which components read a setting today, with the row's hint."""
     return "; ".join(part for part in (elsewhere(row), row.hint) if part)
 

@@ -161,7 +161,7 @@ def default_struct(cls: type[Message]) -> Message:
     """Return the shared, immutable instance with all defaults."""
     if cls.DEFAULT is None:
         instance = cls()
-        namespace = {"__setattr__": _refuse, "__reduce__": _thaw, "THAWED": cls}
+        namespace = {"__setattr__": _refuse, "__reduce__": _reduce_shared_default, "SHARED_DEFAULT_OF": cls}
         frozen: Any = MessageMeta(cls.__name__, (cls,), namespace)
         instance.__class__ = frozen  # Python allows it because the slots are the same
         cls.DEFAULT = instance
@@ -212,5 +212,5 @@ def _refuse(self: Message, name: str, value: Any) -> None:
     raise AttributeError(f"the default {self.NAME} is shared: assign a new one instead of changing it")
 
 
-def _thaw(self: Message) -> tuple[Any, ...]:
-    return self.THAWED, ()  # type: ignore[attr-defined]
+def _reduce_shared_default(self: Message) -> tuple[Any, ...]:
+    return self.SHARED_DEFAULT_OF, ()  # type: ignore[attr-defined]

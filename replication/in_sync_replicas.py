@@ -169,7 +169,7 @@ class InSyncReplicas:
     def propose(self, *, joining: int | None = None, leaving: Iterable[int] = ()) -> PendingIsr:
         """Begin a change: one replica joins, or some leave."""
         assert self.pending is None
-        gone = set(leaving)
-        isr = tuple(replica for replica in self.isr if replica not in gone)
+        removed = set(leaving)
+        isr = tuple(replica for replica in self.isr if replica not in removed)
         self.pending = PendingIsr(isr if joining is None else (*isr, joining), joining)
         return self.pending

@@ -37,7 +37,7 @@ class PartitionEvents:
     def high_watermark_moved(self, partition: Partition) -> None:
         """The high watermark has moved. Not called for an append to a partition with one replica."""
 
-    def outsider_fetched(self, partition: Partition, replica_id: int) -> None:
+    def non_isr_follower_fetched(self, partition: Partition, replica_id: int) -> None:
         """A follower outside the ISR has fetched."""
 
     def follower_start_moved(self, partition: Partition) -> None:
@@ -366,7 +366,8 @@ class Partition:
         start_before = sync.progress[replica_id].log_start_offset
         moved = sync.fetched(replica_id, offset, log_start_offset, log.log_end_offset, broker_epoch)
         if replica_id not in sync.isr:
-            self.events.outsider_fetched(self, replica_id)  # first: the high watermark waits for a replica that joins
+            # This comes first: the high watermark waits for a replica that joins.
+            self.events.non_isr_follower_fetched(self, replica_id)
         if moved:
             self.maybe_advance_high_watermark()
         if log_start_offset != start_before:

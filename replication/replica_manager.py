@@ -296,7 +296,7 @@ class ReplicaManager(PartitionEvents):
         """See `PartitionEvents`."""
         self.check((partition.topic, partition.partition))
 
-    def outsider_fetched(self, partition: Partition, replica_id: int) -> None:
+    def non_isr_follower_fetched(self, partition: Partition, replica_id: int) -> None:
         """See `PartitionEvents`."""
         if self.isr_changes is not None:
             self.isr_changes.check_expand(partition, replica_id)

@@ -39,8 +39,8 @@ async def _commit(client: Mapping[str, Any], prefix: str, wanted: Decision) -> N
     async with Admin(**shared_options(client)) as admin, CommitLedger(client, prefix, admin) as ledger:
         last = await ledger.last()
         if last is not None and await _counts(admin, last, wanted):
-            anew = [one for one in wanted.transactions if one not in last.transactions]
-            await admin.end_transactions(anew, commit=False)
+            leftover = [one for one in wanted.transactions if one not in last.transactions]
+            await admin.end_transactions(leftover, commit=False)
             return
         others = await _check_open(admin, prefix, wanted.transactions)
         if wanted.transactions:

@@ -102,8 +102,8 @@ class LagListener(StreamingQueryListener):
             shown.add(labels)
         return shown
 
-    def _remove(self, gone: set[Labels]) -> None:
-        for labels in gone:
+    def _remove(self, removed: set[Labels]) -> None:
+        for labels in removed:
             for gauge in self._gauges:
                 gauge.remove(*labels)
 

@@ -196,16 +196,16 @@ class LogManager:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         """Stop serving the directory's logs: release their descriptors and write nothing more."""
-        gone = [key for key, log in self.logs.items() if log.directory.parent == directory.path]
-        for key in gone:
+        keys = [key for key, log in self.logs.items() if log.directory.parent == directory.path]
+        for key in keys:
             log = self.logs.pop(key)
             self._rolled.discard(log)
             log.release()
         self.futures.release_in(directory)
         self.delayed_deletes.forget(str(directory.path))
-        if gone:
-            logger.warning("%d logs are offline with %s", len(gone), directory.path)
-        self.on_offline(directory, gone)
+        if keys:
+            logger.warning("%d logs are offline with %s", len(keys), directory.path)
+        self.on_offline(directory, keys)
 
     def _log_truncated(self, log: Log) -> None:
         if self.cleaner is not None:

@@ -61,7 +61,7 @@ class Committer:
                     connection, group.group_id, partitions, member=group, require_stable=self._options.read_committed
                 )
             except KafkaError as error:
-                self._coordinator.heed(error)
+                self._coordinator.forget_if_moved(error)
                 raise
 
         return await self._retry(attempt) if partitions else {}
@@ -91,7 +91,7 @@ class Committer:
             if not code:
                 continue
             error = error_for(code, context=f"commit of group {group.group_id}, {partition}")
-            self._coordinator.heed(error)
+            self._coordinator.forget_if_moved(error)
             if code in _GIVEN_UP:
                 raise CommitFailedError(f"{error}: the group has removed this member") from error
             raise error

@@ -75,7 +75,7 @@ class GroupMember(ABC):
                 await self._take_part()
                 attempt = 0
             except KafkaError as error:
-                self._coordinator.heed(error)
+                self._coordinator.forget_if_moved(error)
                 if not error.retriable:
                     logger.error("left group %s: %s", self._group_id, error)
                     self._is_given_up = True
@@ -101,7 +101,7 @@ class GroupMember(ABC):
 
     def _heartbeat_failed(self, error: KafkaError) -> None:
         """Raise an error that is not retriable; log any other, for the next heartbeat may succeed."""
-        self._coordinator.heed(error)
+        self._coordinator.forget_if_moved(error)
         if not error.retriable:
             raise error
         logger.info("heartbeat of group %s: %s", self._group_id, error)

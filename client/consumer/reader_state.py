@@ -162,14 +162,14 @@ class PartitionState:
         if end_offset >= fetched:
             self.forget_epochs()  # it diverges somewhere before the fetched records: unknown where
             return
-        gone = f"{self.partition}: the log was truncated at offset {end_offset}; records after it had been fetched"
+        truncated = f"{self.partition}: the log was truncated at offset {end_offset}; records after it had been fetched"
         if position <= end_offset:
-            logger.warning("%s, but not returned", gone)
+            logger.warning("%s, but not returned", truncated)
             self.seek(position, self.epochs.before(position))
             return
         if policy is None:
-            raise LogTruncationError(f"{gone} and returned up to offset {position}", end_offset)
-        logger.warning("%s and returned up to offset %d; continuing at offset %d", gone, position, end_offset)
+            raise LogTruncationError(f"{truncated} and returned up to offset {position}", end_offset)
+        logger.warning("%s and returned up to offset %d; continuing at offset %d", truncated, position, end_offset)
         self.seek(end_offset, epoch)
 
 

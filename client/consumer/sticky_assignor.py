@@ -82,9 +82,9 @@ def _balance(
     def move_one() -> bool:
         for member_id in sorted(assignment, key=load, reverse=True):
             owned = assignment[member_id]
-            lightest = {topic: min(takers[topic], key=load) for topic in {partition.topic for partition in owned}}
+            least_loaded = {topic: min(takers[topic], key=load) for topic in {partition.topic for partition in owned}}
             for partition in sorted(owned, reverse=True):
-                taker = assignment[lightest[partition.topic]]
+                taker = assignment[least_loaded[partition.topic]]
                 if len(taker) + 1 < len(owned):
                     owned.remove(partition)
                     taker.append(partition)

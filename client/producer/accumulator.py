@@ -229,10 +229,11 @@ class PartitionQueue:
         self.batches.append(batch)
         return batch
 
-    def next_batch(self, limit: int, producer: tuple[int, int], *, hurry: bool) -> Batch | None:
+    def next_batch(self, limit: int, producer: tuple[int, int], *, flushing: bool) -> Batch | None:
         """Return the batch that may be sent now, with at most `limit` in flight; None if an answer must arrive first.
 
-        Behind a batch in flight only a full batch is sent, so that a partial one can fill meanwhile; with `hurry`, any.
+        Behind a batch in flight, only a full batch is sent, so that a partial batch can fill meanwhile. If `flushing`,
+        a partial batch is sent, too.
         """
         count = self.refused + self.in_flight
         if count == 0:
@@ -244,7 +245,7 @@ class PartitionQueue:
             return None if self.in_flight else self.batches[0]  # gets new sequence numbers
         if batch is None:
             return None
-        if batch.data is None and (self.producer != producer or not (hurry or len(self.batches) > count + 1)):
+        if batch.data is None and (self.producer != producer or not (flushing or len(self.batches) > count + 1)):
             return None
         return batch if self.refused or self.known_producer == self.producer else None
 

@@ -144,7 +144,7 @@ class Producer(TransactionalProducer):
     async def flush(self) -> None:
         """Return when every record sent so far is acknowledged or has failed."""
         sender = self._sender
-        sender.hurrying += 1
+        sender.waiting_flushes += 1
         try:
             while True:
                 unplaced = [record[4] for record in self._placement.waiting()]
@@ -161,7 +161,7 @@ class Producer(TransactionalProducer):
                 if not unplaced:
                     return
         finally:
-            sender.hurrying -= 1
+            sender.waiting_flushes -= 1
 
     # ---- sending
 

@@ -56,7 +56,7 @@ class Sender:
     ) -> None:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         # How many flushes wait; while any does, batches do not linger.
-        self.hurrying = 0
+        self.waiting_flushes = 0
         self._cluster = cluster
         self._options = options
         self._acks = options.required_acks
@@ -179,7 +179,7 @@ class Sender:
                     continue
                 wake_at = min(wake_at, deadline)
             at = queue.retry_at
-            if not (self.hurrying or len(queue.batches) > queue.in_flight + 1 or batch.data is not None):
+            if not (self.waiting_flushes or len(queue.batches) > queue.in_flight + 1 or batch.data is not None):
                 at = max(at, batch.created_at + self._linger_s)
             if at > now:
                 wake_at = min(wake_at, at)
@@ -197,7 +197,7 @@ class Sender:
         return ready, wake_at
 
     def _next_batch(self, queue: PartitionQueue) -> Batch | None:
-        return queue.next_batch(self._max_in_queue, self._identity.current, hurry=self.hurrying > 0)
+        return queue.next_batch(self._max_in_queue, self._identity.current, flushing=self.waiting_flushes > 0)
 
     def _send_to(self, node_id: int, queues: list[PartitionQueue]) -> None:
         connection = self._cluster.open_connection(node_id)

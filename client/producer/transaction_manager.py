@@ -26,7 +26,7 @@ from client.errors import IllegalStateError, KafkaError, UnsupportedApiError, er
 from client.producer.identity import NONE, ProducerIdentity
 from client.producer.options import ProducerOptions
 from client.producer.prepared_transaction import PreparedTransaction
-from client.producer.transaction_status import FORGOTTEN, TransactionState, TransactionStatus, is_fatal
+from client.producer.transaction_status import UNKNOWN_PRODUCER, TransactionState, TransactionStatus, is_fatal
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
 from client.wire.connection import Connection
@@ -187,7 +187,7 @@ class TransactionManager:
         try:
             await self._ask(request, EndTxnResponse, codes)
         except KafkaError as error:
-            if commit or error.code not in FORGOTTEN:
+            if commit or error.code not in UNKNOWN_PRODUCER:
                 raise
         self._started = self._maybe_started = False
 
@@ -350,7 +350,7 @@ class TransactionManager:
             try:
                 connection = await self._coordinator(kind, key)
                 answer = await connection.call(request, response, max_version=max_version)
-                code = _gravest(codes(answer))
+                code = _most_severe(codes(answer))
                 if not code:
                     return answer
                 error = error_for(ErrorCode.PRODUCER_FENCED if code in _EPOCH_GONE else code, context=self._label)
@@ -382,7 +382,7 @@ class TransactionManager:
         return await self._cluster.connection(node)
 
 
-def _gravest(codes: Iterable[int]) -> int:
+def _most_severe(codes: Iterable[int]) -> int:
     """The most important of several error codes: errors that are not retriable precede retriable ones;
     OPERATION_NOT_ATTEMPTED, a consequence of the others, comes last.
     """

@@ -56,7 +56,7 @@ _ABORTABLE = frozenset(
     }
 )
 # The coordinator or a broker has forgotten the producer: it can continue only under a new epoch.
-FORGOTTEN = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+UNKNOWN_PRODUCER = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 
 
 def is_fatal(error: KafkaError, *, otherwise: bool) -> bool:
@@ -139,7 +139,7 @@ class TransactionStatus:
 
     def failed(self, error: KafkaError, *, fatal: bool) -> bool:
         """Note an error of the transaction; return True if it changed the state."""
-        if error.code in FORGOTTEN:
+        if error.code in UNKNOWN_PRODUCER:
             self.needs_epoch = True
         if fatal:
             changed = self.state is not TransactionState.FATAL_ERROR

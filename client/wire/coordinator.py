@@ -89,7 +89,7 @@ class Coordinator:
                 self._connection = opened
             return self._connection
 
-    def heed(self, error: KafkaError) -> None:
+    def forget_if_moved(self, error: KafkaError) -> None:
         """Forget the coordinator if the error says that it has moved."""
         if error.code in _MOVED:
             self.forget()

@@ -82,7 +82,7 @@ class GroupOffsets:
             try:
                 return await action(await self._coordinator.connection())
             except KafkaError as error:
-                self._coordinator.heed(error)
+                self._coordinator.forget_if_moved(error)
                 raise
 
         return await self._cluster.retry(attempt, timeout_s=self._timeout_s)

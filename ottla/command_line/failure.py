@@ -44,13 +44,13 @@ def _of_classic_option(error: Exception) -> str | None:
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not option or context is None:
         return None
-    from protocol.classic_names import classic_name, option_instead, whereabouts
+    from protocol.classic_names import classic_name, option_instead, replacement
 
     have = {word for parameter in context.command.params for word in parameter.opts if word.startswith("--")}
     if (instead := option_instead(option, have)) is not None:
         return f"No such option: {option}: use {instead}"
     row = classic_name(option)
-    return None if row is None else f"{error.format_message()} ({whereabouts(row)})"  # type: ignore[attr-defined]
+    return None if row is None else f"{error.format_message()} ({replacement(row)})"  # type: ignore[attr-defined]
 
 
 def _one_line(text: str) -> str:

@@ -114,7 +114,7 @@ def _entries(path: Path, dumper: "Callable[[Path], Iterator[Entry]]") -> "Iterat
 
 
 def _line(entry: "Entry") -> str:
-    """Format an entry as text: its type, then "name: value" for every field except those in `_UNSAID`."""
+    """Format an entry as text: its type, then "name: value" for every field except those in `_DEFAULTS`."""
     kind = entry["type"]
     indent = "    " if kind == "record" else "  "
     if kind == "corrupt":
@@ -123,7 +123,7 @@ def _line(entry: "Entry") -> str:
     return f"{indent}{kind.replace('_', ' ')}  {'  '.join(shown)}"
 
 
-_UNSAID: dict[str, object] = {
+_DEFAULTS: dict[str, object] = {
     "producer_id": -1,
     "producer_epoch": -1,
     "base_sequence": -1,
@@ -139,8 +139,8 @@ _UNSAID: dict[str, object] = {
 
 
 def _says(name: str, value: object) -> bool:
-    """Whether to print a field of a batch or record: not if it has the usual value in `_UNSAID`."""
-    return name not in _UNSAID or value != _UNSAID[name]
+    """Whether to print a field of a batch or record: not if it has the usual value in `_DEFAULTS`."""
+    return name not in _DEFAULTS or value != _DEFAULTS[name]
 
 
 def _value(value: Any) -> str:

@@ -103,13 +103,13 @@ async def _serve(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", say_ready: Cal
 
 async def _watch(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", stop: asyncio.Event) -> None:
     """Wait for `stop`, and report servers that end. Raises CommandError if no server is left."""
-    gone: set[str] = set()
+    ended: set[str] = set()
     while not stop.is_set():
         for server in ensemble.servers:
-            if not server.is_running and server.address not in gone:
-                gone.add(server.address)
+            if not server.is_running and server.address not in ended:
+                ended.add(server.address)
                 say(f"the ZooKeeper on {server.address} has ended: {server.last_words()}")
-        if len(gone) == len(ensemble.servers):
+        if len(ended) == len(ensemble.servers):
             raise CommandError("no ZooKeeper is left")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_S):

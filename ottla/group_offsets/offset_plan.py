@@ -154,8 +154,8 @@ async def plan_reset(
     known = await admin.describe_topics()
     if scope is None:
         partitions = [partition for partition in committed if has_partition(known, partition)]
-        gone = sorted({partition.topic for partition in committed.keys() - set(partitions)})
-        plan.notes += [f"{topic}: does not exist any more, skipped" for topic in gone]
+        missing = sorted({partition.topic for partition in committed.keys() - set(partitions)})
+        plan.notes += [f"{topic}: does not exist any more, skipped" for topic in missing]
     else:
         partitions = [
             TopicPartition(topic, number)

@@ -245,9 +245,9 @@ class Tree:
                 if old is not new:
                     changed.append(NodeChange(path, data=True, children=True))
                 continue
-            born_again = old.czxid != new.czxid
-            data = born_again or old.mzxid != new.mzxid
-            children = born_again or old.pzxid != new.pzxid
+            recreated = old.czxid != new.czxid
+            data = recreated or old.mzxid != new.mzxid
+            children = recreated or old.pzxid != new.pzxid
             if data or children:
                 changed.append(NodeChange(path, data, children))
         return changed

@@ -50,7 +50,7 @@ class LogDirectories:
         self._on_change = on_change
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_check_s = 0.0
-        fs.on_failure = self._hear
+        fs.on_failure = self._report
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -125,7 +125,7 @@ class LogDirectories:
         """Handle reported failures on the running event loop from now on. Before this, callers handle them."""
         self._loop = asyncio.get_running_loop()
 
-    def _hear(self, failure: LogDirIOError) -> None:
+    def _report(self, failure: LogDirIOError) -> None:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the broker has stopped
                 self._loop.call_soon_threadsafe(self._take, failure)

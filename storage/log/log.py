@@ -288,9 +288,9 @@ class Log:
             return True
         self.abort_compaction("it is truncated")
         count = segments.number_of(offset) + 1
-        gone = segments[count:]
+        removed = segments[count:]
         segments.replace(segments[:count])
-        segments.files.remove(gone[::-1])
+        segments.files.remove(removed[::-1])
         with self.files.failing():
             segments.active.truncate_to(offset)
         offsets.end = offset
@@ -344,10 +344,10 @@ class Log:
         if count:
             if count == len(segments):
                 self.roll()
-            gone = segments[:count]
+            removed = segments[:count]
             segments.replace(segments[count:])
             self.increment_log_start_offset(segments[0].base_offset)
-            segments.files.remove(gone)
+            segments.files.remove(removed)
         return count
 
     # -- flush and close ---------------------------------------------------------------------------
