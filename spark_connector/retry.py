@@ -5,13 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from client.errors import KafkaError, NoBrokersAvailableError
-from client.wire.backoff import Backoff
+from client.wire.backoff import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, Backoff, Retries
 
 T = TypeVar("T")
 
 DEFAULT_MS: Final = 60_000
-_BACKOFF_MS: Final = 100
-_MAX_BACKOFF_MS: Final = 1_000
 
 
 async def retry(
@@ -24,19 +22,17 @@ async def retry(
     """Run `action` until it does not fail with a retriable error of the class `only`; if no attempt is left before
     `timeout_s`, raise its last error.
     """
-    backoff = backoff or Backoff(_BACKOFF_MS, _MAX_BACKOFF_MS)
+    retries = Retries(backoff or Backoff())
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
-    attempt = 0
     while True:
-        delay_s = backoff.delay_s(attempt)
+        delay_s = retries.next_delay_s()
         try:
             return await action()
         except only as error:
             if not error.retriable or loop.time() + delay_s > deadline:
                 raise
         await asyncio.sleep(delay_s)
-        attempt += 1
 
 
 async def until_reached(action: Callable[[], Awaitable[T]], client: Mapping[str, Any]) -> T:
@@ -45,7 +41,9 @@ async def until_reached(action: Callable[[], Awaitable[T]], client: Mapping[str,
     Raises NoBrokersAvailableError, with the time of the attempts, and other errors of `action`.
     """
     timeout_ms = client.get("default_api_timeout_ms", DEFAULT_MS)
-    backoff = Backoff(client.get("retry_backoff_ms", _BACKOFF_MS), client.get("retry_backoff_max_ms", _MAX_BACKOFF_MS))
+    backoff = Backoff(
+        client.get("retry_backoff_ms", RETRY_BACKOFF_MS), client.get("retry_backoff_max_ms", RETRY_BACKOFF_MAX_MS)
+    )
     try:
         return await retry(action, timeout_s=timeout_ms / 1000, only=NoBrokersAvailableError, backoff=backoff)
     except NoBrokersAvailableError as error:

@@ -95,6 +95,7 @@ class ConsumerMember(GroupMember):
     # ---- heartbeats
 
     async def _beat(self) -> Outcome:
+        retries = self._cluster.retries()
         while True:
             self._news.clear()
             if self._is_stuck():
@@ -105,8 +106,9 @@ class ConsumerMember(GroupMember):
             except KafkaError as error:
                 self._heartbeat_failed(error)
                 self._told_topics = self._told_owned = None  # report everything again: it is unknown what has arrived
-                await asyncio.sleep(self._cluster.backoff.delay_s(3))
+                await retries.wait()
                 continue
+            retries.succeeded()
             if given_up:
                 return "lost"
             try:

@@ -7,6 +7,7 @@ or until it fails.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 
 from client.consumer.fetched import FetchedBatches
@@ -15,6 +16,7 @@ from client.consumer.options import ReaderOptions
 from client.consumer.reader_state import PartitionState
 from client.errors import KafkaError, error_for
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Retries
 from client.wire.cluster import Cluster
 from client.wire.connection import Connection
 from client.wire.metadata import ZERO_ID, PartitionMetadata
@@ -24,7 +26,6 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse,
 from protocol.sentinels import NO_EPOCH
 
 SHORT_WAIT_MS = 20
-ERROR_PAUSE_S = 1.0
 # Up to this version a request has topic names, later versions have topic ids.
 LAST_VERSION_WITH_NAMES = 12
 MIN_VERSION = 4
@@ -55,7 +56,8 @@ class Fetcher:
         self._on_error = on_error
         # Leaders with a Fetch under way.
         self._polling: set[int] = set()
-        self._attempts: dict[int, int] = {}
+        self._leader_retries = defaultdict[int, Retries](cluster.retries)
+        self._partition_retries = defaultdict[TopicPartition, Retries](cluster.retries)
         self._looking_up = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -134,9 +136,10 @@ class Fetcher:
                 for state, generation in zip(states, generations, strict=True):
                     if state.generation == generation:
                         state.found(found[state.partition].offset)
+                        self._partition_retries.pop(state.partition, None)
         except KafkaError as error:
             for state in states:
-                state.retry_at = loop.time() + ERROR_PAUSE_S
+                self._delay(state)
             self._on_error(error)
         finally:
             self._looking_up = False
@@ -185,14 +188,12 @@ class Fetcher:
                     if not error.retriable:
                         raise
                     self.last_error = error
-                    attempt = self._attempts.get(leader, 0)
-                    self._attempts[leader] = attempt + 1
                     for state in states:
                         state.read_replica = None
                     self._cluster.request_refresh()
-                    await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
+                    await self._leader_retries[leader].wait()
                     continue
-                self._attempts.pop(leader, None)
+                self._leader_retries.pop(leader, None)
                 self.last_error = None
                 for state, asked_for in zip(states, asked, strict=True):
                     data = answered.get(state.partition)
@@ -209,9 +210,13 @@ class Fetcher:
         self.wake()
 
     def _report(self, state: PartitionState, error: Exception) -> None:
-        """Report an error to the reader, and do not fetch the partition for ERROR_PAUSE_S."""
-        state.retry_at = asyncio.get_running_loop().time() + ERROR_PAUSE_S
+        """Report an error to the reader, and delay the next request for the partition."""
+        self._delay(state)
         self._on_error(error)
+
+    def _delay(self, state: PartitionState) -> None:
+        delay_s = self._partition_retries[state.partition].next_delay_s()
+        state.retry_at = asyncio.get_running_loop().time() + delay_s
 
     def _chosen(self, leader: int) -> list[PartitionState]:
         if self._closed:
@@ -311,13 +316,14 @@ class Fetcher:
             error = error_for(code, context=str(state.partition))
             if not error.retriable:
                 raise error
-            state.retry_at = asyncio.get_running_loop().time() + self._cluster.backoff.delay_s(0)
+            self._delay(state)
             self._cluster.request_refresh()
             return
         if data.preferred_read_replica >= 0:
             state.read_replica = data.preferred_read_replica
             state.read_replica_until = asyncio.get_running_loop().time() + self._options.metadata_max_age_ms / 1000
             return
+        self._partition_retries.pop(state.partition, None)
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset

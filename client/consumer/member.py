@@ -69,11 +69,11 @@ class GroupMember(ABC):
 
     async def run(self) -> None:
         """Be a member until cancelled or until a fatal error, which the application gets."""
-        attempt = 0
+        retries = self._cluster.retries()
         while True:
             try:
                 await self._take_part()
-                attempt = 0
+                retries.succeeded()
             except KafkaError as error:
                 self._coordinator.forget_if_moved(error)
                 if not error.retriable:
@@ -83,8 +83,7 @@ class GroupMember(ABC):
                     self._partitions.failed(error)
                     return
                 logger.info("group %s: %s; trying again", self._group_id, error)
-                await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
-                attempt += 1
+                await retries.wait()
 
     @abstractmethod
     async def _take_part(self) -> None:

@@ -5,7 +5,6 @@ needs new sequence numbers (KIP-360): a broker refuses a batch of an older epoch
 transactional id both come from the transaction coordinator (`client.producer.transaction_manager`).
 """
 
-import asyncio
 from collections.abc import Callable
 
 from client.errors import KafkaError, error_for
@@ -50,7 +49,7 @@ class ProducerIdentity:
             self._cluster.background.spawn(self._fetch(), "producer id")
 
     async def _fetch(self) -> None:
-        attempt = 0
+        retries = self._cluster.retries()
         try:
             while True:
                 try:
@@ -67,8 +66,7 @@ class ProducerIdentity:
                     self._on_trouble(error)
                     if not error.retriable:
                         return
-                    await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
-                    attempt += 1
+                    await retries.wait()
         finally:
             self._fetching = False
         self._on_known()

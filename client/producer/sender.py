@@ -11,6 +11,7 @@ requests are as few and as large as the pace of the answers allows.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,7 @@ from client.producer.identity import NONE, ProducerIdentity
 from client.producer.options import ProducerOptions
 from client.producer.transaction_manager import TransactionManager
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Retries
 from client.wire.cluster import Cluster
 from client.wire.connection import Connection
 from protocol.compression import CompressionType
@@ -88,7 +90,7 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
         self._draining: set[int] = set()
-        self._connect_attempts: dict[int, int] = {}
+        self._connect_retries = defaultdict[int, Retries](cluster.retries)
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -406,15 +408,13 @@ class Sender:
             self._cluster.request_refresh()
         try:
             await self._cluster.connection(node_id)
-            self._connect_attempts.pop(node_id, None)
+            self._connect_retries.pop(node_id, None)
         except KafkaError as error:
-            attempt = self._connect_attempts.get(node_id, 0)
-            self._connect_attempts[node_id] = attempt + 1
             for queue in self._waiting.values():
                 if self._cluster.metadata.leader(queue.partition) == node_id:
                     queue.batches[0].last_error = error
             self._cluster.request_refresh()
-            await asyncio.sleep(self._cluster.backoff.delay_s(attempt))
+            await self._connect_retries[node_id].wait()
         finally:
             self._connecting.discard(node_id)
         self.wake()

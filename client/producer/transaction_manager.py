@@ -345,7 +345,7 @@ class TransactionManager:
         key = self.transactional_id if key is None else key
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.max_block_s
-        attempt = 0
+        retries = self._cluster.retries()
         while True:
             try:
                 connection = await self._coordinator(kind, key)
@@ -363,13 +363,12 @@ class TransactionManager:
                 self._cluster.request_refresh()
             if not error.retriable:
                 raise self._fail(error, fatal=is_fatal(error, otherwise=fatal)) from None
-            delay_s = self._cluster.backoff.delay_s(attempt)
+            delay_s = retries.next_delay_s()
             if error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 delay_s = min(delay_s, CONCURRENT_BACKOFF_S)
             if loop.time() + delay_s > deadline:
                 raise error
             await asyncio.sleep(delay_s)
-            attempt += 1
 
     @property
     def _label(self) -> str:

@@ -20,7 +20,7 @@ from client.errors import (
     error_for,
 )
 from client.options import parse_bootstrap_servers
-from client.wire.backoff import Backoff
+from client.wire.backoff import Backoff, Retries
 from client.wire.cluster_options import ClusterOptions
 from client.wire.connection import Connection
 from client.wire.metadata import Metadata, TopicMetadata
@@ -206,7 +206,7 @@ class Cluster:
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
         auto_create = self._options.allow_auto_create_topics if allow_auto_create is None else allow_auto_create
-        attempt = 0
+        retries = self.retries()
         while True:
             try:
                 connection = await self.any_connection()
@@ -215,10 +215,9 @@ class Cluster:
                 )
                 break
             except ConnectionLostError:
-                attempt += 1
-                if attempt >= BOOTSTRAP_ROUNDS:
+                if retries.failures + 1 >= BOOTSTRAP_ROUNDS:
                     raise
-                await asyncio.sleep(self.backoff.delay_s(attempt))
+                await retries.wait()
         self._take(response, is_everything=wanted is None)
         return response
 
@@ -264,7 +263,7 @@ class Cluster:
             self.background.spawn(self._refresh_in_background(), "metadata refresh")
 
     async def _refresh_in_background(self) -> None:
-        attempt = 0
+        retries = self.retries()
         try:
             while self._refresh_wanted:
                 self._refresh_wanted = False
@@ -274,8 +273,7 @@ class Cluster:
                     self._refresh_wanted = True
                 # Also after a success: a leader change takes a moment to reach every broker, and while answers
                 # still name the old leader, refreshes must not follow each other without a pause.
-                await asyncio.sleep(self.backoff.delay_s(attempt))
-                attempt += 1
+                await retries.wait()
         finally:
             self._refreshing = False
 
@@ -288,7 +286,7 @@ class Cluster:
         self.track([name])
         loop = asyncio.get_running_loop()
         start = loop.time()
-        attempt = 0
+        retries = self.retries()
         while True:
             known = self.metadata.topics.get(name)
             if known is not None and known.partitions:
@@ -301,10 +299,13 @@ class Cluster:
                 if not error.retriable or loop.time() - start >= patience:
                     self.untrack([name])
                     raise error
-                await asyncio.sleep(self.backoff.delay_s(attempt))
-                attempt += 1
+                await retries.wait()
 
     # ---- requests
+
+    def retries(self) -> Retries:
+        """Return a counter of failures with this client's back-off."""
+        return Retries(self.backoff)
 
     async def retry(
         self,
@@ -321,18 +322,17 @@ class Cluster:
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
-        attempt = 0
+        retries = self.retries()
         while True:
             try:
                 return await action()
             except KafkaError as error:
-                delay_s = self.backoff.delay_s(attempt)
+                delay_s = retries.next_delay_s()
                 patience_s = tolerate_unknown_s if error.code == _UNKNOWN_TOPIC else timeout_s
                 unreachable = isinstance(error, NoBrokersAvailableError)
                 retriable = error.retriable or error.code in also_retriable
                 if not retriable or unreachable or loop.time() + delay_s > start + patience_s:
                     raise
-                attempt += 1
                 await asyncio.sleep(delay_s)
                 if error.code is None or error.code.invalid_metadata or error.code == _NOT_CONTROLLER:
                     await self.refresh(self._topics)

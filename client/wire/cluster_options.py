@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from client.options import check_range, parse_bootstrap_servers
+from client.wire.backoff import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from client.wire.network import Network
 
 
@@ -22,8 +23,8 @@ class ClusterOptions:
     bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092"
     client_id: str = "ottla"
     request_timeout_ms: int = 30_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = RETRY_BACKOFF_MS
+    retry_backoff_max_ms: int = RETRY_BACKOFF_MAX_MS
     metadata_max_age_ms: int = 300_000
     connections_max_idle_ms: int = 540_000
     allow_auto_create_topics: bool = False

@@ -16,7 +16,6 @@ from client.options import parse_bootstrap_servers
 from client.producer.options import ProducerKeywords, ProducerOptions
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
-from client.wire.backoff import Backoff
 from client.wire.cluster_options import ClusterKeywords, ClusterOptions
 from client.zookeeper.consumer import ZooKeeperConsumer
 from client.zookeeper.options import ZooKeeperConsumerKeywords, ZooKeeperConsumerOptions
@@ -158,14 +157,3 @@ def test_positions():
     assert state.lookup == -1
     state.found(12)
     assert (state.position, state.fetch_offset, state.lookup) == (12, 12, None)
-
-
-def test_backoff_doubles_to_its_limit_with_jitter():
-    import random
-
-    backoff = Backoff(100, 1000, random.Random(1))
-    for attempt, middle in enumerate([0.1, 0.2, 0.4, 0.8, 1.0, 1.0]):
-        delays = [backoff.delay_s(attempt) for _ in range(200)]
-        assert 0.8 * middle <= min(delays) < 0.9 * middle
-        assert 1.1 * middle < max(delays) <= 1.2 * middle
-    assert backoff.delay_s(10_000) <= 1.2

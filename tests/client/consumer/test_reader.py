@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from client.consumer import fetcher
 from client.consumer.reader import Reader
 from client.consumer.reader_state import Timestamp
 from client.errors import (
@@ -385,8 +384,7 @@ async def test_a_corrupt_batch_is_reported(fake):
             await take(source, 3)
 
 
-async def test_a_lookup_that_failed_is_tried_again(fake, monkeypatch):
-    monkeypatch.setattr(fetcher, "ERROR_PAUSE_S", 0.01)
+async def test_a_lookup_that_failed_is_tried_again(fake):
     fill(fake, 3)
     fake.script[ApiKey.LIST_OFFSETS] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     async with reader(fake) as source:
