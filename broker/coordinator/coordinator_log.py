@@ -38,7 +38,7 @@ from typing import NamedTuple, TypeVar
 from broker.cluster.metadata_cache import MetadataCache, Node
 from broker.errors import RequestError, code_of
 from broker.topics import Topics
-from client.wire.backoff import Backoff
+from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage, iter_mixed
@@ -55,7 +55,6 @@ from storage.log.append import AppendOrigin
 logger = logging.getLogger(__name__)
 
 NO_OFFSET = -1
-LEARNING_BACKOFF_S = 0.5
 CREATION_WAIT_S = 5.0
 """How long `ensure_exists` waits for the leaders of a topic that it has created; half a second is usual."""
 
@@ -64,7 +63,7 @@ COMMIT_LOOK_S = 1.0
 
 REPLAY_BACKOFF_MS = 1_000
 REPLAY_BACKOFF_MAX_MS = 10_000
-"""The first and the longest pause between two attempts to read a log."""
+"""The first and the longest pause between two attempts to read a log: long, because each attempt reads all of it."""
 
 LOG_ERRORS = (ReplicationError, StorageError, ProtocolError, OSError)
 """The exceptions of reading and appending."""
@@ -116,7 +115,8 @@ class CoordinatorLog:
         self._replicas = replicas
         self._metadata = metadata
         self._topics = topics
-        self._backoff = Backoff(REPLAY_BACKOFF_MS, REPLAY_BACKOFF_MAX_MS, rng)
+        self._backoff = Backoff(random=rng)
+        self._replay_backoff = Backoff(REPLAY_BACKOFF_MS, REPLAY_BACKOFF_MAX_MS, rng)
         self._terms: dict[int, int] = {}
         self._elected: Elected | None = None
         self._resigned: Resigned | None = None
@@ -130,12 +130,13 @@ class CoordinatorLog:
 
     async def learn_partitions(self) -> None:
         """Read the number of partitions from the registry, with retries. Without the topic it remains unknown."""
+        retries = Retries(self._backoff)
         while self._partitions is None:
             try:
                 count = await self._topics.count_partitions(self.topic)
             except RegistryError as error:
                 logger.warning("the partitions of %s are not known yet: %s", self.topic, error)
-                await asyncio.sleep(LEARNING_BACKOFF_S)
+                await retries.wait()
                 continue
             if count == 0:
                 return
@@ -204,15 +205,14 @@ class CoordinatorLog:
 
         Return None if the term ends before. Every attempt calls `read` again. See the module docstring.
         """
-        attempt = 0
+        retries = Retries(self._replay_backoff)
         while self._terms.get(partition) == term:
             try:
                 made = await read(self._batches(partition, term))
             except LOG_ERRORS as error:
-                delay_s = self._backoff.delay_s(attempt)
+                delay_s = retries.next_delay_s()
                 logger.error("%s-%d cannot be loaded, tried again in %.1f s: %s", self.topic, partition, delay_s, error)
                 await asyncio.sleep(delay_s)
-                attempt += 1
                 continue
             await self._until_committed(partition, term)
             return made if self._terms.get(partition) == term else None

@@ -36,7 +36,7 @@ from broker.errors import RequestError
 from broker.producer_ids import ProducerIds
 from broker.settings.config import BrokerConfig
 from broker.topics import Topics
-from client.wire.backoff import Backoff
+from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message_set import LegacyMessage
@@ -45,9 +45,6 @@ from protocol.record_batch_builder import RecordBatchBuilder
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_MS = 100
-RETRY_BACKOFF_MAX_MS = 1000
-"""The back-off of failed writes of markers and transaction ends; on a full disk, those of all decided transactions."""
 END_WAIT_S = 0.1
 """How long AddPartitionsToTxn waits for the previous transaction to end; this usually takes some milliseconds."""
 MAX_TOMBSTONES_BYTES = 16_384
@@ -89,7 +86,7 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._config = config
         self._now_ms = now_ms
-        self._backoff = Backoff(RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS, rng)
+        self._backoff = Backoff(random=rng)
         self._markers = TransactionMarkers(
             brokers, metadata, topics.count_partitions, self._start_task, backoff=self._backoff
         )
@@ -293,16 +290,15 @@ class TransactionCoordinator:
 
     async def _write_end(self, term: Term, transaction: Transaction, transition: Transition) -> None:
         """Write the end of a transaction; retry after any error until the term is over, since no client retries it."""
-        attempt = 0
+        retries = Retries(self._backoff)
         while self._is_current(term):
             try:
                 await self._write(term, transaction, transition, is_retried=True)
                 return
             except RequestError as error:
-                level = logging.INFO if attempt == 0 else logging.DEBUG
+                level = retries.log_level(logging.INFO)
                 logger.log(level, "the end of %s is not written yet: %s", transaction.transactional_id, error.code.name)
-            await asyncio.sleep(self._backoff.delay_s(attempt))
-            attempt += 1
+            await retries.wait()
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
