@@ -23,6 +23,7 @@ from broker.cluster.metadata_cache import MetadataCache, Snapshot
 from broker.cluster.registration import ClusterMembership
 from broker.cluster.registry_access import open_registry
 from broker.cluster.session import ClusterSession
+from broker.controller import topic_deletion
 from broker.controller.channel import ControllerChannel
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
@@ -43,6 +44,7 @@ from broker.services import Services
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
 from broker.topics import Topics
+from client.wire.backoff import Backoff
 from client.wire.network import AsyncioNetwork, Network
 from client.wire.node_connection import ConnectionOptions
 from registry.embedded.store import EmbeddedStore
@@ -101,6 +103,7 @@ class Broker:
         self._owns_store = store is None and not config.zookeeper_connect
         self._now_ms = now_ms
         self._random = rng or random.Random()
+        self._backoff = Backoff(random=self._random)
         self._new_compactor = new_compactor
         self._stopping = asyncio.Event()
         self._logs: LogManager | None = None
@@ -205,11 +208,11 @@ class Broker:
             cluster_id = await membership.cluster_id(meta.cluster_id)
             broker_id = await membership.broker_id(meta.broker_id)
             directories = [str(directory.path) for directory in logs.dirs.online]
-            session = ClusterSession(broker_id, access, membership, directories)
+            session = ClusterSession(broker_id, access, membership, directories, self._backoff)
             await session.check_id_is_free()  # before this broker's id is written anywhere
             logs.dirs.write_meta(broker_id, cluster_id)
             session.remember()
-            configs = ConfigStore(broker_id, self.config, registry, self._now_ms)
+            configs = ConfigStore(broker_id, self.config, registry, self._now_ms, self._backoff)
             self._configs = configs
             await configs.start()
             logs.recovery_threads = self.config.num_recovery_threads_per_data_dir
@@ -312,15 +315,23 @@ class Broker:
         return Controller(
             broker_id,
             registry=registry,
-            new_channel=partial(ControllerChannel, options=self._controller_connection(f"controller-{broker_id}")),
+            new_channel=partial(
+                ControllerChannel,
+                options=self._controller_connection(f"controller-{broker_id}"),
+                backoff=self._backoff,
+            ),
             config=self.config,
             topic_overrides=configs.read_topic,
             now_ms=self._now_ms,
+            backoff=self._backoff,
+            deletion_backoff=Backoff(
+                topic_deletion.RETRY_BACKOFF_MS, topic_deletion.RETRY_BACKOFF_MAX_MS, self._random
+            ),
         )
 
     def _watch_log_dirs(self, services: Services, registry: Registry) -> LogDirFailures:
         registry_directory = self.config.log_dirs[0] if self._owns_store else None
-        failures = LogDirFailures(services.broker_id, registry, registry_directory)
+        failures = LogDirFailures(services.broker_id, registry, registry_directory, self._backoff)
 
         def failed(directory: LogDirectory, keys: list[tuple[str, int]]) -> None:
             services.replicas.controller_requests.log_directory_failed(keys)
@@ -403,6 +414,7 @@ class Broker:
             registry=registry,
             metadata=self.metadata,
             now_ms=self._now_ms,
+            backoff=self._backoff,
         ).run()
 
     async def _announce(self, broker_id: int, on_ready: Callable[[Broker], None]) -> None:

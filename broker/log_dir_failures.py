@@ -14,14 +14,13 @@ import asyncio
 import logging
 from pathlib import Path
 
+from client.wire.backoff import Backoff, Retries
 from registry.errors import ConnectionLossError, RegistryFullError, SessionExpiredError
 from registry.interface import Registry
 from registry.znodes.notifications import LogDirEventNotificationZnode
 from storage.directories.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
-
-RETRY_BACKOFF_S = 1.0
 
 
 class RegistryDirectoryFailedError(Exception):
@@ -31,11 +30,12 @@ class RegistryDirectoryFailedError(Exception):
 class LogDirFailures:
     """The failures that the controller does not know yet."""
 
-    def __init__(self, broker_id: int, registry: Registry, registry_directory: Path | None) -> None:
+    def __init__(self, broker_id: int, registry: Registry, registry_directory: Path | None, backoff: Backoff) -> None:
         """registry_directory: the log directory with the embedded registry; None if the broker has none."""
         self._broker_id = broker_id
         self._registry = registry
         self._registry_directory = registry_directory
+        self._backoff = backoff
         self._failed: asyncio.Queue[LogDirectory] = asyncio.Queue()
 
     def add(self, directory: LogDirectory) -> None:
@@ -55,11 +55,12 @@ class LogDirFailures:
     async def _tell(self) -> None:
         """Notify the controller; retry after errors, because a repeated notification is harmless."""
         data = LogDirEventNotificationZnode(broker=self._broker_id).encode()
+        retries = Retries(self._backoff)
         while True:
             try:
                 await self._registry.create(LogDirEventNotificationZnode.path(), data, sequence=True, make_parents=True)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
                 logger.warning("cannot notify the controller of a failed log directory yet: %s", error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
+                await retries.wait()
             else:
                 return

@@ -24,6 +24,7 @@ from contextlib import suppress
 
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
 from broker.topic_names import INTERNAL_TOPICS
+from client.wire.backoff import Backoff, Retries
 from registry.errors import (
     ConnectionLossError,
     NodeExistsError,
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 TOPIC_FOLDERS = ("/brokers/topics", "/brokers/partitions")
 PERSISTENT_PATHS = ("/brokers/ids", *TOPIC_FOLDERS, "/consumers")
-RETRY_BACKOFF_S = 0.2
 
 
 class Legacy07View:
@@ -55,12 +55,14 @@ class Legacy07View:
         registry: Registry,
         metadata: MetadataCache,
         now_ms: Callable[[], int],
+        backoff: Backoff,
     ) -> None:
         self._broker_id = broker_id
         self._chroot = chroot
         self._broker = LegacyBrokerZnode(creator=f"{host}-{now_ms()}", host=host, port=port)
         self._registry = registry
         self._metadata = metadata
+        self._retries = Retries(backoff)
         # The published znodes by path, and the session that created them.
         self._published: dict[str, bytes] = {}
         self._session_id: int | None = None  # None differs from 0, which means that there is no session
@@ -80,8 +82,9 @@ class Legacy07View:
                 await self.publish(snapshot)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
                 logger.info("the view of 0.7 is not up to date: %s; retrying", error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
+                await self._retries.wait()
                 continue
+            self._retries.succeeded()
             await _first_of(self._metadata_after(snapshot), self._connected.wait())
 
     async def _metadata_after(self, seen: Snapshot) -> None:

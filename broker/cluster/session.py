@@ -18,12 +18,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from broker.cluster.registration import ClusterMembership
 from broker.cluster.registry_access import RegistryAccess
 from broker.network.listener import Listener
+from client.wire.backoff import Backoff, Retries
 from registry.errors import ConnectionLossError, RegistryFullError, SessionExpiredError
 from registry.interface import ConnectionState
 
 logger = logging.getLogger(__name__)
-
-RETRY_BACKOFF_S = 0.2
 
 
 class ClusterSession:
@@ -35,6 +34,7 @@ class ClusterSession:
         access: RegistryAccess,
         membership: ClusterMembership,
         directories: Sequence[str],
+        backoff: Backoff,
     ) -> None:
         """directories: keep the session's token."""
         self._broker_id = broker_id
@@ -42,6 +42,7 @@ class ClusterSession:
         self._registry = access.registry
         self._membership = membership
         self._directories = list(directories)
+        self._backoff = backoff
         self._listeners: Sequence[Listener] = ()
         self._expired = asyncio.Event()
         self._registry.listen(self._state_changed)
@@ -73,6 +74,7 @@ class ClusterSession:
 
         Raises BrokerStartError if another broker has taken the id; and errors after which the registry is unusable.
         """
+        retries = Retries(self._backoff)
         while True:
             await self._expired.wait()
             logger.warning("the registry session has expired: broker %d registers again", self._broker_id)
@@ -80,8 +82,9 @@ class ClusterSession:
                 epoch = await self._rejoin(on_registered)
             except (ConnectionLossError, SessionExpiredError, RegistryFullError) as error:
                 logger.warning("broker %d is not registered: %s; retrying", self._broker_id, error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
+                await retries.wait()
                 continue
+            retries.succeeded()
             logger.info("broker %d is registered again, with broker epoch %d", self._broker_id, epoch)
 
     async def _rejoin(self, on_registered: Callable[[int], Awaitable[None]]) -> int:

@@ -17,13 +17,13 @@ from collections.abc import Callable
 
 from broker.controller.superseded import OnAnswer, QueuedRequest, without_superseded
 from client.errors import KafkaError
+from client.wire.backoff import Backoff, Retries
 from client.wire.node_connection import ConnectionOptions, NodeConnection
 from protocol.host_port import HostPort
 from protocol.message import Message
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_S = 0.1
 LONG_QUEUE = 100
 """Requests. The queue is shortened when it is longer than this, and again each time its length has doubled."""
 
@@ -34,9 +34,10 @@ NewChannel = Callable[[int, HostPort], "ControllerChannel"]
 class ControllerChannel:
     """The queue of requests to one broker."""
 
-    def __init__(self, broker_id: int, address: HostPort, options: ConnectionOptions) -> None:
+    def __init__(self, broker_id: int, address: HostPort, options: ConnectionOptions, backoff: Backoff) -> None:
         self.broker_id = broker_id
         self._connection = NodeConnection(f"broker {broker_id}", lambda: address, options.open)
+        self._backoff = backoff
         self._queue: deque[QueuedRequest] = deque()
         self._limit = LONG_QUEUE
         self._news = asyncio.Event()
@@ -80,12 +81,11 @@ class ControllerChannel:
             self._connection.close()
 
     async def _send_until_answered(self, request: Message, version: int) -> Message:
-        is_first_failure = True
+        retries = Retries(self._backoff)
         while True:
             try:
                 return await (await self._connection.open()).request(request, version)
             except KafkaError as error:
-                level = logging.WARNING if is_first_failure else logging.DEBUG
-                is_first_failure = False
+                level = retries.log_level(logging.WARNING)
                 logger.log(level, "broker %d does not answer %s: %s", self.broker_id, type(request).__name__, error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
+                await retries.wait()

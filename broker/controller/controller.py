@@ -38,6 +38,7 @@ from broker.controller.stopped_replicas import StoppedReplicas
 from broker.controller.topic_assignments import TopicAssignments
 from broker.controller.topic_deletion import TopicDeletion
 from broker.settings.config import BrokerConfig
+from client.wire.backoff import Backoff
 from registry.errors import BadVersionError, NodeExistsError
 from registry.interface import Registry, Watch
 from registry.znodes.admin import DeleteTopicsZnode, PreferredReplicaElectionZnode, ReassignPartitionsZnode
@@ -77,8 +78,11 @@ class Controller:
         config: BrokerConfig,
         topic_overrides: Callable[[str], Awaitable[dict[str, str]]],
         now_ms: Callable[[], int],
+        backoff: Backoff,
+        deletion_backoff: Backoff,
         rng: random.Random | None = None,
     ) -> None:
+        """backoff: of failed events. deletion_backoff: of brokers that could not delete their replicas."""
         self.broker_id = broker_id
         self.is_active = False
         """True from the election until another broker is elected, or this broker cannot know whether one is."""
@@ -86,7 +90,7 @@ class Controller:
         self._registry = registry
         self._config = config
         self._in_office = False  # active, and all brokers have been informed
-        self._queue = EventQueue(lambda: self.is_active, self._was_replaced, self._resign)
+        self._queue = EventQueue(lambda: self.is_active, self._was_replaced, self._resign, backoff)
         self._watches: list[Watch] = []
         self._tasks = asyncio.TaskGroup()  # entered by `run`
         self._candidacy = Candidacy(broker_id, registry, now_ms)
@@ -115,7 +119,9 @@ class Controller:
             rng=rng or random.Random(),
             changed=self._notice_topic,
         )
-        self._deletion = TopicDeletion(registry, context, config, self._channels, leaders, self._notice_deletions)
+        self._deletion = TopicDeletion(
+            registry, context, config, self._channels, leaders, self._notice_deletions, deletion_backoff
+        )
         self._reassignments = Reassignments(registry, context, states, leaders, self._topics, self._stopped)
         self._elections = Elections(registry, context, config, leaders)
         self._shutdowns = Shutdowns(context, leaders, self._stopped)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from broker.errors import NotControllerError
+from client.wire.backoff import Backoff, Retries
 from registry.errors import (
     BadVersionError,
     ConnectionLossError,
@@ -26,9 +27,6 @@ from registry.errors import (
 from registry.znodes.controller import ControllerEpochZnode
 
 logger = logging.getLogger(__name__)
-
-RETRY_BACKOFF_S = 0.1
-FULL_BACKOFF_S = 1.0
 
 T = TypeVar("T")
 Event = Callable[[], Awaitable[None]]
@@ -52,12 +50,17 @@ class EventQueue:
     """The events that are to be handled."""
 
     def __init__(
-        self, is_active: Callable[[], bool], replaced: Callable[[], None], expired: Callable[[], None]
+        self,
+        is_active: Callable[[], bool],
+        replaced: Callable[[], None],
+        expired: Callable[[], None],
+        backoff: Backoff,
     ) -> None:
         """replaced: called if another controller is elected. expired: called if the session has expired."""
         self._is_active = is_active
         self._replaced = replaced
         self._expired = expired
+        self._retries = Retries(backoff)
         self._events: dict[str, Event] = {}
         self._wake = asyncio.Event()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -128,19 +131,22 @@ class EventQueue:
             return
         try:
             await event()
+            self._retries.succeeded()
         except SessionExpiredError:
             self._expired()
         except ZnodeFormatError as error:
             logger.error("%s: ignored: %s", name, error)
         except RegistryFullError as error:
             logger.warning("%s: no decision can be written (%s): retrying", name, error)
-            await asyncio.sleep(FULL_BACKOFF_S)
-            self.notice(name, event)
+            await self._retry(name, event)
         except RETRIED as error:
             if error.path == ControllerEpochZnode.path():
                 logger.info("another controller has taken over")
                 self._replaced()
                 return
             logger.info("%s: the tree has changed meanwhile, or the answer was lost (%s): retrying", name, error)
-            await asyncio.sleep(RETRY_BACKOFF_S)
-            self.notice(name, event)
+            await self._retry(name, event)
+
+    async def _retry(self, name: str, event: Event) -> None:
+        await self._retries.wait()
+        self.notice(name, event)

@@ -8,6 +8,7 @@ that a client that finds the name unused can create the topic at once.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,7 @@ from broker.controller.broker_channels import BrokerChannels
 from broker.controller.context import ControllerContext, TopicPartition
 from broker.controller.partitions import PartitionLeaders
 from broker.settings.config import BrokerConfig
+from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.message import Message
 from registry.errors import NoNodeError
@@ -25,8 +27,9 @@ from registry.znodes.topics import TopicZnode
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_S = 1.0
-STORAGE_BACKOFF_S = 30.0
+RETRY_BACKOFF_MS = 1_000
+RETRY_BACKOFF_MAX_MS = 30_000
+"""The first and the longest delay before a broker is asked again: a failed log directory stays offline for long."""
 
 
 class TopicDeletion:
@@ -40,6 +43,7 @@ class TopicDeletion:
         channels: BrokerChannels,
         leaders: PartitionLeaders,
         look_again: Callable[[float], None],
+        backoff: Backoff,
     ) -> None:
         """look_again: makes the controller call `resume` after this many seconds."""
         self._registry = registry
@@ -48,11 +52,13 @@ class TopicDeletion:
         self._channels = channels
         self._leaders = leaders
         self._look_again = look_again
+        self._retries = defaultdict[str, Retries](lambda: Retries(backoff))
         self._asked: dict[str, dict[int, int]] = {}  # topic → broker id → epoch of the broker that was asked to delete
         self._deleted: dict[str, set[int]] = {}  # topic → brokers that have answered without an error
 
     def clear(self) -> None:
         """Start another term: all brokers are asked again, which does no harm."""
+        self._retries.clear()
         self._asked.clear()
         self._deleted.clear()
 
@@ -112,16 +118,14 @@ class TopicDeletion:
         if any(one.error_code == ErrorCode.KAFKA_STORAGE_ERROR for one in partition_errors):
             # Probably offline until the broker restarts: it then registers again, and is asked at once.
             logger.warning("broker %d has replicas of %s in a log directory that failed or is full", broker_id, topic)
-            asked.pop(broker_id, None)
-            self._look_again(STORAGE_BACKOFF_S)
-            return
-        if getattr(answer, "error_code", 0) or any(one.error_code for one in partition_errors):
+        elif getattr(answer, "error_code", 0) or any(one.error_code for one in partition_errors):
             logger.error("broker %d could not delete its replicas of %s: %r", broker_id, topic, answer)
-            asked.pop(broker_id, None)
-            self._look_again(RETRY_BACKOFF_S)
+        else:
+            self._deleted.setdefault(topic, set()).add(broker_id)
+            self._look_again(0.0)
             return
-        self._deleted.setdefault(topic, set()).add(broker_id)
-        self._look_again(0.0)
+        asked.pop(broker_id, None)
+        self._look_again(self._retries[topic].next_delay_s())
 
     async def _finish(self, topic: str) -> None:
         registry = self._registry
@@ -136,6 +140,7 @@ class TopicDeletion:
         logger.info("topic %s is deleted", topic)
 
     def _forget(self, topic: str) -> None:
+        self._retries.pop(topic, None)
         self._asked.pop(topic, None)
         self._deleted.pop(topic, None)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from broker.settings.config import BrokerConfig
 from broker.settings.dynamic import DynamicBrokerConfig
+from client.wire.backoff import Backoff, Retries
 from registry.errors import NodeExistsError, NoNodeError, RegistryError, ZnodeFormatError
 from registry.interface import Registry
 from registry.pipeline import read_all
@@ -29,19 +30,26 @@ from storage.setting import ConfigError
 logger = logging.getLogger(__name__)
 
 NOTIFICATION_LIFETIME_MS = 15 * 60 * 1000
-RETRY_BACKOFF_S = 0.2
 
 
 class ConfigStore:
     """The dynamic settings that this broker has read."""
 
-    def __init__(self, broker_id: int, config: BrokerConfig, registry: Registry, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        registry: Registry,
+        now_ms: Callable[[], int],
+        backoff: Backoff,
+    ) -> None:
         self.dynamic = DynamicBrokerConfig(config)
         self.on_topic_changed: Callable[[str], None] = lambda topic: None
         self.on_broker_changed: Callable[[], None] = lambda: None
         self._broker_id = broker_id
         self._registry = registry
         self._now_ms = now_ms
+        self._retries = Retries(backoff)
         self._topics: dict[str, dict[str, str]] = {}
         self._log_configs: dict[str, LogConfig] = {}
         self._seen = ""
@@ -171,9 +179,10 @@ class ConfigStore:
                 wake.clear()
                 try:
                     await self._act_on_notifications()
+                    self._retries.succeeded()
                 except RegistryError as error:
                     logger.warning("config changes cannot be read: %s", error)
-                    await asyncio.sleep(RETRY_BACKOFF_S)
+                    await self._retries.wait()
                     wake.set()
                 await wake.wait()
         finally:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from broker import log_dir_failures
 from broker.broker import Broker
 from broker.log_dir_failures import LogDirFailures, RegistryDirectoryFailedError
 from broker.settings.config import BrokerConfig
+from client.wire.backoff import Backoff
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -288,13 +288,12 @@ async def test_the_directory_of_the_embedded_registry_ends_the_broker(tmp_path):
     assert not (tmp_path / "a" / CLEAN).exists()
 
 
-async def test_a_failure_is_told_in_the_next_session(caplog, monkeypatch):
-    monkeypatch.setattr(log_dir_failures, "RETRY_BACKOFF_S", 0.001)
+async def test_a_failure_is_told_in_the_next_session(caplog):
     store = await EmbeddedStore.open()
     registry = store.session()
     await registry.start()
     await registry.expire()
-    failures = LogDirFailures(7, registry, None)
+    failures = LogDirFailures(7, registry, None, Backoff(1, 5))
     failures.add(LogDirectory(FileSystem(), Path("/gone")))
     telling = asyncio.create_task(failures.run())
     await until(lambda: "cannot notify the controller of a failed log directory yet" in caplog.text, "it has tried")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 
 from broker.controller.controller import Controller
 from broker.settings.config import BrokerConfig
+from client.wire.backoff import Backoff
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -153,6 +155,8 @@ class Cluster:
             config=config,
             topic_overrides=overrides,
             now_ms=lambda: NOW_MS,
+            backoff=Backoff(10, 100, random.Random(1)),
+            deletion_backoff=Backoff(1, 10, random.Random(1)),
         )
         running = asyncio.create_task(controller.run()) if runs else None
         member = self.members[broker_id] = Member(registry, controller, running)

@@ -3,17 +3,16 @@
 import asyncio
 from contextlib import suppress
 
-from broker.cluster import legacy07_view
 from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache
+from client.wire.backoff import Backoff
 from registry.embedded.store import EmbeddedStore
 from registry.errors import SessionExpiredError
 from support.polling import until
 
 
-async def test_it_is_published_in_the_next_session_in_place_of_what_stands_there(caplog, monkeypatch):
+async def test_it_is_published_in_the_next_session_in_place_of_what_stands_there(caplog):
     caplog.set_level("INFO", "broker.cluster.legacy07_view")
-    monkeypatch.setattr(legacy07_view, "RETRY_BACKOFF_S", 0.001)
     store = await EmbeddedStore.open()
     registry, other = store.session(), store.session()
     await registry.start()
@@ -21,7 +20,14 @@ async def test_it_is_published_in_the_next_session_in_place_of_what_stands_there
     await other.create("/old/brokers/ids/3", b"somebody's mistake", make_parents=True)
     await registry.expire()
     view = Legacy07View(
-        3, chroot="/old", host="h", port=9092, registry=registry, metadata=MetadataCache(), now_ms=lambda: 1
+        3,
+        chroot="/old",
+        host="h",
+        port=9092,
+        registry=registry,
+        metadata=MetadataCache(),
+        now_ms=lambda: 1,
+        backoff=Backoff(1, 5),
     )
     publishing = asyncio.create_task(view.run())
     await until(lambda: "is not up to date" in caplog.text, "it has tried")
@@ -45,7 +51,14 @@ async def test_a_session_that_begins_during_the_first_attempt():
     await registry.start()
     await registry.expire()
     view = Legacy07View(
-        3, chroot="/old", host="h", port=9092, registry=registry, metadata=MetadataCache(), now_ms=lambda: 1
+        3,
+        chroot="/old",
+        host="h",
+        port=9092,
+        registry=registry,
+        metadata=MetadataCache(),
+        now_ms=lambda: 1,
+        backoff=Backoff(1, 5),
     )
     publishing = asyncio.create_task(view.publish(view._metadata.snapshot))
     await asyncio.sleep(0)
@@ -62,7 +75,14 @@ async def test_a_node_that_outlives_sessions_is_never_taken_for_ours():
     store = await EmbeddedStore.open()
     registry = store.session()
     view = Legacy07View(
-        3, chroot="/old", host="h", port=9092, registry=registry, metadata=MetadataCache(), now_ms=lambda: 1
+        3,
+        chroot="/old",
+        host="h",
+        port=9092,
+        registry=registry,
+        metadata=MetadataCache(),
+        now_ms=lambda: 1,
+        backoff=Backoff(1, 5),
     )
     await registry.start()
     path = "/old/brokers/ids/3"

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import random
 
 import pytest
 
 from broker.controller.channel import ControllerChannel
+from client.wire.backoff import Backoff
 from client.wire.network import AsyncioNetwork
 from client.wire.node_connection import ConnectionOptions
 from protocol.headers import decode_request_header
@@ -58,7 +60,10 @@ class Peer:
 @contextlib.asynccontextmanager
 async def channel_to(peer):
     channel = ControllerChannel(
-        3, HostPort("127.0.0.1", peer.port), ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=5)
+        3,
+        HostPort("127.0.0.1", peer.port),
+        ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=5),
+        Backoff(1, 10, random.Random(1)),
     )
     running = asyncio.create_task(channel.run())
     try:

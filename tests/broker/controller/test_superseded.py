@@ -11,6 +11,7 @@ import pytest
 from broker.cluster.metadata_cache import LEADER_DURING_DELETE, MetadataCache, partition_states
 from broker.controller.channel import LONG_QUEUE, ControllerChannel
 from broker.controller.superseded import QueuedRequest, without_superseded
+from client.wire.backoff import Backoff
 from client.wire.network import AsyncioNetwork
 from client.wire.node_connection import ConnectionOptions
 from protocol.api_keys import ApiKey
@@ -332,7 +333,7 @@ async def test_the_queue_to_a_broker_that_hangs_does_not_grow():
     async with FakeBroker() as broker:
         broker.script[ApiKey.UPDATE_METADATA] = [answer] * (LONG_QUEUE + 2)
         options = ConnectionOptions(AsyncioNetwork(), "controller-1", request_timeout_s=600)
-        channel = ControllerChannel(0, HostPort("127.0.0.1", broker.port), options)
+        channel = ControllerChannel(0, HostPort("127.0.0.1", broker.port), options, Backoff())
         running = asyncio.create_task(channel.run())
         channel.send(*update_metadata({("t", 0): 0}))
         await until(lambda: broker.requests, "the broker has a request that it does not answer")

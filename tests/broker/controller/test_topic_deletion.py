@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from broker.controller import topic_deletion
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from registry.znodes.configs import TopicConfigZnode
 from support.controllers import ID, Cluster
@@ -14,8 +13,7 @@ OTHER_ID = bytes(reversed(ID))
 
 
 @pytest.fixture
-async def cluster(monkeypatch, tmp_path):
-    monkeypatch.setattr(topic_deletion, "RETRY_BACKOFF_S", 0.01)
+async def cluster(tmp_path):
     async with Cluster(tmp_path) as cluster:
         await cluster.join(1)
         await cluster.elected()

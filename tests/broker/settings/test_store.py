@@ -4,6 +4,7 @@ import asyncio
 
 from broker.settings.config import BrokerConfig
 from broker.settings.store import ConfigStore
+from client.wire.backoff import Backoff
 from registry.embedded.store import EmbeddedStore
 from registry.pipeline import READS_AT_ONCE
 from registry.znodes.configs import TopicConfigZnode
@@ -50,7 +51,7 @@ async def test_the_settings_of_many_topics_are_read_in_few_round_trips(tmp_path)
         await registry.create(TopicConfigZnode.path(name), znode.encode())
     distant = DistantRegistry(registry)
     config = BrokerConfig.load(None, settings(tmp_path / "data"))
-    configs = ConfigStore(0, config, distant, lambda: 0)
+    configs = ConfigStore(0, config, distant, lambda: 0, Backoff())
     at_most = TOPICS // READS_AT_ONCE + 2  # and the settings of this broker, and of all brokers
     for read in (configs.start, configs.reload):
         distant.round_trips = 0
