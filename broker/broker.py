@@ -273,6 +273,7 @@ class Broker:
             registry=registry,
             broker_epoch=lambda: services.broker_epoch,
             now_s=asyncio.get_running_loop().time,
+            rng=self._random,
         ).manager(logs, configs.topic_config)
         topics = Topics(config, registry, self.metadata, configs, self._random)
         producer_ids = ProducerIds(broker_id, registry)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 from broker.cluster.isr_writer import IsrWriter
 from broker.cluster.metadata_cache import MetadataCache
 from broker.settings.config import BrokerConfig
+from client.wire.backoff import Backoff
 from client.wire.network import Network
 from client.wire.node_connection import ConnectionOptions, NodeConnection
 from registry.interface import Registry
 from replication.alter_partition import AlterPartition
 from replication.alter_partition_requests import AlterPartitionRequests
 from replication.fetch_answers import FetchAnswers
+from replication.fetch_state import FIRST_RETRY_MS
 from replication.fetcher import Fetcher
 from replication.fetcher_manager import FetcherManager
 from replication.in_sync_replicas import LagRules
 from replication.inter_broker_protocol import InterBrokerProtocol
-from replication.isr_changes import IsrChanges
+from replication.isr_changes import RETRY_BACKOFF_MS, IsrChanges
 from replication.leader_endpoint import LeaderEndpoint
 from replication.log_dir_moves import LogDirMoves
 from replication.replica_manager import ReplicaManager
@@ -39,6 +42,7 @@ class ReplicaParts:
         registry: Registry,
         broker_epoch: Callable[[], int],
         now_s: Callable[[], float],
+        rng: random.Random,
     ) -> None:
         """now_s: a monotonic clock, in seconds."""
         self._broker_id = broker_id
@@ -48,6 +52,8 @@ class ReplicaParts:
         self._registry = registry
         self._broker_epoch = broker_epoch
         self._now_s = now_s
+        self._fetch_backoff = Backoff(FIRST_RETRY_MS, config.replica_fetch_backoff_ms, rng)
+        self._isr_backoff = Backoff(RETRY_BACKOFF_MS, random=rng)
         self._versions = InterBrokerProtocol(config.inter_broker_protocol_version)
 
     def manager(self, logs: LogManager, topic_config: Callable[[str], LogConfig]) -> ReplicaManager:
@@ -66,7 +72,9 @@ class ReplicaParts:
             exists=lambda topic, partition: metadata.snapshot.partition(topic, partition) is not None,
             rules=rules,
         )
-        replicas.isr_changes = IsrChanges(self._broker_id, rules, self._alter_partition(), self._broker_epoch)
+        replicas.isr_changes = IsrChanges(
+            self._broker_id, rules, self._alter_partition(), self._broker_epoch, self._isr_backoff
+        )
         replicas.leader_quota = self._quota(
             lambda: config.dynamic_quota("leader.replication.throttled.rate"),
             lambda topic: topic.leader_replication_throttled_replicas,
@@ -88,6 +96,7 @@ class ReplicaParts:
                 truncates_on_fetch=self._versions.truncates_on_fetch,
                 now_s=self._now_s,
                 on_failed=fetchers.failed.add,
+                backoff=self._fetch_backoff,
             )
 
         fetchers = replicas.fetchers = FetcherManager(new_fetcher, config)
@@ -108,7 +117,7 @@ class ReplicaParts:
             samples=config.alter_log_dirs_replication_quota_window_num,
             sample_s=config.alter_log_dirs_replication_quota_window_size_seconds,
         )
-        return LogDirMoves(replicas, config, quota, rate, self._now_s)
+        return LogDirMoves(replicas, config, quota, rate, self._now_s, self._fetch_backoff)
 
     def _quota(self, rate: Callable[[], float], replicas: Callable[[LogConfig], tuple[str, ...]]) -> ReplicationQuota:
         return ReplicationQuota(
@@ -126,7 +135,7 @@ class ReplicaParts:
         controller = self._connection(
             "the controller", lambda: self._metadata.snapshot.controller_id, "alter-partition", True
         )
-        return AlterPartitionRequests(self._broker_id, controller, self._broker_epoch)
+        return AlterPartitionRequests(self._broker_id, controller, self._broker_epoch, self._isr_backoff)
 
     def _leader(self, leader_id: int, purpose: str, *, keeps_session: bool) -> LeaderEndpoint:
         return LeaderEndpoint(

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from client.errors import KafkaError
+from client.wire.backoff import Backoff, Retries
 from client.wire.node_connection import NodeConnection
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition import (
@@ -27,7 +28,6 @@ from replication.alter_partition import IsrChange, IsrChangeRefusedError, Leader
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_S = 0.05
 LAST_VERSION_WITH_NAMES = 1
 FIRST_VERSION_WITH_BROKER_EPOCHS = 3
 
@@ -37,11 +37,14 @@ Key = tuple[str, int]
 class AlterPartitionRequests:
     """An `AlterPartition` that asks the controller."""
 
-    def __init__(self, broker_id: int, controller: NodeConnection, broker_epoch: Callable[[], int]) -> None:
+    def __init__(
+        self, broker_id: int, controller: NodeConnection, broker_epoch: Callable[[], int], backoff: Backoff
+    ) -> None:
         """controller: connects to the current controller and negotiates versions."""
         self._broker_id = broker_id
         self._controller = controller
         self._broker_epoch = broker_epoch
+        self._retries = Retries(backoff)
         self._unsent: dict[Key, tuple[IsrChange, asyncio.Future[LeaderAndIsr]]] = {}
         self._news = asyncio.Event()
 
@@ -65,8 +68,10 @@ class AlterPartitionRequests:
                 self._news.clear()
                 while self._unsent:
                     batch = dict(self._unsent)
-                    if not await self._ask(batch):
-                        await asyncio.sleep(RETRY_BACKOFF_S)
+                    if await self._ask(batch):
+                        self._retries.succeeded()
+                    else:
+                        await self._retries.wait()
         finally:
             self._controller.close()
 

@@ -9,7 +9,6 @@ class FetchSettings(Protocol):
     """`replica.fetch.*` and related settings."""
 
     num_replica_fetchers: int
-    replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int
     replica_fetch_response_max_bytes: int

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from client.wire.backoff import Retries
 from protocol.sentinels import NO_EPOCH
 from replication.follower_session import WantedPartition
 from replication.partition import Partition
 from storage.log.log import Log
 
-FIRST_RETRY_S = 0.02
+FIRST_RETRY_MS = 20
+"""The first delay after an error is short: after an election, other brokers need only moments."""
 
 
 class FetchState:
@@ -20,7 +22,6 @@ class FetchState:
         "_log",
         "_wanted",
         "delayed_until_s",
-        "failures",
         "is_followed",
         "is_introduced",
         "is_truncating",
@@ -30,10 +31,11 @@ class FetchState:
         "leader_epoch",
         "offset",
         "partition",
+        "retries",
         "truncation_epoch",
     )
 
-    def __init__(self, partition: Partition, log: Log, *, truncates_on_fetch: bool) -> None:
+    def __init__(self, partition: Partition, log: Log, retries: Retries, *, truncates_on_fetch: bool) -> None:
         self.partition = partition
         self._log = log
         self.key = (partition.topic, partition.partition)
@@ -53,7 +55,7 @@ class FetchState:
         """True once the leader has answered without an error: the fetcher's session may then take over."""
         self.is_followed = False
         """True once the fetcher's session has taken the partition over."""
-        self.failures = 0
+        self.retries = retries
         self.delayed_until_s = 0.0
         self._idle: asyncio.Event | None = None
         self._wanted: WantedPartition | None = None
@@ -87,14 +89,9 @@ class FetchState:
         while self._idle is not None:
             await self._idle.wait()
 
-    def delay(self, now_s: float, longest_s: float) -> None:
-        """Pause after an error. The pause doubles each time.
-
-        The first pause is short: after an election, other brokers need only moments.
-        """
-        pause_s = min(FIRST_RETRY_S * 2 ** min(self.failures, 16), longest_s)
-        self.failures += 1
-        self.delayed_until_s = now_s + pause_s
+    def delay(self, now_s: float) -> None:
+        """Count an error, and delay the next request."""
+        self.delayed_until_s = now_s + self.retries.next_delay_s()
         self.is_introduced = self.is_followed = False
 
     def wanted(self, *, compare: bool) -> WantedPartition:

@@ -14,10 +14,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 
 from client.errors import KafkaError
+from client.wire.backoff import Backoff, Retries
 from protocol.messages.fetch import PartitionData
 from replication.fetch_answers import FetchAnswers, Outcome
 from replication.fetch_settings import FetchSettings
-from replication.fetch_state import FIRST_RETRY_S, FetchState
+from replication.fetch_state import FetchState
 from replication.follower_session import WantedPartition
 from replication.leader_endpoint import LeaderEndpoint
 from replication.partition import Partition
@@ -32,6 +33,7 @@ INTRODUCTION_WAIT_MS = 50
 """How long the leader may hold a request for partitions that only wait for the session to take them over."""
 
 THROTTLED_PAUSE_S = 0.1
+BUSY_WAIT_S = 0.02
 
 LOOK_AGAIN_S = 1.0
 """At this interval, and after an empty poll, the session looks at all partitions, not only at the answered ones."""
@@ -52,6 +54,7 @@ class Fetcher:
         truncates_on_fetch: bool,
         now_s: Callable[[], float],
         on_failed: Callable[[Key], None],
+        backoff: Backoff,
     ) -> None:
         """on_failed: called with partitions that are not fetched until the controller sends a new state."""
         self.leader_id = leader_id
@@ -64,6 +67,7 @@ class Fetcher:
         self._truncates_on_fetch = truncates_on_fetch
         self._now_s = now_s
         self._on_failed = on_failed
+        self._backoff = backoff
         self._session_wants: dict[Key, WantedPartition] = {}
         self._look_at_all_s: float | None = None
         """When the session looks at all partitions again; None: at once."""
@@ -74,7 +78,8 @@ class Fetcher:
     def add(self, partition: Partition) -> None:
         """Fetch a partition from now on, in its current leader epoch."""
         assert partition.log is not None
-        state = FetchState(partition, partition.log, truncates_on_fetch=self._truncates_on_fetch)
+        retries = Retries(self._backoff)
+        state = FetchState(partition, partition.log, retries, truncates_on_fetch=self._truncates_on_fetch)
         self.states[state.key] = state
         self._introduce_again(state)
 
@@ -96,7 +101,7 @@ class Fetcher:
     # -- the session -------------------------------------------------------------------------------------------------
 
     async def _run_session(self) -> None:
-        failures = 0
+        retries = Retries(self._backoff)
         answers: dict[Key, PartitionData] = {}
         while True:
             wanted = self._wanted_by_session(answers)
@@ -109,12 +114,11 @@ class Fetcher:
                 answers = await self._session.fetch(wanted, self._settings.replica_fetch_wait_max_ms)
             except KafkaError as error:
                 answers = {}
-                level = logging.WARNING if failures == 0 else logging.DEBUG
+                level = retries.log_level(logging.WARNING)
                 logger.log(level, "fetching from broker %d fails: %s", self.leader_id, error)
-                await asyncio.sleep(min(FIRST_RETRY_S * 2 ** min(failures, 16), self._longest_pause_s))
-                failures += 1
+                await retries.wait()
                 continue
-            failures = 0
+            retries.succeeded()
             await self._take(wanted, answers, self._session)
 
     def _wanted_by_session(self, answered: Collection[Key]) -> dict[Key, WantedPartition]:
@@ -147,10 +151,6 @@ class Fetcher:
         """Throttle only a replica that is behind: the others would leave the ISR."""
         return state.lag != 0 and self._quota.applies_to(state.partition)
 
-    @property
-    def _longest_pause_s(self) -> float:
-        return max(self._settings.replica_fetch_backoff_ms / 1000, FIRST_RETRY_S)
-
     # -- the introduction --------------------------------------------------------------------------------------------
 
     def _introduce_again(self, state: FetchState) -> None:
@@ -169,12 +169,12 @@ class Fetcher:
             ready = [one for one in self._to_introduce.values() if one.delayed_until_s <= now_s and not one.is_busy]
             if not ready:
                 delays = [one.delayed_until_s - now_s for one in self._to_introduce.values()]
-                await _wait(self._news, max(min(delays), FIRST_RETRY_S) if delays else None)
+                await _wait(self._news, max(min(delays), BUSY_WAIT_S) if delays else None)
                 continue
             try:
                 await self._introduce(ready)
             except KafkaError as error:
-                level = logging.WARNING if all(state.failures == 0 for state in ready) else logging.DEBUG
+                level = logging.WARNING if all(state.retries.failures == 0 for state in ready) else logging.DEBUG
                 logger.log(level, "fetching from broker %d fails: %s", self.leader_id, error)
                 for state in ready:
                     self._delay(state)
@@ -240,7 +240,7 @@ class Fetcher:
         if not self._is_current(state):
             return
         if outcome is Outcome.DONE:
-            state.failures = 0
+            state.retries.succeeded()
             if not state.is_introduced and not state.is_truncating:
                 state.is_introduced = True
                 self._look_at_all_s = None
@@ -255,7 +255,7 @@ class Fetcher:
     def _delay(self, state: FetchState) -> None:
         if self._is_current(state):
             self._look_at_all_s = None
-            state.delay(self._now_s(), self._longest_pause_s)
+            state.delay(self._now_s())
             self._introduce_again(state)
 
 

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.sentinels import UNKNOWN_BROKER_EPOCH
 from replication.alter_partition import AlterPartition, IsrChange, IsrChangeRefusedError, LeaderAndIsr
@@ -21,7 +22,8 @@ from replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 
-RETRY_BACKOFF_S = 0.05
+RETRY_BACKOFF_MS = 50
+"""The first delay before a change is proposed again, as in Kafka: a pending change may delay commits."""
 
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 """The controller has the same partition state as this broker, and did not make the change."""
@@ -43,7 +45,12 @@ class IsrChanges:
     """Proposes changes and adopts decisions. `expanded`, `shrunk`, `failed`: the number of changes."""
 
     def __init__(
-        self, broker_id: int, rules: LagRules, alter_partition: AlterPartition, broker_epoch: Callable[[], int]
+        self,
+        broker_id: int,
+        rules: LagRules,
+        alter_partition: AlterPartition,
+        broker_epoch: Callable[[], int],
+        backoff: Backoff,
     ) -> None:
         self.rules = rules
         self.expanded = 0
@@ -52,6 +59,7 @@ class IsrChanges:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._alter_partition = alter_partition
+        self._backoff = backoff
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
@@ -112,6 +120,7 @@ class IsrChanges:
             ),
             partition.controller_epoch,
         )
+        retries = Retries(self._backoff)
         while partition.sync is sync and sync.pending is pending:
             try:
                 decided = await self._alter_partition.submit(change)
@@ -127,7 +136,7 @@ class IsrChanges:
                     logger.info("%s-%d: ISR %s refused: %s", change.topic, change.partition, pending.isr, error)
                     return
                 logger.warning("%s-%d: retrying ISR %s: %s", change.topic, change.partition, pending.isr, error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
+                await retries.wait()
                 continue
             if partition.sync is sync and sync.pending is pending:
                 self._decided(partition, pending, decided)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from client.wire.backoff import Retries
 from replication.partition import Partition
 from replication.replication_quota import ReplicationQuota
 from storage.directories.log_copy import LogCopy
@@ -21,19 +22,24 @@ SMALLEST_STEP_BYTES = 16 * 1024
 LARGE_STEP_BYTES = 256 * 1024
 LARGEST_STEP_BYTES = 8 * 1024 * 1024  # if the copy falls behind
 THROTTLED_PAUSE_S = 0.1
-FIRST_RETRY_S = 0.02
 
 
 class LogDirMove:
     """Copies one replica until the copy replaces it."""
 
     def __init__(
-        self, partition: Partition, current: Log, future: Log, logs: LogManager, now_s: Callable[[], float]
+        self,
+        partition: Partition,
+        current: Log,
+        future: Log,
+        logs: LogManager,
+        now_s: Callable[[], float],
+        retries: Retries,
     ) -> None:
         """now_s: a monotonic clock."""
         self.key = (partition.topic, partition.partition)
         self.copy = LogCopy(logs, current, future)
-        self.failures = 0
+        self.retries = retries
         self.delayed_until_s = 0.0
         self._partition = partition
         self._now_s = now_s
@@ -83,7 +89,7 @@ class LogDirMove:
         began_s = self._now_s()
         quota.record(await copy.copy(step))
         self._adapt(self._now_s() - began_s, falls_behind=copy.bytes_behind > behind)
-        self.failures = 0
+        self.retries.succeeded()
         await copy.sync_some()
         await asyncio.sleep(0)
         return False
@@ -106,7 +112,6 @@ class LogDirMove:
         except TimeoutError:
             pass
 
-    def delay(self, now_s: float, longest_s: float) -> None:
-        """Pause after an error. The pause doubles each time."""
-        self.delayed_until_s = now_s + min(FIRST_RETRY_S * 2 ** min(self.failures, 16), longest_s)
-        self.failures += 1
+    def delay(self) -> None:
+        """Count an error, and delay the next attempt."""
+        self.delayed_until_s = self._now_s() + self.retries.next_delay_s()

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from client.wire.backoff import Backoff, Retries
 from protocol.errors import ProtocolError
 from replication.errors import (
     LogDirNotFoundError,
@@ -25,7 +26,7 @@ from replication.errors import (
     ReplicaNotAvailableError,
     TopicNameTooLongError,
 )
-from replication.log_dir_move import FIRST_RETRY_S, LogDirMove
+from replication.log_dir_move import LogDirMove
 from replication.partition import Partition
 from replication.replication_quota import ReplicationQuota
 from storage.directories.log_directory import LogDirectory
@@ -47,7 +48,6 @@ class MoveSettings(Protocol):
     """The settings that moves use."""
 
     num_replica_alter_log_dirs_threads: int | None
-    replica_fetch_backoff_ms: int
 
 
 class LogDirMoves:
@@ -60,6 +60,7 @@ class LogDirMoves:
         quota: ReplicationQuota,
         rate: Callable[[], float],
         now_s: Callable[[], float],
+        backoff: Backoff,
     ) -> None:
         """quota: measures what all moves copy. rate: allowed bytes per second."""
         self.moves: dict[Key, LogDirMove] = {}
@@ -68,6 +69,7 @@ class LogDirMoves:
         self._quota = quota
         self._rate = rate
         self._now_s = now_s
+        self._backoff = backoff
         self._news: dict[int, asyncio.Event] = {}
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -136,7 +138,9 @@ class LogDirMoves:
             return
         move = self.moves.get(key)
         if move is None or move.copy.is_over:
-            self.moves[key] = LogDirMove(partition, current, future, self._replicas.logs, self._now_s)
+            self.moves[key] = LogDirMove(
+                partition, current, future, self._replicas.logs, self._now_s, Retries(self._backoff)
+            )
             self._wake()
 
     def drop(self, key: Key) -> LogDirMove | None:
@@ -189,7 +193,7 @@ class LogDirMoves:
                 continue
             delay_s = min((move.delayed_until_s - now_s for move in waiting), default=None)
             try:
-                async with asyncio.timeout(None if delay_s is None else max(delay_s, FIRST_RETRY_S)):
+                async with asyncio.timeout(delay_s):
                     await news.wait()
             except TimeoutError:
                 pass
@@ -199,9 +203,9 @@ class LogDirMoves:
         try:
             is_done = await move.carry_on(self._quota, self._rate)
         except (StorageError, ProtocolError) as error:
-            level = logging.WARNING if move.failures == 0 else logging.DEBUG
+            level = move.retries.log_level(logging.WARNING)
             logger.log(level, "%s-%d cannot be moved to %s yet: %s", *key, future.directory.parent, error)
-            move.delay(self._now_s(), max(self._settings.replica_fetch_backoff_ms / 1000, FIRST_RETRY_S))
+            move.delay()
             is_over = move.copy.is_over
         except Exception:
             logger.exception("%s-%d: the move failed; it is not retried until the controller sends a new state", *key)

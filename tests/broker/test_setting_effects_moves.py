@@ -1,6 +1,7 @@
 """What the settings of moves between log directories do."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -94,6 +95,7 @@ def test_windows_of_the_quota(tmp_path):
         registry=None,
         broker_epoch=lambda: 1,
         now_s=lambda: clock[0],
+        rng=random.Random(1),
     )
     replicas = parts.manager(manager(tmp_path), lambda topic: LogConfig())
     assert isinstance(replicas.moves, LogDirMoves)

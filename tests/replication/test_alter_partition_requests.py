@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 from client.errors import ConnectionLostError
+from client.wire.backoff import Backoff
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -13,7 +14,6 @@ from protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from replication import alter_partition_requests, isr_changes
 from replication.alter_partition import IsrChange, IsrChangeRefusedError, LeaderAndIsr
 from replication.alter_partition_requests import AlterPartitionRequests
 from replication.in_sync_replicas import LagRules
@@ -21,6 +21,7 @@ from replication.isr_changes import IsrChanges
 from support.polling import until
 from support.replica_group import ReplicaGroup
 
+IMPATIENT = Backoff(1, 5)
 ID, NO_ID = b"1" * 16, bytes(16)
 
 
@@ -70,16 +71,10 @@ def answer(*partitions, topic="t", topic_id=ID, code=0):
     return AlterPartitionResponse(topics=[ResponseTopicData(topic_name=topic, topic_id=topic_id, partitions=data)])
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(alter_partition_requests, "RETRY_BACKOFF_S", 0.001)
-    monkeypatch.setattr(isr_changes, "RETRY_BACKOFF_S", 0.001)
-
-
 @contextlib.asynccontextmanager
 async def asking(max_version=3):
     controller = Controller(max_version)
-    manager = AlterPartitionRequests(1, controller, lambda: 77)
+    manager = AlterPartitionRequests(1, controller, lambda: 77, IMPATIENT)
     running = asyncio.create_task(manager.run())
     yield controller, manager
     running.cancel()
@@ -201,7 +196,7 @@ async def test_decisions(tmp_path, outcomes, asked, pending, shrunk, failed):
         group.now_ms += 60_000
         decider = Decider(*outcomes)
         rules = leader.manager.rules
-        changes = IsrChanges(0, LagRules(max_lag_ms=1_000_000), decider, lambda: 1)
+        changes = IsrChanges(0, LagRules(max_lag_ms=1_000_000), decider, lambda: 1, IMPATIENT)
         running = asyncio.create_task(changes.run(list))
         await asyncio.sleep(0)
         changes.check_lag(leader.partition)

@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from client.errors import BrokerUnknownError, ConnectionLostError, error_for
+from client.wire.backoff import Backoff
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import EpochEndOffset, PartitionData
 from replication.fetcher import LOOK_AGAIN_S, Fetcher
@@ -78,7 +79,7 @@ async def test_errors(group, code, stays):
     follower.fetcher._introduction = Scripted(PartitionData(error_code=code))
     await follower.fetch()
     assert (KEY in follower.fetcher.states) is stays
-    assert state.failures == (1 if stays else 0)
+    assert state.retries.failures == (1 if stays else 0)
     assert not stays or not state.is_introduced
 
 
@@ -86,7 +87,7 @@ async def test_bad_records_are_fetched_again(group):
     follower, state = await follow(group)
     follower.fetcher._introduction = Scripted(PartitionData(records=b"\x00" * 100, high_watermark=9))
     await follower.fetch()
-    assert (state.failures, follower.log.log_end_offset) == (1, 5)
+    assert (state.retries.failures, follower.log.log_end_offset) == (1, 5)
     assert follower.log.high_watermark <= 5
 
 
@@ -101,7 +102,7 @@ async def test_an_offset_out_of_range(group, leaders_end, leaders_start, end, st
     follower.fetcher._introduction = Scripted(answer, [leaders_end, leaders_start])
     await follower.fetch()
     assert (follower.log.log_end_offset, follower.log.log_start_offset) == (end, start)
-    assert (state.offset, state.failures) == (end, 0)
+    assert (state.offset, state.retries.failures) == (end, 0)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ async def test_an_offset_out_of_range_of_a_leader_that_does_not_tell_its_offsets
     follower.fetcher._introduction = Scripted(answer, [error])
     await follower.fetch()
     assert (KEY in follower.fetcher.states) is stays
-    assert (follower.log.log_end_offset, state.failures) == (5, 1 if stays else 0)
+    assert (follower.log.log_end_offset, state.retries.failures) == (5, 1 if stays else 0)
 
 
 def test_what_the_leader_says_of_its_offsets_may_be_no_news(tmp_path):
@@ -157,7 +158,7 @@ async def test_a_disk_that_fails_ends_the_fetching_and_one_that_is_full_delays_i
         follower.fetcher._introduction = Scripted(PartitionData(diverging_epoch=diverging))
     await follower.fetch()
     assert (KEY in follower.fetcher.states) is stays
-    assert state.failures == (1 if stays else 0)
+    assert state.retries.failures == (1 if stays else 0)
 
 
 async def test_what_is_asked_for_follows_the_log_start(group):
@@ -220,9 +221,9 @@ async def test_a_connection_that_is_lost(group):
     state.is_followed = False
     for _ in range(20):
         await asyncio.sleep(0.005)
-        if state.failures:
+        if state.retries.failures:
             break
-    assert state.failures >= 1
+    assert state.retries.failures >= 1
     assert KEY in follower.fetcher.states
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -287,7 +288,7 @@ class Sessions:
         self.quota = Quota()
         self.fetcher = Fetcher(
             1, Scripted(), Scripted(), None, settings=None, quota=self.quota, truncates_on_fetch=True,
-            now_s=lambda: self.now_s, on_failed=lambda key: None,
+            now_s=lambda: self.now_s, on_failed=lambda key: None, backoff=Backoff(),
         )  # fmt: skip
         self.a, self.b = Following("a"), Following("b")
         self.fetcher.states = {state.key: state for state in (self.a, self.b)}

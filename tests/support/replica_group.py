@@ -14,6 +14,7 @@ from pathlib import Path
 
 from broker.errors import code_of
 from client.errors import ConnectionLostError
+from client.wire.backoff import Backoff
 from protocol.messages.fetch import EpochEndOffset, PartitionData
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.messages.offset_for_leader_epoch import EpochEndOffset as EpochAnswer
@@ -54,7 +55,6 @@ class Settings:
     """Of fetchers."""
 
     num_replica_fetchers = 1
-    replica_fetch_backoff_ms = 0
     replica_fetch_max_bytes = 2_000
     replica_fetch_min_bytes = 1
     replica_fetch_response_max_bytes = 2_000
@@ -148,7 +148,7 @@ class Replica:
         )
         manager = ReplicaManager(broker_id, logs, lambda topic: group.config, exists=lambda *key: True, rules=rules)
         life = self.life
-        manager.isr_changes = IsrChanges(broker_id, rules, group, lambda: life)
+        manager.isr_changes = IsrChanges(broker_id, rules, group, lambda: life, Backoff(50, 1_000, random.Random(1)))
         quota = ReplicationQuota(lambda: 1 << 60, lambda config: (), broker_id, now_s=lambda: 0.0)
         answers = FetchAnswers(logs, quota, manager.check)
 
@@ -157,6 +157,7 @@ class Replica:
             self.fetcher = Fetcher(
                 leader_id, leader, leader, answers, settings=Settings(), quota=quota,
                 truncates_on_fetch=group.truncates_on_fetch, now_s=lambda: 0.0, on_failed=lambda key: None,
+                backoff=Backoff(20, 20, random.Random(1)),
             )  # fmt: skip
             return self.fetcher
 
