@@ -37,13 +37,12 @@ from client.listener.rate_limit import RateLimit
 from client.listener.work_committer import WorkCommitter
 from client.options import check_range, refuse, refuse_unknown
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff, Retries
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[..., Awaitable[object] | object]
 """A function of a record, or with `batch` of a list; in the manual modes also of an `Acknowledgment`."""
-
-PAUSE_AFTER_ERROR_S = 0.1
 
 
 class ListenerContainer:
@@ -122,6 +121,7 @@ class ListenerContainer:
         self._runners: dict[TopicPartition, PartitionRunner] = {}
         self._work: dict[TopicPartition, PartitionWork] = {}
         self._committer = WorkCommitter(consumer, self._work, ack_mode, count=ack_count, interval_s=ack_time_ms / 1000)
+        self._retries = Retries(Backoff())
         self._main: asyncio.Task[None] | None = None
         self._stopping = False
         self._failure: BaseException | None = None
@@ -214,12 +214,14 @@ class ListenerContainer:
             if not error.retriable:
                 self._fail(error)
                 return
-            logger.warning("polling failed, retrying in %g s: %s", PAUSE_AFTER_ERROR_S, error)
-            await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+            delay_s = self._retries.next_delay_s()
+            logger.warning("polling failed, retrying in %.3g s: %s", delay_s, error)
+            await asyncio.sleep(delay_s)
             return
         except Exception as error:  # from a deserializer
             self._fail(error)
             return
+        self._retries.succeeded()
         for partition, records in found.items():
             self._accept(partition, records)
 

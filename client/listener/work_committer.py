@@ -9,11 +9,12 @@ from client.errors import CommitFailedError, KafkaError, RebalanceInProgressErro
 from client.listener.ack_mode import AckMode
 from client.listener.partition_work import PartitionWork
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff, Retries
 
 logger = logging.getLogger(__name__)
 
-# The pause before another commit during a rebalance, after which the owners are known.
-AGAIN_S = 0.05
+# The first delay before another commit during a rebalance, after which the owners are known.
+RETRY_BACKOFF_MS = 50
 LAST_COMMIT_S = 15.0
 
 
@@ -34,6 +35,7 @@ class WorkCommitter:
         self._mode = mode
         self._count = count
         self._interval_s = interval_s
+        self._backoff = Backoff(RETRY_BACKOFF_MS)
         self._committed: dict[TopicPartition, int] = {}
         self._due = asyncio.Event()
         # Records handled since the last commit.
@@ -58,6 +60,7 @@ class WorkCommitter:
 
     async def run(self) -> None:
         """Commit whenever it is due, until cancelled. Raises a broker's error that is not retriable."""
+        retries = Retries(self._backoff)
         while True:
             try:
                 async with asyncio.timeout(self._interval_s if self._mode.is_timed else None):
@@ -66,18 +69,21 @@ class WorkCommitter:
                 pass
             self._due.clear()
             self._handled = 0
-            if not await self._commit(list(self._work), whole_polls=self._mode is AckMode.BATCH):
-                await asyncio.sleep(AGAIN_S)
+            if await self._commit(list(self._work), whole_polls=self._mode is AckMode.BATCH):
+                retries.succeeded()
+            else:
+                await retries.wait()
                 self._due.set()
 
     async def commit(self, partition: TopicPartition, work: PartitionWork, *, must: bool = False) -> None:
         """Commit one partition's handled records. Raises the broker's error; with `must` also CommitFailedError if the
         partition has moved to another member.
         """
+        retries = Retries(self._backoff)
         while self._work.get(partition) is work:
             if await self._commit([partition]):
                 return
-            await asyncio.sleep(AGAIN_S)
+            await retries.wait()
         if must:
             raise CommitFailedError(f"{partition} has moved to another member, which reads its records again")
 
@@ -106,10 +112,11 @@ class WorkCommitter:
 
     async def commit_the_rest(self) -> None:
         """Commit at the end, after waiting for a rebalance in progress. Errors are only logged."""
+        retries = Retries(self._backoff)
         try:
             async with asyncio.timeout(LAST_COMMIT_S):
-                while not await self._commit(list(self._work)):  # noqa: ASYNC110 - no event tells when a rebalance ends
-                    await asyncio.sleep(AGAIN_S)
+                while not await self._commit(list(self._work)):
+                    await retries.wait()
         except (KafkaError, TimeoutError) as error:
             logger.warning("the last offsets were not committed: %r", error)
 

@@ -22,6 +22,7 @@ from client.consumer.reader_state import Position
 from client.errors import ClosedError, KafkaError, ZooKeeperSessionError
 from client.options import refuse, refuse_unknown, shows
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff, Retries
 from client.wire.cluster import Cluster
 from client.zookeeper.assignment import GroupView
 from client.zookeeper.committer import ZooKeeperCommitter
@@ -49,7 +50,6 @@ _LAYOUTS: Final[dict[str, tuple[Callable[[], Layout], Callable[[Registry, str], 
     TODAY: (TodaysLayout, TodaysOffsetNodes),
     LEGACY_07: (Legacy07Layout, Legacy07OffsetNodes),
 }
-_LEASE_RETRY_S: Final = 0.1
 # After a lost connection: enough time to reconnect.
 _HOLD_S: Final = 1.0
 
@@ -95,6 +95,7 @@ class ZooKeeperConsumer:
         self._listener = options.rebalance_listener or ZooKeeperRebalanceListener()
         self._timeout_s = options.socket_timeout_ms / 1000
         self._registry = _registry(options)
+        self._backoff = Backoff(random=random)
         self._lease = SessionLease()
         self._gate = StreamGate(self._lease)
         self._background = Background(self._gate.fail)
@@ -126,6 +127,7 @@ class ZooKeeperConsumer:
             layout(),
             exclude_internal_topics=options.exclude_internal_topics,
             on_change=self._group_changed,
+            backoff=self._backoff,
         )
         self._rebalancer = Rebalancer(
             self._registry,
@@ -134,6 +136,7 @@ class ZooKeeperConsumer:
             self._offsets,
             max_retries=options.rebalance_max_retries,
             backoff_s=options.rebalance_backoff_ms / 1000,
+            session_backoff=self._backoff,
             listener=self._listener,
             stream_of=self._records.of,
             commit=self._commit_before_release,
@@ -282,11 +285,16 @@ class ZooKeeperConsumer:
 
     async def _keep_lease(self) -> None:
         """Renew the lease as long as the servers answer."""
+        retries = Retries(self._backoff)
         while True:
             with suppress(ConnectionLossError, SessionExpiredError):
                 await self._renew_lease()
             pause_s = self._registry.session_timeout_ms / 1000 / RENEWALS_PER_TIMEOUT
-            await asyncio.sleep(pause_s if self._lease.is_valid else min(pause_s, _LEASE_RETRY_S))
+            if self._lease.is_valid:
+                retries.succeeded()
+            else:
+                pause_s = min(pause_s, retries.next_delay_s())
+            await asyncio.sleep(pause_s)
 
     async def _renew_lease(self) -> None:
         sent_at_s = self._lease.now_s()

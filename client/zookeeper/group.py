@@ -19,6 +19,7 @@ from typing import Final
 
 from client.errors import ConsumerIdInUseError
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff, Retries
 from client.zookeeper.assignment import ConsumerThread, GroupView
 from client.zookeeper.layout import Layout, Member
 from client.zookeeper.topic_filter import TopicFilter
@@ -36,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 # Per transaction; far below ZooKeeper's limit for one request.
 _CLAIMS_AT_ONCE: Final = 500
-_RETRY_PAUSE_S: Final = 0.1
 # How long the id may be taken, in session timeouts: the node of a dead consumer disappears after one.
 _PATIENCE: Final = 2
 
@@ -54,6 +54,7 @@ class ZooKeeperGroup:
         *,
         exclude_internal_topics: bool,
         on_change: Callable[[], None],
+        backoff: Backoff,
     ) -> None:
         """`on_change` is called when the result of `view` may have changed."""
         self._registry = registry
@@ -63,6 +64,7 @@ class ZooKeeperGroup:
         self._layout = layout
         self._exclude_internal_topics = exclude_internal_topics
         self._on_change = on_change
+        self._backoff = backoff
         self._id_path = ConsumerZnode.path(group_id, consumer_id)
         self._watches: list[Watch] = []
         self._topics = WatchedTree(registry, on_change)
@@ -82,6 +84,7 @@ class ZooKeeperGroup:
         loop = asyncio.get_running_loop()
         patience_s = self._registry.session_timeout_ms / 1000 * _PATIENCE
         start = loop.time()
+        retries = Retries(self._backoff)
         while True:
             try:
                 await self._registry.create(self._id_path, data, ephemeral=True, make_parents=True)
@@ -96,7 +99,7 @@ class ZooKeeperGroup:
                 raise ConsumerIdInUseError(
                     f"group {self._group_id} already has a consumer with the id {self.consumer_id}"
                 )
-            await asyncio.sleep(_RETRY_PAUSE_S)
+            await retries.wait()
         logger.info("consumer %s is registered in ZooKeeper", self.consumer_id)
 
     async def prove_alive(self) -> bool:

@@ -17,10 +17,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
 
 from client.errors import KafkaError, RebalanceFailedError
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff, Retries
 from client.zookeeper.assignment import ConsumerThread, GroupView, assignment_of
 from client.zookeeper.group import ZooKeeperGroup
 from client.zookeeper.offsets import GroupOffsets
@@ -36,8 +36,6 @@ from registry.interface import ConnectionState
 from registry.zookeeper.registry import ZooKeeperRegistry
 
 logger = logging.getLogger(__name__)
-
-SESSION_RETRY_S: Final = 0.2
 
 
 class ZooKeeperRebalanceListener:
@@ -73,6 +71,7 @@ class Rebalancer:
         *,
         max_retries: int,
         backoff_s: float,
+        session_backoff: Backoff,
         listener: ZooKeeperRebalanceListener,
         stream_of: Callable[[str, ConsumerThread], ConsumerStream],
         commit: Callable[[], Awaitable[None]],
@@ -87,6 +86,7 @@ class Rebalancer:
         self._offsets = offsets
         self._max_retries = max_retries
         self._backoff_s = backoff_s
+        self._session_backoff = session_backoff
         self._listener = listener
         self._stream_of = stream_of
         self._commit = commit
@@ -143,12 +143,13 @@ class Rebalancer:
         logger.warning("the session of consumer %s has expired: opening a new one", self._group.consumer_id)
         if lost:
             await self._listener.partitions_lost(lost)
+        retries = Retries(self._session_backoff)
         while self._registry.state is ConnectionState.EXPIRED:
             try:
                 await self._registry.start()
             except (ConnectionLossError, SessionExpiredError) as error:
                 logger.warning("%s; trying again", error)
-                await asyncio.sleep(SESSION_RETRY_S)
+                await retries.wait()
         await self._group.register()
         await self._on_session()
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from client.topic_partition import TopicPartition
+from client.wire.backoff import Backoff
 from client.zookeeper.assignment import ConsumerThread
 from client.zookeeper.group import ZooKeeperGroup
 from client.zookeeper.layout import Member, TodaysLayout
@@ -35,6 +36,7 @@ async def stage():
             TodaysLayout(),
             exclude_internal_topics=True,
             on_change=lambda: None,
+            backoff=Backoff(1, 5),
         )
         await group.register()
         await group.claim(*claims(9))
