@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import itertools
+import random
 
 import pytest
 
@@ -17,9 +19,10 @@ from protocol.messages.alter_partition import (
 from replication.alter_partition import IsrChange, IsrChangeRefusedError, LeaderAndIsr
 from replication.alter_partition_requests import AlterPartitionRequests
 from replication.in_sync_replicas import LagRules
-from replication.isr_changes import IsrChanges
+from replication.isr_changes import RETRY_BACKOFF_MS, IsrChanges
 from support.polling import until
 from support.replica_group import ReplicaGroup
+from support.simulation.virtual_loop import VirtualTimeLoop
 
 IMPATIENT = Backoff(1, 5)
 ID, NO_ID = b"1" * 16, bytes(16)
@@ -211,3 +214,29 @@ async def test_decisions(tmp_path, outcomes, asked, pending, shrunk, failed):
         await asyncio.gather(running, return_exceptions=True)
     finally:
         await group.close()
+
+
+def test_the_delays_between_requests_that_fail_grow():
+    asked_s = []
+
+    class Away:
+        async def open(self):
+            asked_s.append(asyncio.get_running_loop().time())
+            raise ConnectionLostError("controller", 1, "gone")
+
+        def close(self):
+            pass
+
+    async def ask():
+        requests = AlterPartitionRequests(1, Away(), lambda: 77, Backoff(RETRY_BACKOFF_MS, random=random.Random(1)))
+        asking = [asyncio.ensure_future(requests.submit(change())), asyncio.ensure_future(requests.run())]
+        await asyncio.sleep(4.0)
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    loop = VirtualTimeLoop()
+    loop.run_until_complete(ask())
+    loop.close()
+    waited_s = [after - before for before, after in itertools.pairwise(asked_s)]
+    assert waited_s[:7] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0], rel=0.2)

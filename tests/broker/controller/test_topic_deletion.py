@@ -1,10 +1,15 @@
 """Deleting topics: asked for by a znode, done when no replica is left anywhere."""
 
 import asyncio
+import random
 
 import pytest
 
+from broker.controller.topic_deletion import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, TopicDeletion
+from client.wire.backoff import Backoff
+from protocol.error_codes import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 from registry.znodes.configs import TopicConfigZnode
 from support.controllers import ID, Cluster
 from support.polling import until
@@ -66,6 +71,22 @@ async def test_a_replica_that_could_not_be_deleted_is_asked_for_again(cluster, c
     cluster.answer(0)
     await until(lambda: not cluster.traces("t"), "it is gone")
     assert caplog.text.count("broker 2 could not delete its replicas of t") == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR])
+def test_the_delays_before_it_is_asked_for_again_grow(code):
+    delays_s = []
+    backoff = Backoff(RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS, random.Random(1))
+    deletion = TopicDeletion(None, None, None, None, None, delays_s.append, backoff)
+    deletion._asked["t"] = {}
+    refusal = StopReplicaResponse(partition_errors=[StopReplicaPartitionError(topic_name="t", error_code=code)])
+    for _ in range(7):
+        deletion._heard("t", 2, refusal)
+    assert delays_s == pytest.approx([1, 2, 4, 8, 16, 30, 30], rel=0.2)
+    deletion._forget("t")
+    deletion._asked["t"] = {}
+    deletion._heard("t", 2, refusal)
+    assert delays_s[-1] == pytest.approx(1, rel=0.2)
 
 
 async def test_a_broker_that_is_away_holds_a_deletion_up(cluster):
