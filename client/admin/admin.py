@@ -10,13 +10,14 @@ A method for one object raises the broker's error. A method for many objects (`c
 the result or the error of each, as some may succeed and others fail.
 """
 
-import random as random_module
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Unpack
 
 from client.admin.configs import ConfigAdmin
 from client.admin.features import FeatureAdmin
 from client.admin.groups import GroupAdmin
 from client.admin.log_dirs import LogDirAdmin
+from client.admin.options import AdminKeywords, AdminOptions
 from client.admin.replicas import ReplicaAdmin
 from client.admin.transactions import TransactionAdmin
 from client.admin.types import (
@@ -27,12 +28,9 @@ from client.admin.types import (
 )
 from client.consumer.offsets import OffsetAndTimestamp, list_offsets
 from client.errors import KafkaError, error_for
-from client.options import check_range, refuse_unknown
+from client.options import refuse_unknown, shows
 from client.topic_partition import TopicPartition
-from client.wire.cluster import Cluster
-from client.wire.cluster_options import ClusterOptions
 from client.wire.metadata import Metadata, TopicMetadata
-from client.wire.network import Network
 from protocol.error_codes import ErrorCode
 
 
@@ -40,36 +38,14 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
     """An asyncio admin client; an asynchronous context manager. Times are in ms.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a call with its retries (leader and
-    controller changes, lost connections). Raises InvalidOptionError for a value that breaks a rule.
+    controller changes, lost connections). The other options are as in `Producer`. Raises InvalidOptionError for a value
+    that breaks a rule.
     """
 
-    def __init__(
-        self,
-        *,
-        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
-        client_id: str = "ottla-admin",
-        request_timeout_ms: int = 30_000,
-        default_api_timeout_ms: int = 60_000,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        network: Network | None = None,
-        random: random_module.Random | None = None,
-        **unknown: object,
-    ) -> None:
-        refuse_unknown(unknown, Admin)
-        check_range("default_api_timeout_ms", default_api_timeout_ms, 0)
-        options = ClusterOptions(
-            bootstrap_servers=bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            network=network,
-            random=random,
-        )
-        super().__init__(
-            Cluster(options), timeout_s=default_api_timeout_ms / 1000, request_timeout_ms=request_timeout_ms
-        )
+    @shows(AdminOptions)
+    def __init__(self, **keywords: Unpack[AdminKeywords]) -> None:
+        refuse_unknown(keywords, Admin)
+        super().__init__(AdminOptions(**keywords))
 
     # ---- start and close
 

@@ -7,6 +7,7 @@ that has moved, is loading or cannot be reached is looked up again until the cal
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from client.admin.options import AdminOptions
 from client.errors import KafkaError, error_for
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
@@ -20,11 +21,10 @@ T = TypeVar("T")
 class AdminBase:
     """The base of every part of `client.admin.admin.Admin`."""
 
-    def __init__(self, cluster: Cluster, *, timeout_s: float, request_timeout_ms: int) -> None:
-        """timeout_s: for a call with its retries. request_timeout_ms: for one request."""
-        self._cluster = cluster
-        self._timeout_s = timeout_s
-        self._request_timeout_ms = request_timeout_ms
+    def __init__(self, options: AdminOptions) -> None:
+        self._cluster = Cluster(options)
+        self._timeout_s = options.default_api_timeout_ms / 1000
+        self._request_timeout_ms = options.request_timeout_ms
 
     async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """These partitions by the node id of their leader. Raises if one does not exist or has no leader."""

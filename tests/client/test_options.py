@@ -7,6 +7,7 @@ import typing
 import pytest
 
 from client.admin.admin import Admin
+from client.admin.options import AdminKeywords, AdminOptions
 from client.consumer.consumer import Consumer
 from client.consumer.options import ConsumerKeywords, ConsumerOptions, ReaderKeywords, ReaderOptions
 from client.consumer.reader import Reader
@@ -100,6 +101,7 @@ def test_unknown_option_names_what_there_is(option, hint):
     ("options", "keywords"),
     [
         (ClusterOptions, ClusterKeywords),
+        (AdminOptions, AdminKeywords),
         (ReaderOptions, ReaderKeywords),
         (ConsumerOptions, ConsumerKeywords),
         (ProducerOptions, ProducerKeywords),
@@ -114,6 +116,7 @@ def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
 @pytest.mark.parametrize(
     ("made", "options"),
     [
+        (Admin, AdminOptions),
         (Reader, ReaderOptions),
         (Consumer, ConsumerOptions),
         (Producer, ProducerOptions),
