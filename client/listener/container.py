@@ -22,7 +22,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from client.background import Background
 from client.consumer.fetched import ConsumerRecord
@@ -31,11 +31,12 @@ from client.consumer.record_source import RecordSource
 from client.errors import ClosedError, IllegalStateError, KafkaError
 from client.listener.ack_mode import AckMode, Acknowledgment
 from client.listener.error_handlers import ErrorHandler, Retry
+from client.listener.options import ContainerKeywords, ContainerOptions
 from client.listener.partition_runner import PartitionRunner
 from client.listener.partition_work import PartitionWork, WorkItem
 from client.listener.rate_limit import RateLimit
 from client.listener.work_committer import WorkCommitter
-from client.options import check_range, refuse, refuse_unknown
+from client.options import refuse, refuse_unknown, shows
 from client.topic_partition import TopicPartition
 from client.wire.backoff import Backoff, Retries
 
@@ -72,55 +73,23 @@ class ListenerContainer:
     Raises InvalidOptionError; IllegalStateError for a consumer without a group.
     """
 
-    def __init__(
-        self,
-        consumer: RecordSource,
-        handler: Handler,
-        *,
-        ack_mode: AckMode = AckMode.BATCH,
-        ack_count: int = 100,
-        ack_time_ms: int = 5_000,
-        batch: bool = False,
-        concurrency: int = 1,
-        order_by: Callable[[ConsumerRecord], Hashable] | None = None,
-        queue_size: int = 1_000,
-        error_handler: ErrorHandler | None = None,
-        rate_limit: RateLimit | None = None,
-        drain_timeout_s: float = 30.0,
-        poll_timeout_ms: int = 100,
-        **unknown: object,
-    ) -> None:
-        refuse_unknown(unknown, ListenerContainer)
-        check_range("ack_count", ack_count, 1)
-        check_range("ack_time_ms", ack_time_ms, 1)
-        check_range("concurrency", concurrency, 1)
-        check_range("queue_size", queue_size, 1)
-        check_range("drain_timeout_s", drain_timeout_s, 0)
-        check_range("poll_timeout_ms", poll_timeout_ms, 1)
+    @shows(ContainerOptions)
+    def __init__(self, consumer: RecordSource, handler: Handler, **keywords: Unpack[ContainerKeywords]) -> None:
+        refuse_unknown(keywords, ListenerContainer)
+        self._options = options = ContainerOptions(**keywords)
         if consumer.enable_auto_commit:
             raise refuse("enable_auto_commit", True, "must be False: the listener container commits")
-        if batch and ack_mode is AckMode.RECORD:
-            raise refuse("ack_mode", ack_mode, "must not be RECORD with batch=True: records are not handled one by one")
-        if batch and concurrency > 1:
-            raise refuse("concurrency", concurrency, "must be 1 with batch=True: a partition's batches stay in order")
         self._is_async = _is_async(handler)
-        if ack_mode.is_manual and not self._is_async:
-            raise refuse("ack_mode", ack_mode, "needs an async handler: acknowledging is async")
+        if options.ack_mode.is_manual and not self._is_async:
+            raise refuse("ack_mode", options.ack_mode, "needs an async handler: acknowledging is async")
         self._listener_before = consumer.rebalance_listener
         self._consumer = consumer
         self._handler = handler
-        self._mode = ack_mode
-        self._batch = batch
-        self._concurrency = concurrency
-        self._order_by = order_by or _key_of
-        self._queue_size = queue_size
-        self._error_handler: ErrorHandler = Retry() if error_handler is None else error_handler
-        self._rate_limit = rate_limit
-        self._drain_timeout_s = drain_timeout_s
-        self._poll_timeout_ms = poll_timeout_ms
+        self._order_by = options.order_by or _key_of
+        self._error_handler: ErrorHandler = Retry() if options.error_handler is None else options.error_handler
         self._runners: dict[TopicPartition, PartitionRunner] = {}
         self._work: dict[TopicPartition, PartitionWork] = {}
-        self._committer = WorkCommitter(consumer, self._work, ack_mode, count=ack_count, interval_s=ack_time_ms / 1000)
+        self._committer = WorkCommitter(consumer, self._work, options)
         self._retries = Retries(Backoff())
         self._main: asyncio.Task[None] | None = None
         self._stopping = False
@@ -209,7 +178,7 @@ class ListenerContainer:
     async def _poll(self) -> None:
         self._committer.polled()
         try:
-            found = await self._consumer.getmany(timeout_ms=self._poll_timeout_ms, max_records=self._room())
+            found = await self._consumer.getmany(timeout_ms=self._options.poll_timeout_ms, max_records=self._room())
         except KafkaError as error:
             if not error.retriable:
                 self._fail(error)
@@ -227,26 +196,25 @@ class ListenerContainer:
 
     def _room(self) -> int:
         """How many records fit into every queue; a paused partition counts as half full, as it will be when resumed."""
-        half = self._queue_size - self._queue_size // 2
-        rooms = [
-            half if runner.is_paused else self._queue_size - runner.work.unfinished for runner in self._runners.values()
-        ]
-        return min(self._consumer.max_poll_records, self._queue_size, *rooms)
+        size = self._options.queue_size
+        half = size - size // 2
+        rooms = [half if runner.is_paused else size - runner.work.unfinished for runner in self._runners.values()]
+        return min(self._consumer.max_poll_records, size, *rooms)
 
     def _accept(self, partition: TopicPartition, records: Sequence[ConsumerRecord]) -> None:
         runner = self._runners.get(partition)
         if runner is None:
-            work = self._work[partition] = PartitionWork(self._lane_of if self._concurrency > 1 else None)
+            work = self._work[partition] = PartitionWork(self._lane_of if self._options.concurrency > 1 else None)
             runner = self._runners[partition] = PartitionRunner(
                 partition,
                 work,
-                concurrency=self._concurrency,
-                before=None if self._rate_limit is None else partial(_wait_for_rate, self._rate_limit),
+                concurrency=self._options.concurrency,
+                before=None if self._options.rate_limit is None else partial(_wait_for_rate, self._options.rate_limit),
                 handle=self._handle,
                 failed=self._fail,
             )
-        runner.work.add(records, as_one=self._batch)
-        if runner.work.unfinished >= self._queue_size:
+        runner.work.add(records, as_one=self._options.batch)
+        if runner.work.unfinished >= self._options.queue_size:
             runner.is_paused = True
             self._consumer.pause([partition])
         runner.pump()
@@ -261,7 +229,7 @@ class ListenerContainer:
         ending = asyncio.create_task(self._drain_and_commit(), name="end of a listener container")
         try:
             while not ending.done():
-                await self._consumer.getmany(timeout_ms=self._poll_timeout_ms)
+                await self._consumer.getmany(timeout_ms=self._options.poll_timeout_ms)
         except Exception as error:
             if not (isinstance(error, KafkaError) and (error.retriable or isinstance(error, ClosedError))):
                 self._fail(error)
@@ -291,13 +259,13 @@ class ListenerContainer:
                     continue
                 await self._finish(runner, item)  # also in the manual modes, where the handler cannot acknowledge it
                 return
-            if not self._mode.is_manual:
+            if not self._options.ack_mode.is_manual:
                 await self._finish(runner, item)
             return
 
     async def _call(self, runner: PartitionRunner, item: WorkItem) -> None:
-        arguments: list[Any] = [list(item.records) if self._batch else item.records[0]]
-        if self._mode.is_manual:
+        arguments: list[Any] = [list(item.records) if self._options.batch else item.records[0]]
+        if self._options.ack_mode.is_manual:
             arguments.append(Acknowledgment(lambda: self._finish(runner, item, must=True)))
         if self._is_async:
             result = self._handler(*arguments)
@@ -311,13 +279,13 @@ class ListenerContainer:
         work = runner.work
         work.finish(item)
         if self._runners.get(runner.partition) is runner:
-            if runner.is_paused and not self._stopping and work.unfinished <= self._queue_size // 2:
+            if runner.is_paused and not self._stopping and work.unfinished <= self._options.queue_size // 2:
                 runner.is_paused = False
                 self._consumer.resume([runner.partition])
             self._committer.handled(work, len(item.records))
-        elif not must or self._mode is not AckMode.MANUAL_IMMEDIATE:
+        elif not must or self._options.ack_mode is not AckMode.MANUAL_IMMEDIATE:
             return
-        if self._mode in (AckMode.RECORD, AckMode.MANUAL_IMMEDIATE):
+        if self._options.ack_mode in (AckMode.RECORD, AckMode.MANUAL_IMMEDIATE):
             await self._committer.commit(runner.partition, work, must=must)
 
     # ---- rebalances
@@ -337,7 +305,7 @@ class ListenerContainer:
         await asyncio.gather(*(runner.drain(0) for runner in runners))
 
     async def _drain(self, runners: Iterable[PartitionRunner]) -> None:
-        await asyncio.gather(*(runner.drain(self._drain_timeout_s) for runner in runners))
+        await asyncio.gather(*(runner.drain(self._options.drain_timeout_s) for runner in runners))
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:

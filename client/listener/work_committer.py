@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from client.consumer.record_source import RecordSource
 from client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from client.listener.ack_mode import AckMode
+from client.listener.options import ContainerOptions
 from client.listener.partition_work import PartitionWork
 from client.topic_partition import TopicPartition
 from client.wire.backoff import Backoff, Retries
@@ -22,19 +23,13 @@ class WorkCommitter:
     """`work` is the container's, by partition; a partition that is no longer in it is not committed."""
 
     def __init__(
-        self,
-        consumer: RecordSource,
-        work: Mapping[TopicPartition, PartitionWork],
-        mode: AckMode,
-        *,
-        count: int,
-        interval_s: float,
+        self, consumer: RecordSource, work: Mapping[TopicPartition, PartitionWork], options: ContainerOptions
     ) -> None:
         self._consumer = consumer
         self._work = work
-        self._mode = mode
-        self._count = count
-        self._interval_s = interval_s
+        self._mode = options.ack_mode
+        self._count = options.ack_count
+        self._interval_s = options.ack_time_ms / 1000
         self._backoff = Backoff(RETRY_BACKOFF_MS)
         self._committed: dict[TopicPartition, int] = {}
         self._due = asyncio.Event()

@@ -13,6 +13,8 @@ from client.consumer.options import ConsumerKeywords, ConsumerOptions, ReaderKey
 from client.consumer.reader import Reader
 from client.consumer.reader_state import PartitionState, Timestamp
 from client.errors import InvalidOptionError
+from client.listener.container import ListenerContainer
+from client.listener.options import ContainerKeywords, ContainerOptions
 from client.options import parse_bootstrap_servers
 from client.producer.options import ProducerKeywords, ProducerOptions
 from client.producer.producer import Producer
@@ -105,6 +107,7 @@ def test_unknown_option_names_what_there_is(option, hint):
         (ReaderOptions, ReaderKeywords),
         (ConsumerOptions, ConsumerKeywords),
         (ProducerOptions, ProducerKeywords),
+        (ContainerOptions, ContainerKeywords),
         (ZooKeeperConsumerOptions, ZooKeeperConsumerKeywords),
     ],
 )
@@ -120,13 +123,14 @@ def test_keyword_arguments_have_the_types_of_the_options(options, keywords):
         (Reader, ReaderOptions),
         (Consumer, ConsumerOptions),
         (Producer, ProducerOptions),
+        (ListenerContainer, ContainerOptions),
         (ZooKeeperConsumer, ZooKeeperConsumerOptions),
     ],
 )
 def test_signatures_show_every_option(made, options):
     shown = inspect.signature(made).parameters
     fields = [field for field in dataclasses.fields(options) if field.init]
-    assert shown.keys() - {"topics"} == {field.name for field in fields}
+    assert shown.keys() - {"topics", "consumer", "handler"} == {field.name for field in fields}
     defaults = [inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default for field in fields]
     assert [shown[field.name].default for field in fields] == defaults
     assert all(shown[field.name].annotation == field.type for field in fields)
