@@ -98,10 +98,23 @@ LIMITS = {resource.RLIMIT_AS: 16 << 30, resource.RLIMIT_FSIZE: 4 << 30}
 """A loop without an end fills neither memory nor disk."""
 
 
+def matching(root: Path, pattern: str) -> list[str]:
+    """Return the paths below `root` that match a pattern, relative to `root`. Raises ValueError if there are none."""
+    found = sorted(str(path.relative_to(root)) for path in root.glob(pattern))
+    if not found:
+        raise ValueError(f"no file matches {pattern!r}")
+    return found
+
+
 def sources(root: Path) -> dict[str, str]:
-    """The package of each file that is mutated."""
-    found = ((path, package) for package, patterns in SOURCES.items() for glob in patterns for path in root.glob(glob))
-    return {str(path.relative_to(root)): package for path, package in sorted(found)}
+    """Return the package of each file that is mutated."""
+    found = {path: package for package, globs in SOURCES.items() for glob in globs for path in matching(root, glob)}
+    return dict(sorted(found.items()))
+
+
+def test_files(root: Path, package: str) -> set[str]:
+    """Return the files and folders with the tests of a package."""
+    return {path for name in TESTS[package] for path in matching(root, f"{name}*")}
 
 
 def measure(work: Path) -> int:
@@ -124,7 +137,7 @@ def measure(work: Path) -> int:
             seconds[report.nodeid] += report.duration
 
     cover.start()
-    files = {str(file) for names in TESTS.values() for name in names for file in Path().glob(f"{name}*")}
+    files = set[str]().union(*(test_files(Path.cwd(), package) for package in TESTS))
     code = pytest.main([*PYTEST, *sorted(files), *(f"--deselect={name}" for name in LEFT_OUT)], plugins=[Contexts()])
     cover.stop()
     data = cover.get_data()
