@@ -24,8 +24,8 @@ class ReplicationQuota:
         broker_id: int,
         *,
         now_s: Callable[[], float],
-        samples: int = 11,
-        sample_s: float = 1.0,
+        samples: int,
+        sample_s: float,
     ) -> None:
         """rate: bytes per second. replicas: the topic's setting that names throttled replicas as `partition:broker`.
 

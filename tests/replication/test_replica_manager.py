@@ -367,6 +367,23 @@ async def test_a_poll_waits_for_the_high_watermark_and_not_for_the_append(at):
     assert (await polling)[0].size_bytes > 0
 
 
+async def test_a_batch_larger_than_the_limit_of_its_partition_counts_whole_for_min_bytes(at):
+    await at.become()
+    params = FetchParams(
+        replica_id=CONSUMER,
+        max_wait_ms=60_000,
+        min_bytes=100,
+        max_bytes=1 << 20,
+        isolation=Isolation.READ_UNCOMMITTED,
+        hard_max_bytes=False,
+    )
+    polling = at.manager.fetch(params, [FetchPartition("t", ID, 0, 0, max_bytes=1)])
+    at.append(count=10)
+    await asyncio.sleep(0)
+    assert polling.done()
+    assert polling.result()[0].size_bytes == len(records(10))
+
+
 async def test_delete_records(at):
     await at.become()
     at.append(1, 10)

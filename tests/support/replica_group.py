@@ -149,7 +149,9 @@ class Replica:
         manager = ReplicaManager(broker_id, logs, lambda topic: group.config, exists=lambda *key: True, rules=rules)
         life = self.life
         manager.isr_changes = IsrChanges(broker_id, rules, group, lambda: life, Backoff(50, 1_000, random.Random(1)))
-        quota = ReplicationQuota(lambda: 1 << 60, lambda config: (), broker_id, now_s=lambda: 0.0)
+        quota = ReplicationQuota(
+            lambda: 1 << 60, lambda config: (), broker_id, now_s=lambda: 0.0, samples=11, sample_s=1
+        )
         answers = FetchAnswers(logs, quota, manager.check)
 
         def new_fetcher(leader_id, number):
