@@ -3,8 +3,9 @@
 import pytest
 
 from broker.coordinator.classic.group import GroupState
+from broker.coordinator.classic.member import Member
 from protocol.error_codes import ErrorCode
-from support.virtual_host import RANGE, Table, VirtualHost
+from support.virtual_host import RANGE, Answers, Table, VirtualHost
 
 STICKY_OR_RANGE = (("sticky", b"s"), ("range", b"r"))
 
@@ -348,6 +349,21 @@ def test_a_new_member_that_has_hung_up_goes_at_last(host, table):
     assert len(table.group.members) == 1
 
 
+def test_a_member_from_the_log_is_not_new():
+    member = Member(
+        "m",
+        group_instance_id=None,
+        client_id="c",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=60_000,
+        session_timeout_ms=10_000,
+        protocols=RANGE,
+    )
+    assert member.needs_heartbeat
+    member.joining = Answers()
+    assert not member.needs_heartbeat
+
+
 def test_heartbeats_of_others_are_refused(host, table):
     (member,) = table.gather(1)
     member.generation_id += 1
@@ -459,6 +475,16 @@ def test_a_return_while_the_leader_assigns_rebalances(host, table, two):
     assert table.group.state is GroupState.PREPARING_REBALANCE
 
 
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_follower_that_comes_back_does_not_lead(host, table, names):
+    host.initial_delay_ms = 1
+    first, second = static(table, names[0]), static(table, names[1])
+    host.advance(2)
+    assert first[0].leader == second[0].leader == first[0].member_id
+    static(table, names[1])
+    assert table.group.leader_id == first[0].member_id
+
+
 def test_a_rebalance_begins_while_a_return_is_stored(host, table, two):
     host.holds = True
     back = static(table, "a")
@@ -479,6 +505,23 @@ def test_static_members_keep_their_place_while_their_session_lasts(host, table, 
     table.heartbeat(two[1], "b")
     host.advance(60_000)
     assert [member.group_instance_id for member in again[0].members] == ["a", "b"]
+
+
+@pytest.mark.parametrize("names", ["abc", "acb"])
+def test_the_leader_stays_the_leader_when_another_member_leaves(host, table, names):
+    """The first member of the group is not the leader: it is static, and has not joined the last generation."""
+    host.initial_delay_ms = 1
+    waiting = [static(table, name, session_timeout_ms=100_000) for name in names]
+    host.advance(2)
+    with table.step() as step:
+        step.prepare("test")
+    _, leader, other = (answers[0].member_id for answers in waiting)
+    again = static(table, names[1], leader)
+    static(table, names[2], other)
+    host.advance(60_000)
+    assert again[0].leader == leader
+    assert table.leave(other, names[2]) == ErrorCode.NONE
+    assert table.group.leader_id == leader
 
 
 def test_a_rebalance_where_no_static_member_comes_waits_for_their_sessions(host, table, two):
