@@ -58,10 +58,10 @@ def transactional(sequence, *pairs, producer_id=7):
     return keyed(*pairs, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
 
 
-def marker(committed, producer_id=7):
+def marker(committed, producer_id=7, producer_epoch=0):
     kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
     data = end_marker_batch(
-        EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp=BASE_TIME_MS
+        EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=producer_epoch, timestamp=BASE_TIME_MS
     )
     return data, AppendOrigin.COORDINATOR
 
@@ -188,6 +188,37 @@ def test_the_last_batch_of_a_producer_stays_without_records(tmp_path):
     again = open_log(log.directory, clean=False, **SETTINGS)
     again.append_as_leader(keyed((b"a", b"4"), producer_id=3, producer_epoch=2, base_sequence=4), 0)
     again.close()
+
+
+def test_the_last_batch_of_a_producer_stays_at_offset_zero_too(tmp_path):
+    log = log_of(tmp_path, keyed((b"a", b"1"), producer_id=3, producer_epoch=2, base_sequence=0), keyed((b"a", b"2")))
+    compact(log)
+    assert shape(log) == [(0, 0, []), (1, 1, [1])]
+
+
+def test_the_last_marker_of_a_producer_without_data_stays_without_its_record(tmp_path):
+    """Markers of other epochs, and markers after the data of a producer, are removed at their horizon."""
+    log = log_of(
+        tmp_path,
+        transactional(0, (b"k", b"1"), producer_id=8),
+        marker(committed=True, producer_id=8),
+        marker(committed=True, producer_id=8),
+        marker(committed=False, producer_epoch=0),
+        marker(committed=False, producer_epoch=2),
+        delete_retention_ms=HOUR_MS,
+    )
+    del log.producers.producers[7]  # it has expired, so the next marker may have an older epoch
+    for now_ms, batches in [
+        (BASE_TIME_MS, [marker(committed=False, producer_epoch=1), (keyed((b"z", b"1")), AppendOrigin.CLIENT)]),
+        (BASE_TIME_MS + HOUR_MS, [(keyed((b"z", b"2")), AppendOrigin.CLIENT)]),
+    ]:
+        log.now_ms = lambda now_ms=now_ms: now_ms
+        for data, origin in batches:
+            log.append_as_leader(data, 0, origin=origin)
+        log.roll()
+        log.commit_all()
+        compact(log)
+    assert shape(log) == [(0, 0, [0]), (1, 1, [1]), (5, 5, []), (7, 7, [7])]
 
 
 def test_aborted_data_goes_at_once_and_its_marker_later(tmp_path):

@@ -5,14 +5,16 @@ from bisect import bisect_right
 
 import pytest
 
-from storage.errors import CorruptFileError
+from storage.errors import CorruptFileError, LogDirIOError
 from storage.file_system import FileSystem
 from storage.index.offset_index import OffsetIndex
 from storage.index.time_index import TimeIndex
 from storage.producers.transaction_index import AbortedTransaction, TransactionIndex
+from support.faulty_disk import FaultyFileSystem
 from support.log_dirs import BASE_TIME_MS, batch, open_log
 
 BASE = 1000
+ENTRY_BYTES = 34  # of a transaction index
 
 
 @pytest.fixture
@@ -150,9 +152,11 @@ class TestTransactionIndex:
         [
             (1000, 1001, [1], True),
             (1000, 1003, [1, 2], True),
+            (1010, 1022, [1, 2], True),  # the range begins at a marker
             (1011, 1022, [2], True),
             (1021, 1030, [], True),
             (1021, 1031, [3], True),
+            (1021, 1041, [3], True),
             (1000, 2000, [1, 2, 3], False),
             (1041, 2000, [], False),
         ],
@@ -172,6 +176,40 @@ class TestTransactionIndex:
         assert tuple(index.entries) == (self.entries[0], self.entries[2])
         index.reset()
         assert FileSystem().size(path) == 0
+
+    def test_a_marker_at_the_base_offset_belongs_to_the_segment(self, path):
+        entry = AbortedTransaction(1, BASE - 10, BASE, BASE + 1)
+        TransactionIndex(FileSystem(), path, BASE).append(entry)
+        again = TransactionIndex(FileSystem(), path, BASE)
+        again.load()
+        assert again.entries == [entry]
+
+    def test_entries_wait_for_room_on_the_disk(self, tmp_path, path):
+        fs, failures = FaultyFileSystem(tmp_path, ENTRY_BYTES + 10), []
+        fs.on_failure = failures.append
+        index = TransactionIndex(fs, path, BASE)
+        for entry in self.entries:
+            index.append(entry)  # of the second entry, 10 bytes are written
+        assert tuple(index.entries) == self.entries
+        assert [failure.is_disk_full for failure in failures] == [True, True]
+        index.truncate_to(1040)
+        fs.capacity = None
+        index.write_pending()
+        again = TransactionIndex(FileSystem(), path, BASE)
+        again.load()
+        assert tuple(again.entries) == self.entries[:2]
+
+    def test_a_file_that_cannot_be_created_waits_for_room_on_the_disk(self, tmp_path, path):
+        fs = FaultyFileSystem(tmp_path, 0)
+        index = TransactionIndex(fs, path, BASE)
+        index.append(self.entries[0])
+        with pytest.raises(LogDirIOError):
+            index.write_pending()
+        fs.capacity = None
+        index.append(self.entries[1])
+        again = TransactionIndex(FileSystem(), path, BASE)
+        again.load()
+        assert tuple(again.entries) == self.entries[:2]
 
     @pytest.mark.parametrize("content", [bytes(33), b"\x00\x01" + bytes(32), bytes(34)])
     def test_what_cannot_be(self, path, content):

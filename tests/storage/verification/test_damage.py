@@ -7,12 +7,14 @@ import pytest
 
 from protocol.record_batch import iter_batches, update_crc
 from storage.file_system import FileSystem
+from storage.producers.snapshot import decode_snapshot
 from storage.verification.repair import Repair
 from storage.verification.report import Severity, VerificationReport
 from storage.verification.verification import verify, verify_directory
 from support.log_dirs import (
     LOG_DIRS,
     RECORDED_NOW_MS,
+    batch,
     bring,
     copy_directory,
     copy_log_directory,
@@ -335,6 +337,23 @@ class TestRepair:
         repair(data)
         after = (data / "idempotent-0" / f"{85:020d}.snapshot").read_bytes()
         assert after == (LOG_DIRS / "broker-0" / "idempotent-0" / f"{85:020d}.snapshot").read_bytes()
+
+    def test_producers_whose_records_are_gone_are_kept_however_old(self, data):
+        """Retention has removed the records of producer 7; the snapshot at the new start of the log has its state."""
+        log = open_log(data / "t-0", topic_id=bytes(range(16)), retention_ms=-1)
+        log.append_as_leader(batch("old", producer=(7, 0, 0), timestamp=1), 0)
+        log.roll()
+        log.append_as_leader(batch("new"), 0)
+        log.commit_all()
+        log.increment_log_start_offset(1)
+        log.delete_old_segments()
+        log.close()
+        for path in log.directory.glob("*.deleted"):
+            path.unlink()
+        (log.directory / f"{1:020d}.index").write_bytes(b"123")
+        assert repair(data) == ["t-0: recovered, the log ends at offset 2"]
+        snapshot = log.directory / f"{2:020d}.snapshot"
+        assert [entry.producer_id for entry in decode_snapshot(snapshot.read_bytes(), "")] == [7]
 
     @pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".swap"])
     def test_leftovers(self, suffix, data):

@@ -216,7 +216,7 @@ class TestChain:
         shutil.copyfile(data / "idempotent-0" / f"{85:020d}.snapshot", data / "grp-0" / f"{12:020d}.snapshot")
         assert any("offsets at or above 12" in problem.message for problem in errors(data))
 
-    @pytest.mark.parametrize(("field", "value"), [(2, 38), (3, 30), (1, 1), (5, 7), (6, 9), (7, 3), (0, 99)])
+    @pytest.mark.parametrize(("field", "value"), [(2, 38), (3, 30), (4, 30), (1, 1), (5, 7), (6, 9), (7, 3), (0, 99)])
     def test_a_snapshot_that_is_not_what_the_log_says(self, field, value, data):
         from storage.producers.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
 
