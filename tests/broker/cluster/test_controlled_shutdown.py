@@ -15,7 +15,7 @@ from support.known_brokers import metadata_of
 UNKNOWN_CODE = 999
 
 
-async def test_an_unknown_error_code_is_a_refusal_that_is_asked_about_again(tmp_path, caplog):
+async def test_controlled_shutdown_is_retried_after_an_unknown_error_code(tmp_path, caplog):
     config = BrokerConfig.load(
         None, settings(tmp_path, controlled_shutdown_max_retries="2", controlled_shutdown_retry_backoff_ms="1")
     )

@@ -35,7 +35,7 @@ def change(isr, partition_epoch=0, partition=3):
     return IsrChange("t", b"1" * 16, partition, LeaderAndIsr(1, 5, isr, partition_epoch, (-1,) * len(isr)), 4)
 
 
-async def test_the_state_is_written_on_condition(registry):
+async def test_the_state_is_written_with_its_expected_version(registry):
     writer = IsrWriter(registry, now_s=lambda: 0.0)
     decided = await writer.submit(change((1, 2)))
     assert (decided.isr, decided.partition_epoch) == ((1, 2), 1)
@@ -55,7 +55,7 @@ async def test_the_state_is_written_on_condition(registry):
     assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_the_controller_is_told_when_it_has_been_quiet(registry, monkeypatch):
+async def test_the_controller_is_notified_after_a_quiet_period(registry, monkeypatch):
     monkeypatch.setattr(isr_writer, "CHECK_INTERVAL_S", 0.001)
     now = [100.0]
     writer = IsrWriter(registry, now_s=lambda: now[0])
@@ -82,7 +82,7 @@ async def test_the_controller_is_told_when_it_has_been_quiet(registry, monkeypat
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_without_a_session_a_change_is_to_be_proposed_again_and_the_controller_is_told_in_the_next(
+async def test_a_change_without_a_session_is_retried_and_the_controller_is_notified_in_the_next_session(
     registry, monkeypatch
 ):
     monkeypatch.setattr(isr_writer, "CHECK_INTERVAL_S", 0.001)
@@ -105,7 +105,7 @@ async def test_without_a_session_a_change_is_to_be_proposed_again_and_the_contro
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_state_that_is_damaged_refuses_the_change(registry):
+async def test_a_damaged_state_refuses_the_change(registry):
     await registry.set(PATH, b"[]", 0)
     with pytest.raises(IsrChangeRefusedError) as refused:
         await IsrWriter(registry, now_s=lambda: 0.0).submit(change((1, 2)))

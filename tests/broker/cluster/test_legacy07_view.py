@@ -11,7 +11,7 @@ from registry.errors import SessionExpiredError
 from support.polling import until
 
 
-async def test_it_is_published_in_the_next_session_in_place_of_what_stands_there(caplog):
+async def test_the_view_is_published_in_the_next_session_and_replaces_existing_nodes(caplog):
     caplog.set_level("INFO", "broker.cluster.legacy07_view")
     store = await EmbeddedStore.open()
     registry, other = store.session(), store.session()
@@ -44,7 +44,7 @@ async def test_it_is_published_in_the_next_session_in_place_of_what_stands_there
     await store.close()
 
 
-async def test_a_session_that_begins_during_the_first_attempt():
+async def test_a_session_begins_during_the_first_attempt():
     """The folders are missing then, and the next session finds the view at work."""
     store = await EmbeddedStore.open()
     registry = store.session()
@@ -70,7 +70,7 @@ async def test_a_session_that_begins_during_the_first_attempt():
     await store.close()
 
 
-async def test_a_node_that_outlives_sessions_is_never_taken_for_ours():
+async def test_a_persistent_node_is_never_mistaken_for_a_node_of_this_broker():
     """A session may begin while a part of the view is about to be written that was begun without one."""
     store = await EmbeddedStore.open()
     registry = store.session()

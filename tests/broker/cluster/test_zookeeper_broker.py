@@ -49,7 +49,7 @@ async def records(client, topic="t"):
 # -- the tree ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_tree_is_kafkas(tmp_path, connect, registry):
+async def test_the_znodes_are_those_of_kafka(tmp_path, connect, registry):
     async with running_broker(tmp_path / "data", zookeeper_connect=connect, broker_id="0"):
         assert await live_tree(registry) == recorded_tree("01-one-broker-empty.json")
         assert await live_order(registry) == recorded_order("01-one-broker-empty.json")
@@ -74,7 +74,7 @@ async def test_records_and_topics_survive(tmp_path, connect, registry):
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_killed_broker_comes_back_before_its_session_has_expired(tmp_path, connect, registry):
+async def test_a_killed_broker_restarts_before_its_session_expires(tmp_path, connect, registry):
     """It ends the session that it left behind, and is a new broker to everybody: another czxid."""
     process = BrokerProcess(tmp_path / "data", {"zookeeper.connect": connect, "broker.id": "1"})
     with process:
@@ -98,7 +98,7 @@ async def test_a_killed_broker_comes_back_before_its_session_has_expired(tmp_pat
     assert await registry.children("/brokers/ids") == []
 
 
-async def test_a_living_twin_is_refused(tmp_path, connect, registry):
+async def test_a_broker_whose_id_is_in_use_is_refused(tmp_path, connect, registry):
     """Also one that has a proof of an earlier life, and one on the same host and port."""
     config = {"zookeeper_connect": connect, "broker_id": "1"}
     async with running_broker(tmp_path / "twin", **config):
@@ -119,7 +119,7 @@ async def test_a_living_twin_is_refused(tmp_path, connect, registry):
         assert (tmp_path / "twin" / "meta.properties").read_bytes() == meta
 
 
-async def test_only_the_owner_may_read_the_session_s_password(tmp_path, connect):
+async def test_only_the_owner_may_read_the_session_password(tmp_path, connect):
     token = tmp_path / "data" / SESSION_FILE
     token.parent.mkdir()
     token.with_name(f"{SESSION_FILE}.tmp").touch(0o644)  # of a broker that was killed
@@ -127,7 +127,7 @@ async def test_only_the_owner_may_read_the_session_s_password(tmp_path, connect)
         assert token.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_registration_that_nothing_proves_to_be_ours_is_left_alone(tmp_path, connect, registry):
+async def test_a_registration_without_proof_of_ownership_is_kept(tmp_path, connect, registry):
     await registry.create("/brokers/ids/1", b"{}", ephemeral=True, make_parents=True)
     session_id, password = registry.credentials
     (tmp_path / "data").mkdir()
@@ -144,7 +144,7 @@ async def test_a_registration_that_nothing_proves_to_be_ours_is_left_alone(tmp_p
         assert registry.state is not ConnectionState.CONNECTED  # it was proven, and so has ended
 
 
-async def test_the_same_id_and_directory_at_another_address(tmp_path, connect, registry):
+async def test_a_broker_restarts_with_the_same_id_and_directory_at_another_address(tmp_path, connect, registry):
     ports = set()
     for _ in range(2):
         async with running_broker(tmp_path / "data", zookeeper_connect=connect, broker_id="1") as broker:
@@ -154,7 +154,7 @@ async def test_the_same_id_and_directory_at_another_address(tmp_path, connect, r
     assert len(ports) == 2
 
 
-async def test_a_broker_without_zookeeper_goes_on_serving_and_comes_back_with_another_session(
+async def test_a_broker_without_zookeeper_keeps_serving_and_reconnects_with_another_session(
     tmp_path, connect, registry
 ):
     async with proxied(connect) as (proxy, through):
@@ -189,7 +189,7 @@ async def test_a_broker_without_zookeeper_goes_on_serving_and_comes_back_with_an
             assert await records(client) == 2
 
 
-async def test_a_broker_whose_id_was_taken_while_it_was_away_ends(tmp_path, connect, registry):
+async def test_a_broker_stops_if_its_id_was_taken_while_it_was_disconnected(tmp_path, connect, registry):
     async with proxied(connect) as (proxy, through):
         overrides = settings(tmp_path / "data", zookeeper_connect=through, broker_id="1")
         broker = Broker(BrokerConfig.load(None, overrides))
@@ -209,7 +209,7 @@ async def test_a_broker_whose_id_was_taken_while_it_was_away_ends(tmp_path, conn
             assert raised.group_contains(BrokerStartError, match="id 1 is registered already")
 
 
-async def test_a_blip_costs_nothing(tmp_path, connect, registry):
+async def test_a_short_disconnect_has_no_effect(tmp_path, connect, registry):
     async with (
         proxied(connect) as (proxy, through),
         running_broker(tmp_path / "data", zookeeper_connect=through, broker_id="1") as broker,
@@ -229,7 +229,7 @@ async def test_a_blip_costs_nothing(tmp_path, connect, registry):
 # -- it does not start -------------------------------------------------------------------------------------------------
 
 
-async def test_another_clusters_directory(tmp_path, connect):
+async def test_a_directory_of_another_cluster_is_refused(tmp_path, connect):
     async with running_broker(tmp_path / "data", zookeeper_connect=connect):
         pass
     other = f"{connect}-other"

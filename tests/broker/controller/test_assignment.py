@@ -30,7 +30,7 @@ def test_kafkas_example():
     }
 
 
-def test_one_broker_takes_everything():
+def test_one_broker_gets_all_partitions():
     assert assign([7], 3, 1) == {0: [7], 1: [7], 2: [7]}
 
 
@@ -38,7 +38,7 @@ def test_the_order_in_which_brokers_are_given_does_not_matter():
     assert assign([3, 1, 2], 6, 2, start=0) == assign([1, 2, 3], 6, 2, start=0)
 
 
-def test_added_partitions_go_on_where_the_first_began():
+def test_added_partitions_continue_the_rotation_of_the_first_ones():
     """Asked for together or one after the other, leaders go round."""
     leaders = [replicas[0] for replicas in assign(range(4), 6, 1, start=2).values()]
     added = [replicas[0] for replicas in assign(range(4), 3, 1, start=2, first_partition=3).values()]
@@ -57,7 +57,7 @@ def test_more_replicas_than_brokers_are_refused(factor, brokers):
     factor=st.integers(1, 12),
     seed=st.integers(0, 1000),
 )
-def test_every_broker_gets_its_share_and_none_a_partition_twice(brokers, partitions, factor, seed):
+def test_every_broker_gets_its_share_and_no_partition_twice(brokers, partitions, factor, seed):
     factor = min(factor, len(brokers))
     assignment = assign_replicas(dict.fromkeys(brokers), partitions, factor, rng=random.Random(seed))
     assert list(assignment) == list(range(partitions))
@@ -107,5 +107,5 @@ def test_every_rack_gets_a_replica_before_one_gets_two(racks, partitions, factor
         assert len({racks[one] for one in replicas}) == min(factor, len(set(racks.values())))
 
 
-def test_racks_count_only_where_every_broker_has_one():
+def test_racks_are_used_only_if_every_broker_has_one():
     assert assign_replicas({**RACKS, 5: None}, 12, 3, rng=random.Random(0), start=0) == assign(range(6), 12, 3, start=0)

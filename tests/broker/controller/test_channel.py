@@ -92,7 +92,7 @@ async def test_requests_are_sent_one_at_a_time_in_order():
         assert peer.epochs == answers == [0, 1, 2, 3, 4]
 
 
-async def test_a_request_is_sent_again_until_it_is_answered(caplog):
+async def test_a_request_is_resent_until_it_is_answered(caplog):
     answers = []
     async with Peer() as peer, channel_to(peer) as channel:
         peer.drops = 2
@@ -103,7 +103,7 @@ async def test_a_request_is_sent_again_until_it_is_answered(caplog):
         assert caplog.text.count("broker 3 does not answer StopReplicaRequest") == 1
 
 
-async def test_a_broker_that_is_not_there_yet_is_waited_for():
+async def test_the_channel_waits_for_a_broker_that_does_not_listen_yet():
     answers = []
     async with Peer() as peer:
         pass
@@ -114,7 +114,7 @@ async def test_a_broker_that_is_not_there_yet_is_waited_for():
             await until(lambda: answers, "it is answered")
 
 
-async def test_a_refusal_is_logged_and_heard(caplog):
+async def test_an_error_answer_is_logged_and_delivered(caplog):
     answers = []
     async with Peer() as peer, channel_to(peer) as channel:
         peer.code = 77

@@ -33,7 +33,7 @@ def holder(cluster):
 # -- election --------------------------------------------------------------------------------------------------------
 
 
-async def test_one_of_several_is_elected(cluster):
+async def test_one_of_several_brokers_is_elected(cluster):
     for broker_id in (1, 2, 3):
         await cluster.join(broker_id)
     controller = await cluster.elected()
@@ -43,7 +43,7 @@ async def test_one_of_several_is_elected(cluster):
     await until(lambda: cluster.live(1) == cluster.live(2) == cluster.live(3) == [1, 2, 3], "all know of all")
 
 
-async def test_the_next_one_takes_over(cluster):
+async def test_the_next_broker_becomes_the_controller(cluster):
     await cluster.join(1)
     await cluster.elected()
     for broker_id in (2, 3):
@@ -54,7 +54,7 @@ async def test_the_next_one_takes_over(cluster):
         assert epoch(cluster) == term
 
 
-async def test_a_session_that_expires_ends_the_term(cluster):
+async def test_an_expired_session_ends_the_term(cluster):
     first = await cluster.join(1)
     await cluster.elected()
     await cluster.join(2)
@@ -66,7 +66,7 @@ async def test_a_session_that_expires_ends_the_term(cluster):
     assert (epoch(cluster), holder(cluster)) == (2, 2)
 
 
-async def test_a_controller_without_connection_is_replaced_and_resigns_when_it_is_back(cluster):
+async def test_a_disconnected_controller_is_replaced_and_resigns_when_it_reconnects(cluster):
     first = await cluster.join(1)
     await cluster.elected()
     await cluster.join(2)
@@ -77,7 +77,7 @@ async def test_a_controller_without_connection_is_replaced_and_resigns_when_it_i
     await until(lambda: cluster.active == [2], "the first has learnt it")
 
 
-async def test_a_deposed_controller_can_write_nothing(cluster, caplog):
+async def test_a_replaced_controller_cannot_write(cluster, caplog):
     caplog.set_level("INFO")
     member = await cluster.join(1)
     controller = await cluster.elected()
@@ -98,7 +98,7 @@ async def test_a_deposed_controller_can_write_nothing(cluster, caplog):
     assert not member.running.done()
 
 
-async def test_a_stale_epoch_is_noticed_by_the_first_write(cluster, caplog):
+async def test_the_first_write_detects_a_stale_controller_epoch(cluster, caplog):
     caplog.set_level("INFO")
     await cluster.join(1)
     controller = await cluster.elected()
@@ -110,7 +110,7 @@ async def test_a_stale_epoch_is_noticed_by_the_first_write(cluster, caplog):
 
 
 @pytest.mark.parametrize("losses", [1, 2, 3])
-async def test_an_election_whose_answer_is_lost_is_still_won(cluster, losses):
+async def test_an_election_is_won_although_its_answer_is_lost(cluster, losses):
     """The first transaction is the election, the next are those of taking office."""
     await cluster.create("t", [1], topic_id=None, version=1)
     member = await cluster.join(1, runs=False)
@@ -123,7 +123,7 @@ async def test_an_election_whose_answer_is_lost_is_still_won(cluster, losses):
     assert cluster.knows(1, "t") == 1
 
 
-async def test_nobody_is_elected_while_the_epoch_cannot_be_read(cluster, caplog):
+async def test_no_controller_is_elected_while_the_epoch_is_unreadable(cluster, caplog):
     await cluster.admin.create(ControllerEpochZnode.path(), b"many")
     await cluster.join(1)
     await until(lambda: "/controller_epoch" in caplog.text, "it is reported")
@@ -133,7 +133,7 @@ async def test_nobody_is_elected_while_the_epoch_cannot_be_read(cluster, caplog)
     assert epoch(cluster) == 42
 
 
-async def test_a_controller_that_nobody_can_read_is_one_all_the_same(cluster, caplog):
+async def test_an_unreadable_controller_znode_counts_as_a_controller(cluster, caplog):
     await cluster.admin.create(ControllerZnode.path(), b"{")
     await cluster.join(1)
     await until(lambda: "/controller:" in caplog.text, "it is reported")
@@ -160,7 +160,7 @@ async def test_a_topic_written_by_hand_without_an_id_gets_one(cluster):
     assert cluster.knows(1, "old", 0) == 2
 
 
-async def test_leader_and_isr_goes_before_the_metadata_that_advertises_it(cluster):
+async def test_leader_and_isr_is_sent_before_update_metadata(cluster):
     await cluster.join(1)
     await cluster.elected()
     cluster.said.clear()
@@ -170,7 +170,7 @@ async def test_leader_and_isr_goes_before_the_metadata_that_advertises_it(cluste
     assert kinds == ["LeaderAndIsrRequest", "UpdateMetadataRequest"]
 
 
-async def test_a_topic_grown_by_hand_gets_leaders_for_what_is_new(cluster):
+async def test_partitions_added_by_hand_get_leaders(cluster):
     await cluster.join(1)
     await cluster.elected()
     await cluster.create("t", [1])
@@ -182,7 +182,7 @@ async def test_a_topic_grown_by_hand_gets_leaders_for_what_is_new(cluster):
     assert cluster.leads(1, "t", 1) == (1, 0, True)
 
 
-async def test_a_topic_that_lost_partitions_by_hand_harms_nobody(cluster):
+async def test_partitions_removed_by_hand_do_no_harm(cluster):
     for broker_id in (1, 2):
         await cluster.join(broker_id)
     await cluster.elected()
@@ -194,7 +194,7 @@ async def test_a_topic_that_lost_partitions_by_hand_harms_nobody(cluster):
     await until(lambda: cluster.leads(1, "u"), "the rest goes on")
 
 
-async def test_what_was_created_while_there_was_no_controller_is_led_by_the_next(cluster):
+async def test_the_next_controller_elects_leaders_for_topics_created_without_a_controller(cluster):
     await cluster.create("t", [1], [7])
     await cluster.join(1)
     controller = await cluster.elected()
@@ -206,7 +206,7 @@ async def test_what_was_created_while_there_was_no_controller_is_led_by_the_next
 
 
 @pytest.mark.parametrize("losses", [1, 2])
-async def test_a_topic_whose_transaction_is_lost_is_told_all_the_same(cluster, losses):
+async def test_a_topic_is_announced_although_the_answer_to_its_transaction_is_lost(cluster, losses):
     member = await cluster.join(1)
     await cluster.elected()
     member.registry.losses = losses
@@ -224,7 +224,7 @@ async def test_many_partitions_take_several_transactions(cluster):
     assert all(cluster.leader("t", partition) == (1, 0) for partition in range(450))
 
 
-async def test_what_cannot_be_read_is_reported_by_path_and_left_alone(cluster, caplog):
+async def test_an_unreadable_znode_is_reported_by_path_and_kept(cluster, caplog):
     await cluster.admin.create(TopicZnode.path("bad"), b"{}")
     await cluster.admin.create("/brokers/ids/x", b"{}")
     await cluster.admin.create("/brokers/ids/8", b"nonsense")
@@ -262,7 +262,7 @@ async def test_an_unreadable_topic_may_be_replaced(cluster, caplog):
 # -- brokers ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_comes_is_told_everything(cluster):
+async def test_a_new_broker_is_sent_the_full_state(cluster):
     await cluster.join(1)
     await cluster.elected()
     await cluster.create("t", [1], [2])
@@ -275,7 +275,7 @@ async def test_a_broker_that_comes_is_told_everything(cluster):
     assert cluster.live(1) == [1, 2]
 
 
-async def test_a_broker_that_goes_leaves_its_partitions_without_a_leader_until_it_is_back(cluster):
+async def test_partitions_with_one_replica_have_no_leader_until_their_broker_is_back(cluster):
     await cluster.join(1)
     await cluster.elected()
     await cluster.join(2)
@@ -291,7 +291,7 @@ async def test_a_broker_that_goes_leaves_its_partitions_without_a_leader_until_i
     assert cluster.knows(1, "t") == 2
 
 
-async def test_a_broker_that_was_away_too_shortly_to_be_missed_has_lost_its_leaderships_too(cluster):
+async def test_a_broker_that_registers_again_at_once_has_lost_its_leaderships(cluster):
     await cluster.join(1)
     await cluster.elected()
     await cluster.join(2, runs=False)
@@ -310,7 +310,7 @@ async def test_a_broker_that_was_away_too_shortly_to_be_missed_has_lost_its_lead
     ("isr", "unclean", "expected"),
     [([2, 3], False, (3, 1)), ([2], False, (-1, 1)), ([2], True, (3, 1))],
 )
-async def test_who_leads_after_a_loss(cluster, isr, unclean, expected):
+async def test_the_leader_after_a_broker_is_lost(cluster, isr, unclean, expected):
     await cluster.join(1)
     await cluster.elected()
     for broker_id in (2, 3):
@@ -327,7 +327,7 @@ async def test_who_leads_after_a_loss(cluster, isr, unclean, expected):
     assert cluster.state("t").isr == ([3] if expected[0] == 3 else [2])
 
 
-async def test_a_loss_whose_transaction_is_lost_is_told_all_the_same(cluster):
+async def test_a_lost_leader_is_announced_although_the_answer_to_the_transaction_is_lost(cluster):
     first = await cluster.join(1)
     await cluster.elected()
     await cluster.join(2)
@@ -339,7 +339,7 @@ async def test_a_loss_whose_transaction_is_lost_is_told_all_the_same(cluster):
     assert cluster.leader("t") == (-1, 1)  # once
 
 
-async def test_a_new_controller_tells_everybody_everything_again(cluster):
+async def test_a_new_controller_sends_the_full_state_to_all_brokers(cluster):
     await cluster.join(1)
     await cluster.elected()
     await cluster.join(2)
@@ -362,7 +362,7 @@ async def test_a_new_controller_tells_everybody_everything_again(cluster):
         ([], 2, 0, [2, 3]),
     ],
 )
-async def test_who_was_restarted_while_there_was_no_controller_is_not_in_sync(cluster, restarted, leader, epoch, isr):
+async def test_a_broker_restarted_without_a_controller_is_not_in_sync(cluster, restarted, leader, epoch, isr):
     await cluster.join(1)
     await cluster.elected()
     for broker_id in (2, 3):

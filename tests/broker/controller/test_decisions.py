@@ -72,7 +72,7 @@ async def test_an_isr_shrinks_and_grows_with_the_partition_epoch(cluster):
     assert cluster.leads(2, "t") is None  # and nobody by LeaderAndIsr: the leader knows, followers need not
 
 
-async def test_a_proposal_that_was_done_already_is_answered_as_done(cluster):
+async def test_a_proposal_that_is_already_applied_succeeds(cluster):
     stale = proposal(cluster, [1, 2])
     assert await propose(cluster, [1, 2]) == [1, 2]
     outcomes = await cluster.controller.alter_partitions(1, epoch(cluster, 1), lambda: {KEY: stale})
@@ -94,12 +94,12 @@ async def test_a_proposal_that_was_done_already_is_answered_as_done(cluster):
         ([1, 2], {"leader": 2}, "INVALID_REQUEST"),
     ],
 )
-async def test_proposals_that_are_refused(cluster, isr, more, code):
+async def test_invalid_proposals_are_refused(cluster, isr, more, code):
     assert await propose(cluster, isr, **more) == code
     assert cluster.state("t").isr == [1, 2, 3]
 
 
-async def test_nobody_joins_who_is_away_about_to_go_or_has_been_restarted_since(cluster):
+async def test_a_replica_that_is_offline_shutting_down_or_restarted_cannot_join_the_isr(cluster):
     assert await propose(cluster, [1]) == [1]
     old = cluster.controller.context.brokers[2].epoch
     assert await propose(cluster, [1, 2], epochs={1: epoch(cluster, 1), 2: old - 1}) == "INELIGIBLE_REPLICA"
@@ -111,14 +111,14 @@ async def test_nobody_joins_who_is_away_about_to_go_or_has_been_restarted_since(
     assert await propose(cluster, [1, 2, 3]) == "INELIGIBLE_REPLICA"
 
 
-async def test_a_broker_that_is_not_who_it_says_is_refused_whole(cluster):
+async def test_a_stale_broker_epoch_refuses_the_whole_request(cluster):
     for broker_id, broker_epoch in ((1, epoch(cluster, 1) - 1), (9, 1)):
         with pytest.raises(RequestError) as raised:
             await cluster.controller.alter_partitions(broker_id, broker_epoch, lambda: {KEY: proposal(cluster, [1])})
         assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_a_proposal_is_read_in_its_turn(cluster):
+async def test_a_proposal_is_read_after_the_events_before_it(cluster):
     """A controller that is new knows no topic's id before it has read the tree."""
     is_ready, read = asyncio.Event(), []
 
@@ -136,14 +136,14 @@ async def test_a_proposal_is_read_in_its_turn(cluster):
     assert read == [True]
 
 
-async def test_partitions_that_there_are_not(cluster):
+async def test_unknown_partitions_are_refused(cluster):
     outcomes = await cluster.controller.alter_partitions(
         1, epoch(cluster, 1), lambda: {("t", 7): proposal(cluster, [1]), ("u", 0): proposal(cluster, [1])}
     )
     assert set(outcomes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_a_state_that_was_written_behind_our_back_refuses_one_proposal_and_not_the_other(cluster):
+async def test_a_state_written_by_another_writer_refuses_only_its_own_proposal(cluster):
     await cluster.create("u", [1, 2])
     await until(lambda: cluster.leads(1, "u"), "it is led")
     path = PartitionStateZnode.path("t", 0)
@@ -156,27 +156,27 @@ async def test_a_state_that_was_written_behind_our_back_refuses_one_proposal_and
     assert await propose(cluster, [1]) == [1]  # it has been read again
 
 
-async def test_a_partition_that_nobody_knows(cluster):
+async def test_an_unknown_partition_is_refused(cluster):
     outcomes = await cluster.controller.alter_partitions(
         1, epoch(cluster, 1), lambda: {("unknown", 0): Proposal(0, 0, {1: -1}), ("t", 9): Proposal(0, 0, {1: -1})}
     )
     assert set(outcomes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_an_answer_that_was_lost(cluster):
+async def test_a_write_whose_answer_is_lost_is_detected(cluster):
     cluster.members[1].registry.losses = 1
     assert await propose(cluster, [1, 2]) == [1, 2]
     assert cluster.controller.context.leaderships[KEY].partition_epoch == 1
 
 
-async def test_who_is_no_controller_decides_nothing(cluster):
+async def test_a_broker_that_is_not_the_controller_decides_nothing(cluster):
     await cluster.members[1].registry.expire()
     await until(lambda: not cluster.controller.is_active, "it has resigned")
     with pytest.raises(NotControllerError):
         await cluster.controller.relieve(2, 1)
 
 
-async def test_a_question_that_the_term_ends_before_is_answered_so(cluster):
+async def test_a_request_fails_if_the_term_ends_before_it_is_decided(cluster):
     async def never():
         await cluster.members[1].registry.expire()
         await cluster.members[1].registry.get("/controller")
@@ -188,13 +188,13 @@ async def test_a_question_that_the_term_ends_before_is_answered_so(cluster):
 # -- brokers that come, go and change ---------------------------------------------------------------------------------
 
 
-async def test_a_lost_follower_leaves_the_isr_and_the_leader_hears_of_it(cluster):
+async def test_a_lost_follower_leaves_the_isr_and_the_leader_is_notified(cluster):
     await cluster.leave(2)
     await until(lambda: cluster.leads(1, "t") == (1, 1, False), "it is told")
     assert cluster.state("t").isr == [1, 3]
 
 
-async def test_a_broker_that_moves_within_its_life_loses_nothing(cluster):
+async def test_a_broker_that_changes_its_endpoints_keeps_its_partitions(cluster):
     path = BrokerZnode.path(2)
     moved = BrokerZnode(endpoints=(Endpoint("PLAINTEXT", "PLAINTEXT", "elsewhere", 1),), timestamp_ms=NOW_MS)
     await cluster.admin.set(path, moved.encode())
@@ -204,7 +204,7 @@ async def test_a_broker_that_moves_within_its_life_loses_nothing(cluster):
     await until(lambda: cluster.told(2, LeaderAndIsrRequest), "it is told everything at the new address")
 
 
-async def test_who_is_about_to_go_leads_nothing_and_follows_nothing(cluster):
+async def test_a_broker_that_shuts_down_leads_and_follows_nothing(cluster):
     await cluster.create("u", [2, 3])
     await cluster.create("solo", [2])
     await until(lambda: cluster.leads(2, "solo"), "they are led")
@@ -227,7 +227,7 @@ async def test_who_is_about_to_go_leads_nothing_and_follows_nothing(cluster):
     assert cluster.state("new").isr == [3]
 
 
-async def test_who_is_alone_in_sync_keeps_the_partition_until_somebody_else_is(cluster):
+async def test_the_only_in_sync_replica_keeps_the_partition_until_another_joins(cluster):
     assert await propose(cluster, [1]) == [1]
     assert await cluster.controller.relieve(1, epoch(cluster, 1)) == [KEY]
     assert await propose(cluster, [1, 3]) == [1, 3]  # the leader takes in a follower though it is about to go itself
@@ -235,7 +235,7 @@ async def test_who_is_alone_in_sync_keeps_the_partition_until_somebody_else_is(c
     assert cluster.leader("t") == (3, 1)
 
 
-async def test_who_comes_back_is_not_about_to_go_any_more(cluster):
+async def test_a_broker_that_registers_again_is_no_longer_shutting_down(cluster):
     await cluster.controller.relieve(2, epoch(cluster, 2))
     path = BrokerZnode.path(2)
     data, _ = await cluster.admin.get(path)
@@ -247,7 +247,7 @@ async def test_who_comes_back_is_not_about_to_go_any_more(cluster):
 
 
 @pytest.mark.parametrize(("broker_id", "older", "code"), [(9, 0, "BROKER_NOT_AVAILABLE"), (2, 1, "STALE_BROKER_EPOCH")])
-async def test_who_cannot_be_relieved(cluster, broker_id, older, code):
+async def test_a_controlled_shutdown_needs_a_known_broker_and_its_current_epoch(cluster, broker_id, older, code):
     broker_epoch = (cluster.controller.live_broker_epoch(broker_id) or 0) - older
     with pytest.raises(RequestError) as raised:
         await cluster.controller.relieve(broker_id, broker_epoch)
@@ -261,7 +261,7 @@ async def move(cluster, target, key=KEY):
     await cluster.controller.decide("move", lambda: cluster.controller.reassignments.submit(key, target))
 
 
-async def test_a_move_and_its_end(cluster):
+async def test_a_reassignment_completes(cluster):
     await move(cluster, [4, 2])
     znode = await cluster.topic("t")
     assert (znode.partitions[0], znode.adding_replicas, znode.removing_replicas) == (
@@ -281,7 +281,7 @@ async def test_a_move_and_its_end(cluster):
     assert cluster.knows(1, "t") == 4
 
 
-async def test_a_broker_that_comes_back_is_told_again_of_what_moves_to_it(cluster):
+async def test_a_broker_that_registers_again_is_sent_its_reassignments_again(cluster):
     await move(cluster, [4])
     assert cluster.leader("t") == (1, 1)
     await cluster.leave(4)
@@ -294,7 +294,7 @@ async def test_a_broker_that_comes_back_is_told_again_of_what_moves_to_it(cluste
     await until(lambda: not cluster.controller.context.reassigning(), "it has moved")
 
 
-async def test_a_move_that_is_cancelled_and_one_that_is_changed(cluster):
+async def test_a_reassignment_is_cancelled_or_changed(cluster):
     await move(cluster, [4, 2])
     await move(cluster, None)
     assert (await cluster.topic("t")).partitions[0] == [2, 1, 3]  # the order of the move stays: that is all there is
@@ -316,14 +316,14 @@ async def test_a_move_that_is_cancelled_and_one_that_is_changed(cluster):
         (("u", 0), [1], "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
-async def test_moves_that_are_refused(cluster, key, target, code):
+async def test_invalid_reassignments_are_refused(cluster, key, target, code):
     with pytest.raises(RequestError) as raised:
         await move(cluster, target, key)
     assert raised.value.code.name == code
     assert (await cluster.topic("t")).partitions[0] == [1, 2, 3]
 
 
-async def test_the_next_controller_goes_on_with_a_move(cluster):
+async def test_the_next_controller_continues_a_reassignment(cluster):
     await move(cluster, [4, 2])
     cluster.stand(2)
     await cluster.leave(1)
@@ -335,7 +335,7 @@ async def test_the_next_controller_goes_on_with_a_move(cluster):
     assert (await cluster.topic("t")).partitions[0] == [4, 2]
 
 
-async def test_a_tools_request_is_done_and_what_cannot_be_is_left_out(cluster, caplog):
+async def test_the_reassign_partitions_znode_is_processed_without_its_invalid_entries(cluster, caplog):
     path = ReassignPartitionsZnode.path()
     asked = ReassignPartitionsZnode(partitions={KEY: [3, 1], ("ghost", 0): [1], ("t", 9): [2]})
     await cluster.admin.create(path, asked.encode())
@@ -349,7 +349,7 @@ async def test_a_tools_request_is_done_and_what_cannot_be_is_left_out(cluster, c
     assert cluster.node(path) == b"{nonsense"
 
 
-async def test_a_topic_that_moves_can_be_deleted(cluster):
+async def test_a_topic_can_be_deleted_during_its_reassignment(cluster):
     await move(cluster, [4])
     await cluster.delete("t")
     await until(lambda: not cluster.traces("t"), "it is gone")
@@ -379,7 +379,7 @@ async def test_the_preferred_leader_gets_its_partition_back(cluster):
     await until(lambda: cluster.leads(2, "t") == (1, 2, False), "it is told")
 
 
-async def test_elections_that_cannot_be(cluster):
+async def test_impossible_elections_are_refused(cluster):
     await lead_by_two(cluster)
     assert await propose(cluster, [2], leader=2) == [2]
     assert await elect(cluster, ElectionType.PREFERRED) == {KEY: "PREFERRED_LEADER_NOT_AVAILABLE"}
@@ -390,7 +390,7 @@ async def test_elections_that_cannot_be(cluster):
     }
 
 
-async def test_an_unclean_election_needs_a_replica_that_is_there_and_a_topic_that_stays(cluster):
+async def test_an_unclean_election_needs_a_live_replica_and_a_topic_that_is_not_deleted(cluster):
     await cluster.create("u", [4])
     await until(lambda: cluster.leads(4, "u"), "it is led")
     await cluster.leave(4)
@@ -415,7 +415,7 @@ async def test_an_unclean_election_on_request_marks_the_leader_as_recovering(clu
     assert cluster.state("t").leader_recovery_state == 0
 
 
-async def test_a_topic_that_may_be_led_uncleanly_from_now_on_is(cluster):
+async def test_enabling_unclean_election_for_a_topic_elects_a_leader(cluster):
     await cluster.create("u", [2, 3])
     await until(lambda: cluster.leads(2, "u"), "it is led")
     await cluster.controller._leaders.remove_from_isr(3, [("u", 0)])
@@ -426,7 +426,7 @@ async def test_a_topic_that_may_be_led_uncleanly_from_now_on_is(cluster):
     await until(lambda: cluster.leader("u")[0] == 3, "it is led again")
 
 
-async def test_a_tools_request_for_preferred_leaders(cluster, caplog):
+async def test_the_preferred_replica_election_znode_is_processed(cluster, caplog):
     path = PreferredReplicaElectionZnode.path()
     await lead_by_two(cluster)
     await cluster.admin.create(path, PreferredReplicaElectionZnode(partitions=[KEY, ("ghost", 0)]).encode())
@@ -460,7 +460,7 @@ async def test_the_features_znode(version, found, left, tmp_path):
         assert cluster.node("/feature") == left.encode()
 
 
-async def test_topics_get_no_id_where_older_brokers_know_none(tmp_path):
+async def test_topics_get_no_id_below_the_protocol_version_of_topic_ids(tmp_path):
     async with Cluster(tmp_path, inter_broker_protocol_version="2.7") as cluster:
         await cluster.join(1)
         await cluster.elected()

@@ -56,7 +56,7 @@ def test_a_lost_leader(replicas, isr, live, unclean, elected):
         ([], [1], {1}, None),
     ],
 )
-def test_replicas_that_have_changed(target, isr, live, elected):
+def test_a_reassigned_partition(target, isr, live, elected):
     assert elect_for_reassignment(target, isr, live) == elected
 
 
@@ -70,7 +70,7 @@ def test_replicas_that_have_changed(target, isr, live, elected):
         ([1, 2], [1], {1, 2}, {1}, None),
     ],
 )
-def test_a_leader_that_is_about_to_go(replicas, isr, online, shutting_down, elected):
+def test_a_leader_that_shuts_down(replicas, isr, online, shutting_down, elected):
     assert elect_for_shutdown(replicas, isr, online, shutting_down) == elected
 
 

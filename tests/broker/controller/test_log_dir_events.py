@@ -33,7 +33,7 @@ def notifications(cluster):
     return [path for path in cluster.store.tree.nodes if path.startswith("/log_dir_event_notification/")]
 
 
-async def test_a_partition_that_only_that_broker_has_loses_its_leader(cluster):
+async def test_a_partition_without_another_replica_loses_its_leader(cluster):
     """As recorded in 23-log-dir-failed.json: leader -1, the next epoch, the ISR kept."""
     await three_brokers(cluster)
     await cluster.create("t", [1], [1])
@@ -51,7 +51,7 @@ async def test_a_partition_that_only_that_broker_has_loses_its_leader(cluster):
         assert cluster.offline(broker_id, "t", 1) == []
 
 
-async def test_another_replica_in_sync_takes_over(cluster):
+async def test_another_in_sync_replica_becomes_the_leader(cluster):
     await three_brokers(cluster)
     await cluster.create("t", [1, 2, 3], [2, 1, 3])
     await until(lambda: cluster.leads(1, "t", 0) and cluster.leads(3, "t", 1), "they are led")
@@ -65,7 +65,7 @@ async def test_another_replica_in_sync_takes_over(cluster):
     await until(lambda: cluster.offline(2, "t", 1) == [1], "and yet everybody knows that it is offline")
 
 
-async def test_only_the_broker_that_failed_is_asked_and_about_all_it_has(cluster):
+async def test_only_the_broker_that_failed_is_asked_about_all_its_replicas(cluster):
     await three_brokers(cluster)
     await cluster.create("t", [1], [2], [1, 2])
     await until(lambda: cluster.leads(2, "t", 2), "they are led")
@@ -85,7 +85,7 @@ async def test_only_the_broker_that_failed_is_asked_and_about_all_it_has(cluster
     assert more == {1: [(0, False), (2, False)], 2: [], 3: []}
 
 
-async def test_a_broker_that_starts_with_a_failed_directory_says_so(cluster):
+async def test_a_broker_that_starts_with_a_failed_directory_reports_it(cluster):
     await cluster.join(1)
     await cluster.elected()
     cluster.lost[2] = {("t", 0)}
@@ -97,7 +97,7 @@ async def test_a_broker_that_starts_with_a_failed_directory_says_so(cluster):
     assert cluster.leader("t", 0) == (1, 0)
 
 
-async def test_a_directory_that_is_back_after_a_restart(cluster):
+async def test_a_directory_works_again_after_a_restart(cluster):
     await three_brokers(cluster)
     await cluster.create("t", [3])
     await until(lambda: cluster.leads(3, "t"), "it is led")
@@ -111,7 +111,7 @@ async def test_a_directory_that_is_back_after_a_restart(cluster):
     await until(lambda: cluster.offline(1, "t") == [], "it is online")
 
 
-async def test_a_directory_that_is_still_gone_after_a_restart(cluster):
+async def test_a_directory_still_fails_after_a_restart(cluster):
     await three_brokers(cluster)
     await cluster.create("t", [3])
     await until(lambda: cluster.leads(3, "t"), "it is led")
@@ -124,7 +124,7 @@ async def test_a_directory_that_is_still_gone_after_a_restart(cluster):
     await until(lambda: cluster.offline(1, "t") == [3], "it is offline")
 
 
-async def test_notifications_that_a_new_controller_finds_are_deleted(cluster):
+async def test_a_new_controller_deletes_old_notifications(cluster):
     await notify(cluster, 1)
     await cluster.admin.create(f"{LogDirEventNotificationsZnode.path()}/log_dir_event_x", b"{", make_parents=True)
     cluster.lost[1] = {("t", 0)}
@@ -136,7 +136,7 @@ async def test_notifications_that_a_new_controller_finds_are_deleted(cluster):
     await until(lambda: cluster.leader("t") == (2, 1), "broker 1 has said what it lost")
 
 
-async def test_a_topic_in_a_failed_directory_is_deleted_when_the_broker_is_back(cluster):
+async def test_a_topic_in_a_failed_directory_is_deleted_after_the_broker_restarts(cluster):
     await three_brokers(cluster)
     await cluster.create("t", [3])
     await until(lambda: cluster.leads(3, "t"), "it is led")

@@ -63,7 +63,7 @@ def test_leader_and_isr(context):
 
 
 @pytest.mark.parametrize("release", ["0.10.0", "2.2", "2.4", "2.6", "2.7", "2.8", "3.0", "3.2", "3.4", "3.9"])
-def test_every_version_that_brokers_of_older_clusters_speak(context, release):
+def test_every_version_for_brokers_of_older_clusters(context, release):
     versions = InterBrokerProtocol(release)
     builder = RequestBuilder(1, context, "INTERNAL")
     leads = over_the_wire(builder.leader_and_isr(1, everything(context), new=()), versions.leader_and_isr_version)
@@ -74,7 +74,7 @@ def test_every_version_that_brokers_of_older_clusters_speak(context, release):
     assert [one.partition_index for topic in stopped.topic_states for one in topic.partition_states] == [0]
 
 
-def test_an_added_replica_is_new_to_its_broker_alone_and_a_stopped_one_hears_nothing(context):
+def test_an_added_replica_is_new_only_for_its_broker_and_a_stopped_replica_is_sent_nothing(context):
     znode = context.topics["t"]
     context.take_topic("t", znode.replace(partitions={0: [1, 2]}, adding_replicas={0: [2]}))
     builder = RequestBuilder(1, context, "INTERNAL")
@@ -85,7 +85,7 @@ def test_an_added_replica_is_new_to_its_broker_alone_and_a_stopped_one_hears_not
     assert builder.leader_and_isr(2, [("t", 0)], new=()).topic_states == []
 
 
-def test_a_topic_that_is_being_deleted_is_not_led_any_more(context):
+def test_a_topic_that_is_being_deleted_has_no_leader(context):
     context.deleting.add("t")
     request = RequestBuilder(1, context, "INTERNAL").leader_and_isr(1, everything(context), new=set())
     assert request.topic_states == []
@@ -145,7 +145,7 @@ def test_stop_replica(context):
         ]
 
 
-def test_a_broker_without_our_listener_has_no_address(context):
+def test_a_broker_without_the_inter_broker_listener_has_no_address(context):
     assert RequestBuilder(1, context, "OTHER").address(1) is None
     assert RequestBuilder(1, context, "INTERNAL").address(9) is None
 
@@ -153,7 +153,7 @@ def test_a_broker_without_our_listener_has_no_address(context):
 # -- the context itself ----------------------------------------------------------------------------------------------
 
 
-def test_what_a_topic_no_longer_has_is_forgotten(context):
+def test_removed_partitions_of_a_topic_are_forgotten(context):
     context.unreadable.add(("t", 2))
     context.take_topic("t", TopicZnode(partitions={0: [1, 2]}, topic_id=ID))
     assert list(context.leaderships) == [("t", 0)]
@@ -166,13 +166,13 @@ def test_a_topic_with_another_id_is_another_topic(context):
     assert context.without_state() == [("t", 0)]
 
 
-def test_a_topic_that_has_got_its_id_is_the_same(context):
+def test_a_topic_that_receives_its_id_later_is_the_same_topic(context):
     context.topics["t"] = context.topics["t"].replace(topic_id=None)
     context.take_topic("t", TopicZnode(partitions={0: [1, 2], 1: [2, 3], 2: [3, 1]}, topic_id=ID))
     assert len(context.leaderships) == 3
 
 
-def test_who_needs_a_leader(context):
+def test_partitions_that_need_a_leader(context):
     assert context.with_losses() == [("t", 2)]
     del context.brokers[1]
     assert context.with_losses() == [("t", 0), ("t", 2)]
@@ -185,12 +185,12 @@ def test_who_needs_a_leader(context):
     assert context.leaderships == {}
 
 
-def test_a_topic_that_has_no_id(context):
+def test_a_topic_without_an_id(context):
     context.take_topic("old", TopicZnode(partitions={0: [1]}))
     assert [context.topic_id(topic) for topic in ("t", "old", "unknown")] == [ID, ZERO_UUID, ZERO_UUID]
 
 
-def test_of_a_topic_that_is_gone_nothing_is_remembered(context):
+def test_nothing_is_remembered_of_a_deleted_topic(context):
     context.take_topic("u", TopicZnode(partitions={0: [1]}))
     context.stopped[1] = {("t", 0), ("u", 0)}
     context.offline_dirs[2] = {("t", 1), ("u", 0)}

@@ -89,7 +89,7 @@ def told(queue):
 # -- cases -----------------------------------------------------------------------------------------------------------
 
 
-def test_states_of_the_newest_request_count():
+def test_the_states_of_the_newest_request_win():
     queue = [
         update_metadata({("t", 0): 1, ("t", 1): 1}, brokers=(1, 2)),
         update_metadata({("u", 0): 5}, brokers=(1,)),
@@ -115,13 +115,13 @@ def test_a_replica_that_was_new_stays_new():
     assert [state.is_new for _, _, state in partition_states(kept.request)] == [True, False]
 
 
-def test_whoever_asked_last_hears_the_answer():
+def test_the_last_request_receives_the_answer():
     first, last = print, repr
     queue = [leader_and_isr({("t", 0): epoch})._replace(on_answer=heard) for epoch, heard in enumerate((first, last))]
     assert [item.on_answer for item in without_superseded(queue)] == [last]
 
 
-def test_nothing_passes_a_stop_replica():
+def test_no_request_overtakes_a_stop_replica():
     queue = [
         leader_and_isr({("t", 0): 0}),
         update_metadata({("t", 0): 0}),
@@ -133,7 +133,7 @@ def test_nothing_passes_a_stop_replica():
     assert told(without_superseded(list(queue))) == told(queue)
 
 
-def test_a_topic_that_is_created_again_does_not_pass_its_deletion():
+def test_a_recreated_topic_does_not_overtake_its_deletion():
     """Its brokers forget offsets and settings when they hear of the deletion."""
     queue = [
         update_metadata({("t", 0): 3}),
@@ -151,7 +151,7 @@ def test_a_topic_that_is_created_again_does_not_pass_its_deletion():
     assert kept[0].request.topic_states[0].partition_states[0].leader == LEADER_DURING_DELETE
 
 
-def test_a_deletion_does_not_come_after_the_next_topic_of_that_name():
+def test_a_deletion_is_not_delivered_after_the_recreated_topic():
     queue = [
         update_metadata({("t", 0): 3}, deleting=True),
         leader_and_isr({("t", 0): 0}, topic_id=SECOND_ID),
@@ -296,7 +296,7 @@ def history(seed, length):
 
 
 @pytest.mark.parametrize("length", [5, 20, 100])
-def test_a_broker_believes_the_same(length):
+def test_a_broker_reaches_the_same_state_without_superseded_requests(length):
     for seed in range(100):
         brokers = []
         for shorten in (list, without_superseded):
@@ -307,7 +307,7 @@ def test_a_broker_believes_the_same(length):
         assert brokers[0].believes() == brokers[1].believes(), seed
 
 
-def test_a_queue_that_was_shortened_is_shortened_again():
+def test_a_shortened_queue_can_be_shortened_again():
     for seed in range(100):
         broker, again = FollowingBroker(), FollowingBroker()
         for item in history(seed, 60):
@@ -323,7 +323,7 @@ def test_a_queue_that_was_shortened_is_shortened_again():
 # -- the channel -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_queue_to_a_broker_that_hangs_does_not_grow():
+async def test_the_queue_to_a_hanging_broker_does_not_grow():
     going = asyncio.Event()
 
     async def answer(request, version):

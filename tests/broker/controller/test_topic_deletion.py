@@ -32,7 +32,7 @@ async def led(cluster, topic="t", *replicas, **how):
     await until(lambda: cluster.knows(2, topic) is not None, "it leads")
 
 
-async def test_everything_of_a_topic_goes(cluster):
+async def test_all_znodes_of_a_topic_are_deleted(cluster):
     await led(cluster)
     await led(cluster, "other")
     await cluster.delete("t")
@@ -42,12 +42,12 @@ async def test_everything_of_a_topic_goes(cluster):
     assert len(cluster.traces("other")) == 2
 
 
-async def test_a_topic_that_there_is_not(cluster):
+async def test_a_topic_that_does_not_exist(cluster):
     await cluster.delete("ghost")
     await until(lambda: not cluster.traces("ghost"), "the request is gone")
 
 
-async def test_nothing_goes_before_every_replica_has(cluster):
+async def test_znodes_are_deleted_only_after_every_replica(cluster):
     cluster.obeys = False
     await led(cluster)
     await cluster.delete("t")
@@ -60,7 +60,7 @@ async def test_nothing_goes_before_every_replica_has(cluster):
     await until(lambda: not cluster.traces("t"), "it is gone")
 
 
-async def test_a_replica_that_could_not_be_deleted_is_asked_for_again(cluster, caplog):
+async def test_the_deletion_of_a_replica_is_retried_after_an_error(cluster, caplog):
     cluster.obeys = False
     await led(cluster, "t", [2])
     await cluster.delete("t")
@@ -89,7 +89,7 @@ def test_the_delays_before_it_is_asked_for_again_grow(code):
     assert delays_s[-1] == pytest.approx(1, rel=0.2)
 
 
-async def test_a_broker_that_is_away_holds_a_deletion_up(cluster):
+async def test_an_offline_broker_delays_a_deletion(cluster):
     await led(cluster)
     await cluster.leave(2)
     await until(lambda: cluster.leader("t", 1) == (-1, 1), "it is away")
@@ -110,7 +110,7 @@ async def led_again(cluster):
     await until(lambda: cluster.leads(1, "later"), "it leads")
 
 
-async def test_a_topic_is_hidden_even_while_all_its_replicas_are_away(cluster):
+async def test_a_topic_is_hidden_while_all_its_replicas_are_offline(cluster):
     await led(cluster, "t", [2])
     await cluster.leave(2)
     await until(lambda: cluster.knows(1, "t") == -1, "it is away")
@@ -131,7 +131,7 @@ async def test_a_broker_that_restarts_before_it_has_answered_is_asked_again(clus
     assert cluster.stopped(2) == ["t", "t"]
 
 
-async def test_the_next_controller_goes_on(cluster):
+async def test_the_next_controller_continues_the_deletion(cluster):
     cluster.obeys = False
     await led(cluster, "t", [2])
     await cluster.delete("t")
@@ -155,7 +155,7 @@ async def test_a_controller_that_is_elected_again_asks_again(cluster):
 
 
 @pytest.mark.parametrize("losses", [1, 2, 3, 4, 5])
-async def test_lost_answers_of_the_registry_do_no_harm(cluster, losses):
+async def test_lost_registry_answers_do_no_harm(cluster, losses):
     await led(cluster)
     cluster.members[1].registry.losses = losses
     await cluster.delete("t")
@@ -163,7 +163,7 @@ async def test_lost_answers_of_the_registry_do_no_harm(cluster, losses):
     assert cluster.active == [1]
 
 
-async def test_a_topic_that_is_created_again_at_once_is_another(cluster):
+async def test_a_topic_recreated_at_once_is_a_new_topic(cluster):
     await led(cluster)
     await cluster.delete("t")
     await until(lambda: not cluster.traces("t"), "it is gone")
@@ -176,7 +176,7 @@ async def test_a_topic_that_is_created_again_at_once_is_another(cluster):
     await until(lambda: not cluster.traces("t"), "it can be deleted too")
 
 
-async def test_where_deletion_is_off_the_request_is_thrown_away(tmp_path, caplog):
+async def test_with_deletion_disabled_the_request_is_removed(tmp_path, caplog):
     async with Cluster(tmp_path, delete_topic_enable="false") as cluster:
         await cluster.join(1)
         await cluster.elected()

@@ -64,7 +64,7 @@ class KeptLog:
 
 
 @pytest.mark.parametrize("group_id", RECORDED)
-async def test_recorded_batches_are_written_again(group_id):
+async def test_recorded_batches_are_written_byte_for_byte(group_id):
     log = KeptLog()
     for batch in recorded_batches(RECORDED[group_id]):
         if batch.is_control:
@@ -99,7 +99,7 @@ EMPTY = encode_versioned(GroupMetadataValue(protocol_type="", generation=0, prot
 
 
 @pytest.mark.parametrize("group_id", RECORDED)
-def test_recorded_groups_are_what_their_last_records_say(group_id):
+def test_recorded_groups_match_their_last_records(group_id):
     found = replay(RECORDED[group_id])
     last_group = None
     offsets = {}
@@ -151,7 +151,7 @@ def test_recorded_groups_are_what_their_last_records_say(group_id):
         assert member.metadata(group.protocol_name) == b64decode(told["subscription"])
 
 
-def test_what_the_recorded_groups_are():
+def test_the_recorded_groups_have_the_expected_state():
     classic = replay(RECORDED["group-classic"])["group-classic"]
     assert (classic.state, classic.generation, len(classic.members)) == (GroupState.STABLE, 3, 1)
     assert classic.subscribed_topics == {"grp"}
@@ -213,7 +213,7 @@ def test_groups_of_every_version_are_read(version):
 
 
 @pytest.mark.parametrize("expiry", [-1, 5_000])
-def test_an_offset_keeps_the_expiry_that_an_old_client_gave_it(expiry):
+def test_an_offset_keeps_the_expire_timestamp_of_an_old_client(expiry):
     offset = CommittedOffset(3, -1, "m", 1_000, expiry, 0)
     value = offset_value(offset)
     assert peek_version(value) == (3 if expiry < 0 else 1)
@@ -251,7 +251,7 @@ def marker(kind, producer_id):
     )
 
 
-def test_a_transaction_that_is_open_stays_open():
+def test_an_open_transaction_stays_open():
     group = replayed(commit("g", 0, 5), commit("g", 0, 9, **transactional(1, 1)))["g"]
     assert group.offsets.committed[("t", 0)].offset == 5
     assert group.offsets.is_unstable(("t", 0))
@@ -259,7 +259,7 @@ def test_a_transaction_that_is_open_stays_open():
     assert group.offsets.committed[("t", 0)].offset == 9
 
 
-def test_a_transaction_does_not_go_back_behind_a_later_commit():
+def test_a_transactional_offset_does_not_replace_a_later_commit():
     later = commit("g", 0, 20, base_offset=2)
     groups = replayed(commit("g", 0, 9, **transactional(1, 1)), later, marker(ControlRecordType.COMMIT, 1))
     assert groups["g"].offsets.committed[("t", 0)].offset == 20
@@ -272,7 +272,7 @@ def test_markers_end_the_transaction_of_their_producer_only():
     assert set(groups["g"].offsets.producers) == {3}
 
 
-def test_a_group_that_was_deleted_is_gone_and_one_with_offsets_only_is_not():
+def test_a_deleted_group_is_not_loaded_and_a_group_with_only_offsets_is():
     group = replayed(commit("g", 0, 1))["g"]
     value = group_value(group, {})
     gone = replayed(batch_of((group_key("g"), value)), batch_of((group_key("g"), None)))
@@ -294,14 +294,14 @@ def test_a_group_that_was_deleted_is_gone_and_one_with_offsets_only_is_not():
         (b"\0\x63later", b"x"),
     ],
 )
-def test_a_record_that_cannot_be_read_costs_only_itself(broken, caplog):
+def test_an_unreadable_record_is_skipped(broken, caplog):
     good = (offset_key("g", ("t", 0)), offset_value(CommittedOffset(4, -1, "", NOW_MS)))
     groups = replayed(batch_of(broken, good))
     assert {key: offset.offset for key, offset in groups["g"].offsets.committed.items()} == {("t", 0): 4}
     assert "left out" in caplog.text
 
 
-def test_a_batch_that_cannot_be_unpacked_costs_only_itself(caplog):
+def test_an_unreadable_batch_is_skipped(caplog):
     torn = RecordBatchBuilder()
     torn.append(NOW_MS, b"key", b"value" * 10)
     data = torn.build()

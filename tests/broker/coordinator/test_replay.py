@@ -70,7 +70,7 @@ async def elected_while_unreadable(broker, log, number, caplog):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
-async def test_offsets_are_served_once_their_log_can_be_read(broker, client, caplog, number):
+async def test_offsets_are_served_when_their_log_becomes_readable(broker, client, caplog, number):
     await find_group(client.call, "g")
     await create_topic(client, "t")
     assert await commit(client.call, "g", "t", 17) == 0
@@ -87,7 +87,7 @@ async def test_offsets_are_served_once_their_log_can_be_read(broker, client, cap
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
-async def test_transactions_are_served_once_their_log_can_be_read(broker, client, caplog, number):
+async def test_transactions_are_served_when_their_log_becomes_readable(broker, client, caplog, number):
     await create_topic(client, "t")
     producer = TransactionalProducer(client.call, "x")
     await producer.begin()
@@ -103,7 +103,7 @@ async def test_transactions_are_served_once_their_log_can_be_read(broker, client
     await producer.ended(True)
 
 
-async def test_a_log_that_cannot_be_read_keeps_no_other_one_from_being_read(tmp_path, caplog):
+async def test_an_unreadable_log_does_not_delay_other_logs(tmp_path, caplog):
     config = BrokerConfig.load(None, settings(tmp_path / "data", offsets_topic_num_partitions="2"))
     async with Broker(config, fs=UnreadableRecords()) as broker, wire_client(broker.bootstrap_servers) as client:
         log = broker.services.coordination.group_log

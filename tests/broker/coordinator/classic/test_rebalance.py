@@ -23,7 +23,7 @@ def table(host):
 # -- joining ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_member_waits_for_others_and_leads(host, table):
+def test_the_first_member_waits_for_others_and_becomes_the_leader(host, table):
     host.initial_delay_ms = 3_000
     first, second = table.join(), table.join()
     host.advance(2_999)
@@ -38,7 +38,7 @@ def test_the_first_member_waits_for_others_and_leads(host, table):
     assert table.group.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_the_first_rebalance_is_put_off_no_longer_than_the_rebalance_timeout(host, table):
+def test_the_initial_delay_is_at_most_the_rebalance_timeout(host, table):
     host.initial_delay_ms = 3_000
     waiting = [table.join(rebalance_timeout_ms=7_000)]
     for _ in range(6):
@@ -49,7 +49,7 @@ def test_the_first_rebalance_is_put_off_no_longer_than_the_rebalance_timeout(hos
     assert all(waiting)
 
 
-def test_only_the_first_generation_waits(host, table):
+def test_only_the_first_generation_is_delayed(host, table):
     host.initial_delay_ms = 3_000
     first = table.join()
     host.advance(3_000)
@@ -60,7 +60,7 @@ def test_only_the_first_generation_waits(host, table):
     assert again[0].generation_id == 2
 
 
-def test_a_new_member_is_sent_back_for_its_id(host, table):
+def test_a_new_member_must_rejoin_with_the_id_that_it_is_given(host, table):
     (refused,) = table.join(requires_member_id=True)
     assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert refused.member_id.startswith("c-uuid")
@@ -70,7 +70,7 @@ def test_a_new_member_is_sent_back_for_its_id(host, table):
     assert joined[0].member_id == refused.member_id
 
 
-def test_a_rebalance_waits_for_ids_that_were_given_out_until_they_expire(host, table):
+def test_a_rebalance_waits_for_pending_members_until_they_expire(host, table):
     (leader,) = table.gather(1)
     table.join(requires_member_id=True, session_timeout_ms=8_000)
     table.join()  # somebody else begins the rebalance
@@ -81,7 +81,7 @@ def test_a_rebalance_waits_for_ids_that_were_given_out_until_they_expire(host, t
     assert again
 
 
-def test_an_id_that_has_expired_is_unknown(host, table):
+def test_an_expired_member_id_is_unknown(host, table):
     (refused,) = table.join(requires_member_id=True, session_timeout_ms=8_000)
     host.advance(8_000)
     (answer,) = table.join(refused.member_id)
@@ -98,7 +98,7 @@ def test_a_pending_member_can_leave(host, table):
     assert again
 
 
-def test_protocols_that_nobody_shares_are_refused(host, table):
+def test_a_member_without_a_common_protocol_is_refused(host, table):
     (leader,) = table.gather(1)
     for wrong in (
         {"protocols": (("other", b""),)},
@@ -113,7 +113,7 @@ def test_protocols_that_nobody_shares_are_refused(host, table):
     assert empty.join(protocols=())[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_the_protocol_that_all_know_and_most_prefer_wins(host, table):
+def test_the_common_protocol_with_most_votes_is_selected(host, table):
     host.initial_delay_ms = 1
     waiting = [
         table.join(protocols=STICKY_OR_RANGE),
@@ -125,7 +125,7 @@ def test_the_protocol_that_all_know_and_most_prefer_wins(host, table):
     assert [member.metadata for member in waiting[0][0].members] == [b"s", b"S", b"s"]
 
 
-def test_a_member_that_joins_again_unchanged_gets_the_same_generation(host, table):
+def test_a_member_that_rejoins_unchanged_gets_the_same_generation(host, table):
     leader, follower = table.gather(2)
     stored = len(host.stored)
     (again,) = table.join(follower.member_id)
@@ -134,20 +134,20 @@ def test_a_member_that_joins_again_unchanged_gets_the_same_generation(host, tabl
     assert len(host.stored) == stored
 
 
-def test_a_changed_member_or_the_leader_rebalances(host, table):
+def test_a_rejoin_of_a_changed_member_or_of_the_leader_starts_a_rebalance(host, table):
     leader, follower = table.gather(2)
     assert not table.join(follower.member_id, protocols=(("range", b"other topics"),))
     assert table.heartbeat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
     assert table.join(leader.member_id)
 
 
-def test_the_leader_alone_rebalances_by_joining(host, table):
+def test_the_leader_rebalances_a_group_by_rejoining(host, table):
     leader, follower = table.gather(2)
     assert not table.join(leader.member_id)
     assert table.heartbeat(follower) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_join_that_is_repeated_while_the_leader_assigns_is_answered_again(host, table):
+def test_a_repeated_join_during_completing_rebalance_is_answered_again(host, table):
     joined = table.join()
     host.advance(0)
     (again,) = table.join(joined[0].member_id)
@@ -169,7 +169,7 @@ def test_unknown_members_are_refused(host, table):
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_join_in_time_is_out(host, table):
+def test_a_member_that_does_not_join_in_time_is_removed(host, table):
     leader, silent = table.gather(2, session_timeout_ms=100_000)
     table.join(rebalance_timeout_ms=5_000)
     again = table.join(leader.member_id, rebalance_timeout_ms=5_000, session_timeout_ms=100_000)
@@ -180,7 +180,7 @@ def test_who_does_not_join_in_time_is_out(host, table):
     assert table.heartbeat(silent) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_another_member_leads_where_the_leader_does_not_join(host, table):
+def test_another_member_becomes_the_leader_if_the_leader_does_not_join(host, table):
     _, follower = table.gather(2, session_timeout_ms=100_000)
     again = table.join(follower.member_id, protocols=(("range", b"new"),))
     host.advance(60_000)
@@ -188,7 +188,7 @@ def test_another_member_leads_where_the_leader_does_not_join(host, table):
     assert [member.member_id for member in again[0].members] == [follower.member_id]
 
 
-def test_the_group_is_limited(host, table):
+def test_the_size_of_a_group_is_limited(host, table):
     host.max_size = 2
     members = table.gather(2)
     (answer,) = table.join()
@@ -196,7 +196,7 @@ def test_the_group_is_limited(host, table):
     assert [table.heartbeat(member) for member in members] == [0, 0]
 
 
-def test_of_a_group_that_is_too_large_the_last_to_join_are_turned_away(host, table):
+def test_the_last_members_to_join_an_oversized_group_are_refused(host, table):
     members = table.gather(3)
     host.max_size = 2
     with table.step() as step:
@@ -233,7 +233,7 @@ def test_followers_wait_for_the_leaders_assignment(host, table):
     assert host.stored[-1] == (1, {leader.member_id: b"one", follower.member_id: b"two"})
 
 
-def test_who_is_assigned_nothing_gets_nothing(host, table):
+def test_a_member_without_an_assignment_gets_an_empty_one(host, table):
     leader, follower = table.gather(2)
     table.join(leader.member_id)
     (joined,) = table.join(follower.member_id)
@@ -246,7 +246,7 @@ def test_who_is_assigned_nothing_gets_nothing(host, table):
     ("error", "expected"),
     [(ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR), (ErrorCode.REBALANCE_IN_PROGRESS, None)],
 )
-def test_an_assignment_that_is_not_stored_is_told_to_nobody(host, table, error, expected):
+def test_an_assignment_that_is_not_stored_is_not_sent(host, table, error, expected):
     leader, follower = table.gather(2)
     table.join(leader.member_id)
     (joined,) = table.join(follower.member_id)
@@ -258,7 +258,7 @@ def test_an_assignment_that_is_not_stored_is_told_to_nobody(host, table, error, 
     assert table.group.state is GroupState.PREPARING_REBALANCE
 
 
-def test_an_assignment_of_a_generation_that_has_passed_changes_nothing(host, table):
+def test_an_assignment_of_an_old_generation_is_ignored(host, table):
     leader, follower = table.gather(2)
     table.join(leader.member_id)
     (joined,) = table.join(follower.member_id)
@@ -272,7 +272,7 @@ def test_an_assignment_of_a_generation_that_has_passed_changes_nothing(host, tab
     assert table.group.members[alone.member_id].assignment == b""
 
 
-def test_sync_says_what_is_wrong(host, table):
+def test_sync_group_errors(host, table):
     leader, follower = table.gather(2)
     for changes, expected in (
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -289,7 +289,7 @@ def test_sync_says_what_is_wrong(host, table):
     assert table.sync(follower)[0].error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_who_does_not_sync_is_out(host, table):
+def test_a_member_that_does_not_sync_in_time_is_removed(host, table):
     host.initial_delay_ms = 1
     waiting = table.join(session_timeout_ms=100_000), table.join(session_timeout_ms=100_000)
     host.advance(2)
@@ -306,7 +306,7 @@ def test_who_does_not_sync_is_out(host, table):
 # -- sessions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_silent_member_goes_after_its_session_timeout(host, table):
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout(host, table):
     leader, follower = table.gather(2)
     host.advance(9_000)
     assert table.heartbeat(leader) == ErrorCode.NONE
@@ -336,7 +336,7 @@ def test_members_that_wait_for_an_answer_need_no_heartbeats(host, table):
     assert follower.member_id in table.group.members
 
 
-def test_a_new_member_that_has_hung_up_goes_at_last(host, table):
+def test_a_new_member_that_disconnects_is_removed_after_the_new_member_timeout(host, table):
     (leader,) = table.gather(1, rebalance_timeout_ms=3_600_000)
     lost = table.join(rebalance_timeout_ms=3_600_000)
     waited_ms = 0
@@ -364,7 +364,7 @@ def test_a_member_from_the_log_is_not_new():
     assert not member.needs_heartbeat
 
 
-def test_heartbeats_of_others_are_refused(host, table):
+def test_heartbeats_of_unknown_members_and_generations_are_refused(host, table):
     (member,) = table.gather(1)
     member.generation_id += 1
     assert table.heartbeat(member) == ErrorCode.ILLEGAL_GENERATION
@@ -372,7 +372,7 @@ def test_heartbeats_of_others_are_refused(host, table):
     assert table.heartbeat(member) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_last_member_leaves_an_empty_generation(host, table):
+def test_the_group_is_empty_after_its_last_member_leaves(host, table):
     (member,) = table.gather(1)
     assert table.leave(member.member_id) == ErrorCode.NONE
     assert table.group.state is GroupState.EMPTY
@@ -403,7 +403,7 @@ def two(host, table):
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_static_member_comes_back_unnoticed(host, table, two, version):
+def test_a_static_member_rejoins_without_a_rebalance(host, table, two, version):
     stored = len(host.stored)
     (back,) = static(table, "a", can_skip_assignment=version >= 9)
     assert (back.error_code, back.generation_id) == (0, 1)
@@ -419,7 +419,7 @@ def test_a_static_member_comes_back_unnoticed(host, table, two, version):
     assert table.heartbeat(two[1], "b") == ErrorCode.NONE
 
 
-def test_its_old_self_is_fenced(host, table, two):
+def test_the_replaced_static_member_is_fenced(host, table, two):
     static(table, "a")
     assert table.heartbeat(two[0], "a") == ErrorCode.FENCED_INSTANCE_ID
     assert table.sync(two[0], group_instance_id="a")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -429,7 +429,7 @@ def test_its_old_self_is_fenced(host, table, two):
     assert static(table, "new", two[1].member_id)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_its_old_self_is_fenced_while_it_waits(host, table, two):
+def test_the_replaced_static_member_is_fenced_while_it_waits(host, table, two):
     with table.step() as step:
         step.prepare("test")
     waiting = static(table, "a", two[0].member_id)
@@ -439,7 +439,7 @@ def test_its_old_self_is_fenced_while_it_waits(host, table, two):
     assert back[0].generation_id == 2
 
 
-def test_a_return_that_is_not_stored_did_not_happen(host, table, two):
+def test_a_static_rejoin_that_is_not_stored_has_no_effect(host, table, two):
     host.holds = True
     back = static(table, "a")
     assert not back
@@ -448,7 +448,7 @@ def test_a_return_that_is_not_stored_did_not_happen(host, table, two):
     assert table.heartbeat(two[0], "a") == ErrorCode.NONE
 
 
-def test_two_returns_at_once(host, table, two):
+def test_two_concurrent_static_rejoins(host, table, two):
     host.holds = True
     first = static(table, "a")
     second = static(table, "a")
@@ -459,13 +459,13 @@ def test_two_returns_at_once(host, table, two):
     assert second[0].error_code == 0
 
 
-def test_a_return_with_other_protocols_rebalances(host, table, two):
+def test_a_static_rejoin_with_other_protocols_starts_a_rebalance(host, table, two):
     (back,) = static(table, "a", protocols=(("range", b"new topics"),))
     assert back.error_code == 0  # the protocol stays the same: its metadata is for the next rebalance
     assert table.group.state is GroupState.STABLE
 
 
-def test_a_return_while_the_leader_assigns_rebalances(host, table, two):
+def test_a_static_rejoin_during_completing_rebalance_starts_a_rebalance(host, table, two):
     with table.step() as step:
         step.prepare("test")
     static(table, "a", two[0].member_id)
@@ -485,7 +485,7 @@ def test_a_follower_that_comes_back_does_not_lead(host, table, names):
     assert table.group.leader_id == first[0].member_id
 
 
-def test_a_rebalance_begins_while_a_return_is_stored(host, table, two):
+def test_a_rebalance_begins_while_a_static_rejoin_is_stored(host, table, two):
     host.holds = True
     back = static(table, "a")
     assert table.leave(two[1].member_id, "b") == ErrorCode.NONE
@@ -494,7 +494,7 @@ def test_a_rebalance_begins_while_a_return_is_stored(host, table, two):
     assert len(back) == 1
 
 
-def test_static_members_keep_their_place_while_their_session_lasts(host, table, two):
+def test_static_members_stay_in_the_group_until_their_session_expires(host, table, two):
     with table.step() as step:
         step.prepare("test")
     again = static(table, "a", two[0].member_id, session_timeout_ms=100_000)
@@ -524,7 +524,7 @@ def test_the_leader_stays_the_leader_when_another_member_leaves(host, table, nam
     assert table.group.leader_id == leader
 
 
-def test_a_rebalance_where_no_static_member_comes_waits_for_their_sessions(host, table, two):
+def test_a_rebalance_without_joins_waits_for_the_sessions_of_static_members(host, table, two):
     for member in table.group.members.values():
         member.session_timeout_ms = 100_000
     assert table.heartbeat(two[0], "a") == table.heartbeat(two[1], "b") == ErrorCode.NONE
@@ -537,7 +537,7 @@ def test_a_rebalance_where_no_static_member_comes_waits_for_their_sessions(host,
     assert table.group.static_members == {}
 
 
-def test_an_administrator_removes_a_static_member_by_its_name(host, table, two):
+def test_an_administrator_removes_a_static_member_by_its_instance_id(host, table, two):
     assert table.leave("", "nobody") == ErrorCode.UNKNOWN_MEMBER_ID
     assert table.leave("", "b") == ErrorCode.NONE
     assert list(table.group.static_members) == ["a"]
@@ -547,7 +547,7 @@ def test_an_administrator_removes_a_static_member_by_its_name(host, table, two):
 # -- loading ---------------------------------------------------------------------------------------------------------
 
 
-def test_members_of_a_loaded_group_have_their_session_to_show_up(host, table):
+def test_members_of_a_loaded_group_have_one_session_timeout_to_send_a_heartbeat(host, table):
     leader, _ = table.gather(2)
     for timer in table.group.timers.values():
         timer.cancel()
@@ -567,7 +567,7 @@ def test_a_loaded_group_that_is_too_large_rebalances(host, table):
     assert table.group.state is GroupState.PREPARING_REBALANCE
 
 
-def test_all_who_wait_are_told_that_the_group_moves(host, table):
+def test_waiting_members_get_not_coordinator_when_the_group_is_unloaded(host, table):
     host.initial_delay_ms = 1
     waiting = table.join(), table.join()
     host.advance(2)
@@ -588,7 +588,7 @@ def test_all_who_wait_are_told_that_the_group_moves(host, table):
         assert gone.sync(joined[0])[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_what_is_stored_when_the_group_has_moved_changes_nothing(host, table):
+def test_a_write_that_completes_after_the_group_is_unloaded_is_ignored(host, table):
     (leader,) = table.gather(1)
     (joined,) = table.join(leader.member_id, protocols=RANGE)
     host.holds = True

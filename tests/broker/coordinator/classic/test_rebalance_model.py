@@ -196,7 +196,7 @@ def settle(table, clients):
 
 @pytest.mark.counted
 @pytest.mark.timeout(1800 if FULL else 120)
-def test_a_restless_group_keeps_its_rules_and_settles():
+def test_a_group_of_random_members_keeps_its_rules_and_becomes_stable():
     for seed in range(count(200, 5_000)):
         try:
             table, clients = live(seed)

@@ -69,14 +69,14 @@ def make(topics_of, current=None):
 
 @settings(max_examples=40)
 @given(members, sizes_of_topics, st.integers(0, 1 << 30), st.sampled_from([uniform, ranges]))
-def test_every_partition_goes_to_one_subscriber_whatever_was_before(topics_of, sizes, seed, assignor):
+def test_every_partition_goes_to_one_subscriber_for_any_previous_assignment(topics_of, sizes, seed, assignor):
     subscribers = make(topics_of, junk(seed, topics_of, sizes))
     check_complete(subscribers, sizes, assignor(subscribers, sizes))
 
 
 @settings(max_examples=40)
 @given(members, sizes_of_topics, st.integers(0, 1 << 30))
-def test_uniform_cannot_be_made_more_equal(topics_of, sizes, seed):
+def test_uniform_is_as_balanced_as_possible(topics_of, sizes, seed):
     subscribers = make(topics_of, junk(seed, topics_of, sizes))
     assigned = uniform(subscribers, sizes)
     loads = {member_id: load(shares) for member_id, shares in assigned.items()}
@@ -93,14 +93,14 @@ def test_uniform_cannot_be_made_more_equal(topics_of, sizes, seed):
 
 @settings(max_examples=40)
 @given(members, sizes_of_topics)
-def test_uniform_keeps_what_is_balanced(topics_of, sizes):
+def test_uniform_keeps_a_balanced_assignment(topics_of, sizes):
     first = uniform(make(topics_of), sizes)
     assert uniform(make(topics_of, first), sizes) == first
 
 
 @settings(max_examples=40)
 @given(st.integers(1, 8), st.integers(0, 40), st.booleans())
-def test_uniform_moves_no_more_than_a_new_or_lost_member_takes(count, partitions, joins):
+def test_uniform_moves_only_the_share_of_a_new_or_lost_member(count, partitions, joins):
     sizes = {TOPICS[0]: partitions}
     topics_of = {f"m{number}": frozenset(TOPICS[:1]) for number in range(count)}
     before = uniform(make(topics_of), sizes)
@@ -129,7 +129,7 @@ def test_a_chain_of_members_is_balanced_from_end_to_end():
     assert moved(current, assigned) == 2
 
 
-def test_ranges_are_partitioned_alike_and_static_members_come_first():
+def test_range_assigns_topics_alike_and_orders_static_members_first():
     one, two = TOPICS[:2]
     subscribers = {
         "z": Subscriber(None, frozenset({one, two}), {}),
@@ -145,7 +145,7 @@ def test_ranges_are_partitioned_alike_and_static_members_come_first():
     assert all(shares[one] == shares[two] for shares in assigned.values())
 
 
-def test_ranges_over_different_subscriptions():
+def test_range_with_different_subscriptions():
     one, two = TOPICS[:2]
     topics_of = {"a": frozenset({one}), "b": frozenset({one, two}), "c": frozenset({two})}
     assert ranges(make(topics_of), {one: 3, two: 2}) == {

@@ -41,7 +41,7 @@ def table():
     return ConsumerTable({"t": 4})
 
 
-def test_a_classic_member_joins_syncs_and_is_asked_to_join_again(table):
+def test_a_classic_member_joins_syncs_and_is_told_to_rejoin(table):
     table.beat("new", 0, topics=["t"])
     joined = table.join_classic("", metadata("t"))
     member_id = joined.member_id
@@ -60,7 +60,7 @@ def test_a_classic_member_joins_syncs_and_is_asked_to_join_again(table):
     assert table.group.state is ConsumerGroupState.STABLE
 
 
-def test_a_classic_member_gives_up_by_joining_again(table):
+def test_a_classic_member_revokes_partitions_by_rejoining(table):
     joined = table.join_classic("", metadata("t"))
     member_id = joined.member_id
     assert assigned(table.sync_classic(member_id, 1).assignment) == {"t": [0, 1, 2, 3]}
@@ -77,7 +77,7 @@ def test_a_classic_member_gives_up_by_joining_again(table):
     assert shares(table.beat("new", 2)) == {"t": [2, 3]}
 
 
-def test_what_a_classic_member_is_refused(table):
+def test_invalid_requests_of_classic_members_are_refused(table):
     joined = table.join_classic("", metadata("t"))
     member_id = joined.member_id
     assert table.join_classic("", metadata("t"), protocol_type="connect").error_code == (
@@ -99,7 +99,7 @@ def test_what_a_classic_member_is_refused(table):
 
 
 @pytest.mark.parametrize("how", ["session", "join", "sync"])
-def test_a_classic_member_that_is_late_is_thrown_out(table, how):
+def test_a_classic_member_that_misses_its_timeout_is_removed(table, how):
     table.beat("new", 0, topics=["t"])
     member_id = table.join_classic("", metadata("t")).member_id
     if how != "sync":
@@ -118,7 +118,7 @@ def test_a_classic_member_that_is_late_is_thrown_out(table, how):
     assert member_id not in table.group.members
 
 
-def test_classic_members_alone_hear_of_topics(table):
+def test_classic_members_rebalance_when_topics_change(table):
     member_id = table.join_classic("", metadata("t")).member_id
     table.sync_classic(member_id, 1)
     table.image = image({"t": 4, "other": 1})
@@ -157,7 +157,7 @@ def test_a_static_member_changes_its_protocol(table):
     assert table.group.members["c"].classic is None
 
 
-def test_a_change_of_the_groups_type_that_is_not_written_is_refused(table):
+def test_a_conversion_of_the_group_that_is_not_written_is_refused(table):
     table.beat("a", 0, topics=["t"], instance_id="i")
     table.downgrades = False
     joined = table.join_classic("", metadata("t"), group_instance_id="i")
@@ -190,7 +190,7 @@ def classic_group(*members, protocol="range"):
     return group
 
 
-def test_an_upgraded_group_stands_where_the_classic_one_stood(table):
+def test_an_upgraded_group_keeps_the_state_of_the_classic_group(table):
     classic = classic_group(("x", assignment(t=[0, 1], gone=[0])), ("y", assignment(t=[2, 3])), ("z", b""))
     group = upgraded(classic, table.image)
     assert (group.epoch, group.assignment_epoch, group.state) == (7, 7, ConsumerGroupState.STABLE)
@@ -209,7 +209,7 @@ def test_an_upgraded_group_stands_where_the_classic_one_stood(table):
     assert table.replayed().members == group.members
 
 
-def test_an_upgraded_member_wants_what_it_said_under_the_groups_protocol(table):
+def test_an_upgraded_member_keeps_its_subscription_of_the_selected_protocol(table):
     classic = classic_group(("x", assignment(t=[0])))
     classic.members["x"].protocols = (("sticky", metadata("other")), ("range", metadata("t")))
     assert upgraded(classic, table.image).members["x"].topics == ("t",)
@@ -217,7 +217,7 @@ def test_an_upgraded_member_wants_what_it_said_under_the_groups_protocol(table):
     assert upgraded(classic, table.image).members["x"].topics == ("other",)
 
 
-def test_a_downgraded_group_keeps_what_was_assigned(table):
+def test_a_downgraded_group_keeps_its_assignments(table):
     table.beat("new", 0, topics=["t"])
     member_id = table.join_classic("", metadata("t")).member_id
     classic = downgraded(table.group, table.group.members["new"], None, table.image, 5)
@@ -230,7 +230,7 @@ def test_a_downgraded_group_keeps_what_was_assigned(table):
     assert member.session_timeout_ms == CLASSIC_SESSION_MS
 
 
-def test_the_static_member_that_takes_over_gets_the_place(table):
+def test_a_replacing_static_member_gets_the_assignment(table):
     table.beat("a", 0, topics=["t"], instance_id="i")
     old = table.group.members["a"]
     new = old._replace(member_id="c", classic=ClassicMember(CLASSIC_SESSION_MS, (("range", metadata("t")),)))

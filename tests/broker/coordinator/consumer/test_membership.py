@@ -37,7 +37,7 @@ def settled_pair(table):
     assert table.group.state is ConsumerGroupState.STABLE
 
 
-def test_the_first_member_gets_everything(table):
+def test_the_first_member_gets_all_partitions(table):
     assert table.group.state is ConsumerGroupState.EMPTY
     answer = table.beat("a", 0, topics=["t"])
     assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
@@ -47,7 +47,7 @@ def test_the_first_member_gets_everything(table):
     assert table.batches == 1  # one step is one batch
 
 
-def test_without_news_nothing_is_written_or_assigned(table):
+def test_a_heartbeat_without_changes_writes_nothing(table):
     table.beat("a", 0, topics=["t"])
     written = len(table.log)
     assert shares(table.beat("a", 1)) is None
@@ -56,7 +56,7 @@ def test_without_news_nothing_is_written_or_assigned(table):
     assert len(table.log) == written
 
 
-def test_a_member_gives_up_before_another_one_gets(table):
+def test_a_partition_is_revoked_before_it_is_assigned_to_another_member(table):
     table.beat("a", 0, topics=["t"])
     second = table.beat("b", 0, topics=["t"])
     assert (second.member_epoch, shares(second)) == (2, {})
@@ -72,7 +72,7 @@ def test_a_member_gives_up_before_another_one_gets(table):
     assert table.group.state is ConsumerGroupState.STABLE
 
 
-def test_who_does_not_give_up_is_thrown_out(table):
+def test_a_member_that_does_not_revoke_in_time_is_removed(table):
     table.beat("a", 0, topics=["t"])
     table.beat("b", 0, topics=["t"])
     table.beat("a", 1)
@@ -87,7 +87,7 @@ def test_who_does_not_give_up_is_thrown_out(table):
     assert table.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_gives_up_in_time_stays(table):
+def test_a_member_that_revokes_in_time_stays(table):
     table.beat("a", 0, topics=["t"])
     table.beat("b", 0, topics=["t"])
     table.beat("a", 1)
@@ -99,7 +99,7 @@ def test_who_gives_up_in_time_stays(table):
     assert set(table.group.members) == {"a", "b"}
 
 
-def test_silence_is_the_end_of_a_session(table):
+def test_a_session_expires_without_heartbeats(table):
     settled_pair(table)
     table.advance(SESSION_MS - 1)
     table.beat("b", 2)
@@ -112,7 +112,7 @@ def test_silence_is_the_end_of_a_session(table):
     assert (table.group.topics, table.group.timers, table.live_timers) == ({}, {}, 0)
 
 
-def test_who_cannot_be_thrown_out_is_later(table):
+def test_a_failed_removal_is_retried(table):
     table.beat("a", 0, topics=["t"])
     table.refuses = True
     table.advance(SESSION_MS)
@@ -132,7 +132,7 @@ def test_a_member_leaves(table):
     assert (table.group.timers, table.live_timers) == ({}, 0)
 
 
-def test_epochs_that_are_wrong_fence(table):
+def test_wrong_member_epochs_are_fenced(table):
     settled_pair(table)
     assert table.beat("a", 3).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert table.beat("a", 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH  # says nothing of what it owns
@@ -142,20 +142,20 @@ def test_epochs_that_are_wrong_fence(table):
     assert table.beat("c", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_fenced_member_begins_anew_at_once(table):
+def test_a_fenced_member_rejoins_at_once(table):
     settled_pair(table)
     again = table.beat("a", 0, topics=["t"])
     assert (again.error_code, again.member_epoch, shares(again)) == (0, 2, {"t": [0, 1]})
 
 
-def test_a_full_group_takes_nobody(table):
+def test_a_full_group_refuses_new_members(table):
     table.max_consumers = 1
     table.beat("a", 0, topics=["t"])
     assert table.beat("b", 0, topics=["t"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert table.beat("a", 1).error_code == 0
 
 
-def test_what_is_not_written_has_not_happened(table):
+def test_a_change_that_is_not_written_has_no_effect(table):
     table.beat("a", 0, topics=["t"])
     table.refuses = True
     assert table.beat("b", 0, topics=["t"]).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -164,7 +164,7 @@ def test_what_is_not_written_has_not_happened(table):
     table.refuses = False
 
 
-def test_nothing_is_answered_before_it_is_committed(table):
+def test_a_heartbeat_is_answered_after_its_records_are_committed(table):
     table.beat("a", 0, topics=["t"])
     joined = table.committed
     assert table.reply.committed is joined
@@ -174,7 +174,7 @@ def test_nothing_is_answered_before_it_is_committed(table):
     assert table.reply.committed is table.committed is not joined
 
 
-def test_what_a_heartbeat_does_not_say_stays_as_it_was(table):
+def test_fields_that_a_heartbeat_omits_keep_their_values(table):
     table.beat("a", 0, topics=["t"], rack_id="r", assignor="range", rebalance_timeout_ms=7_000)
     table.beat("a", 1)
     member = table.group.members["a"]
@@ -184,7 +184,7 @@ def test_what_a_heartbeat_does_not_say_stays_as_it_was(table):
     assert table.group.members["a"].rack_id == "s"
 
 
-def test_states_have_the_numbers_of_kafka():
+def test_member_states_have_the_numbers_of_kafka():
     """ConsumerGroupCurrentMemberAssignmentValue.json says what each means."""
     assert {state.name: state.value for state in MemberState} == {
         "STABLE": 0,
@@ -197,7 +197,7 @@ def test_states_have_the_numbers_of_kafka():
 # -- static members ---------------------------------------------------------------------------------------------------
 
 
-def test_a_static_member_comes_back_to_what_it_had(table):
+def test_a_static_member_that_rejoins_gets_its_assignment_back(table):
     table.beat("a", 0, topics=["t"], instance_id="i")
     table.beat("b", 0, topics=["t"])
     table.beat("a", 1, instance_id="i")
@@ -215,13 +215,13 @@ def test_a_static_member_comes_back_to_what_it_had(table):
     assert table.beat("a", -1, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_an_instance_id_that_is_in_use_is_not_given_away(table):
+def test_an_instance_id_in_use_is_refused(table):
     table.beat("a", 0, topics=["t"], instance_id="i")
     assert table.beat("c", 0, topics=["t"], instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     assert table.beat("c", 1, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_stays_away_is_gone(table):
+def test_a_static_member_that_does_not_return_is_removed(table):
     table.beat("a", 0, topics=["t"], instance_id="i")
     table.advance(1_000)
     table.beat("a", -2, instance_id="i")
@@ -239,7 +239,7 @@ def test_a_static_member_leaves_for_good(table):
 # -- topics -----------------------------------------------------------------------------------------------------------
 
 
-def test_topics_that_come_grow_and_go(table):
+def test_topics_are_created_extended_and_deleted(table):
     table.beat("a", 0, topics=["t", "later"])
     table.image = image({"t": 4, "later": 2})
     assert shares(table.beat("a", 1)) == ALL | {"later": [0, 1]}
@@ -251,7 +251,7 @@ def test_topics_that_come_grow_and_go(table):
     assert table.beat("a", 3, owned=shares(told)).member_epoch == 4
 
 
-def test_topics_of_others_do_not_matter(table):
+def test_changes_of_other_topics_are_ignored(table):
     table.beat("a", 0, topics=["t"])
     written = len(table.log)
     table.image = image({"t": 4, "other": 2})
@@ -289,14 +289,14 @@ def test_a_regular_expression(table):
 
 
 @pytest.mark.parametrize("pattern", ["(t", "*", "(?=t)", r"(t)\1", "t" * (MAX_PATTERN_CHARACTERS + 1), "(t{999}){999}"])
-def test_what_is_no_regular_expression(table, pattern):
+def test_an_invalid_regular_expression_is_refused(table, pattern):
     answer = table.beat("a", 0, regex=pattern)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert pattern[:20] in answer.error_message or "\\" in pattern
     assert table.log == []
 
 
-def test_a_pattern_that_would_take_others_for_ever(table):
+def test_a_pattern_with_exponential_matching_time_does_not_block(table):
     table.image = image({"a" * 200: 1})
     assert shares(table.beat("a", 0, regex="(a*)*(a*)*b")) == {}
 
@@ -304,7 +304,7 @@ def test_a_pattern_that_would_take_others_for_ever(table):
 # -- assignors --------------------------------------------------------------------------------------------------------
 
 
-def test_the_assignor_that_most_want(table):
+def test_the_assignor_with_most_votes_is_used(table):
     table.image = image({"t": 3, "u": 3})
     for name, assignor in (("a", "range"), ("b", "range"), ("c", "uniform")):
         table.beat(name, 0, topics=["t", "u"], assignor=assignor)
@@ -312,7 +312,7 @@ def test_the_assignor_that_most_want(table):
     assert all(set(map(len, target.values())) == {1} and len(target) == 2 for target in table.group.targets.values())
 
 
-def test_a_group_that_was_loaded_expects_its_members(table):
+def test_a_loaded_group_starts_the_session_timers_of_its_members(table):
     settled_pair(table)
     loaded = table.replayed()
     table.membership.unload(table.group)
@@ -326,7 +326,7 @@ def test_a_group_that_was_loaded_expects_its_members(table):
     assert set(table.group.members) == {"a"}
 
 
-def test_a_loaded_member_has_its_time_to_give_up():
+def test_a_loaded_member_gets_its_rebalance_timeout_to_revoke():
     table = ConsumerTable({"t": 4})
     table.beat("a", 0, topics=["t"])
     table.beat("b", 0, topics=["t"])

@@ -233,7 +233,7 @@ def run(seed):
 
 @pytest.mark.counted
 @pytest.mark.parametrize("part", range(4))
-def test_restless_members(part):
+def test_groups_of_random_members_keep_their_rules(part):
     runs = count(40, 2_000) // 4
     for number in range(runs):
         seed = (part * 1_000_000 + number) if FULL else part * 100 + number

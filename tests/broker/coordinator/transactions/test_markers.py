@@ -90,7 +90,7 @@ def answering(*codes):
     return [answer(code) for code in codes]
 
 
-async def test_a_marker_is_sent_again_after_an_unknown_error_code(caplog):
+async def test_a_marker_is_resent_after_an_unknown_error_code(caplog):
     caplog.set_level("INFO")
     events = []
     async with FakeBroker(node_id=LEADER) as leader:
@@ -103,7 +103,7 @@ async def test_a_marker_is_sent_again_after_an_unknown_error_code(caplog):
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
-async def test_an_end_that_is_fenced_is_given_up_once(code):
+async def test_a_fenced_end_is_abandoned_once(code):
     events = []
     async with FakeBroker(node_id=LEADER) as leader:
         leader.script[ApiKey.WRITE_TXN_MARKERS] = answering(code)

@@ -35,7 +35,7 @@ def transition_of(transaction: Transaction) -> Transition:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_records(name):
+def test_recorded_records_are_written_byte_for_byte(name):
     count = 0
     for segment in expected(name)["segments"]:
         for batch in segment["batches"]:
@@ -68,7 +68,7 @@ def test_recorded_records(name):
     assert count == {"47": 45, "3": 25, "25": 8, "48": 2}[name.rpartition("-")[2]]
 
 
-def test_what_makes_no_sense():
+def test_invalid_records_are_refused():
     key = encode_key("t")
     assert decode_key(b"\0\x01" + key[2:]) is None  # a kind of record that is not known yet
     with pytest.raises(DecodeError):

@@ -78,7 +78,7 @@ def test_a_transaction(committed):
     assert (transaction.partitions, transaction.start_ms) == ({B}, 50)
 
 
-def test_while_a_change_is_pending_there_is_no_other():
+def test_a_pending_change_refuses_other_changes():
     transaction = fresh()
     transaction.add_partitions(7, 0, [A], 10)
     for work in (
@@ -94,7 +94,7 @@ def test_while_a_change_is_pending_there_is_no_other():
     refused(ErrorCode.INVALID_TXN_STATE, transaction.end, 7, 0, True, 12)
 
 
-def test_a_partition_that_is_there_is_not_written_again():
+def test_a_partition_of_the_transaction_is_not_added_twice():
     transaction = ongoing()
     assert transaction.add_partitions(7, 0, [A], 20) is None
     transaction.complete(transaction.end(7, 0, True, 20))
@@ -102,7 +102,7 @@ def test_a_partition_that_is_there_is_not_written_again():
     assert transaction.add_partitions(7, 0, [], 30) is not None  # a new transaction, even an empty one
 
 
-def test_whose_transaction_it_is():
+def test_producer_id_and_epoch_are_checked():
     for transaction in (fresh(), ongoing()):
         for work in (
             lambda *producer: transaction.add_partitions(*producer, [A], 20),  # noqa: B023
@@ -144,7 +144,7 @@ def test_a_new_producer_has_the_next_epoch():
     refused(ErrorCode.PRODUCER_FENCED, transaction.add_partitions, 7, 0, [A], 30)
 
 
-def test_a_new_producer_aborts_what_is_open():
+def test_a_new_producer_aborts_the_open_transaction():
     transaction = ongoing()
     fence = transaction.init_producer_id(1000, None, -1, 20)
     assert (fence.state, fence.producer_epoch, fence.partitions) == (PREPARED[False], 1, {A})
@@ -154,7 +154,7 @@ def test_a_new_producer_aborts_what_is_open():
     assert transaction.init_producer_id(1000, None, -1, 40).producer_epoch == 2  # never the one that fenced
 
 
-def test_a_fence_that_was_not_written_is_not_raised_again():
+def test_the_epoch_of_a_failed_fence_is_not_bumped_again():
     transaction = ongoing()
     assert transaction.fence(20).producer_epoch == 1
     transaction.cancel()
@@ -166,7 +166,7 @@ def test_a_fence_that_was_not_written_is_not_raised_again():
     assert not transaction.fence_failed
 
 
-def test_a_producer_goes_on_after_an_error():
+def test_a_producer_continues_with_the_next_epoch_after_an_error():
     """KIP-360."""
     transaction = fresh()
     mine = ProducerIdAndEpoch(7, 0)
@@ -181,7 +181,7 @@ def test_a_producer_goes_on_after_an_error():
     refused(ErrorCode.PRODUCER_FENCED, transaction.init_producer_id, 1000, ProducerIdAndEpoch(8, 2), -1, 50)
 
 
-def test_who_was_fenced_does_not_go_on():
+def test_a_fenced_producer_cannot_continue():
     """Not even with the epoch before, as somebody may who has not heard an answer: it would get the one that fences."""
     transaction = fresh()
     transaction.complete(transaction.init_producer_id(1000, ProducerIdAndEpoch(7, 0), -1, 10))
@@ -192,14 +192,14 @@ def test_who_was_fenced_does_not_go_on():
         refused(ErrorCode.PRODUCER_FENCED, transaction.init_producer_id, 1000, ProducerIdAndEpoch(7, epoch), -1, 50)
 
 
-def test_a_forgotten_producer_goes_on_with_another_id():
+def test_an_expired_producer_gets_another_producer_id():
     """The transactional id has expired meanwhile: nothing is known of the id and the epoch that it has."""
     transaction = Transaction("x", 9, 1000, 0)
     transition = transaction.init_producer_id(1000, ProducerIdAndEpoch(7, 5), -1, 10)
     assert (transition.producer_id, transition.producer_epoch) == (9, 0)
 
 
-def test_used_up_epochs_need_another_id():
+def test_exhausted_epochs_need_another_producer_id():
     transaction = fresh()
     transaction.producer_epoch = LAST_EPOCH - 2
     assert not transaction.needs_producer_id(None)
@@ -394,7 +394,7 @@ class Model:
 
 
 @pytest.mark.counted
-def test_whatever_happens():
+def test_random_requests_keep_the_rules():
     commits = fences = 0
     codes: set[ErrorCode] = set()
     seeds = count(300, 5000)
