@@ -125,7 +125,7 @@ async def test_several_replicas_in_one_request(disks):
             await moved(disks, path, "t", partition)
 
 
-async def test_a_replica_that_is_not_here_yet_is_begun_there(disks):
+async def test_a_replica_that_does_not_exist_yet_is_created_in_that_directory(disks):
     async with disks.running():
         await create_topic(disks.client, "first", 5)  # two in a, two in b, one in c, where the next one would go
         assert await alter(disks.client, disks.paths[0]) == UNKNOWN
@@ -136,7 +136,7 @@ async def test_a_replica_that_is_not_here_yet_is_begun_there(disks):
         assert disks.directory_of("u") == disks.paths[2]
 
 
-async def test_of_the_wishes_for_partitions_that_do_not_come_the_oldest_are_forgotten(disks):
+async def test_preferred_directories_of_unknown_partitions_are_bounded(disks):
     async with disks.running():
         for first in (0, MAX_PREFERRED // 2, MAX_PREFERRED):
             numbers_asked = range(first, first + MAX_PREFERRED // 2 + 1)
@@ -149,7 +149,7 @@ async def test_of_the_wishes_for_partitions_that_do_not_come_the_oldest_are_forg
         assert ("t", 0) not in disks.logs.preferred
 
 
-async def test_a_preferred_directory_that_fails_is_none(disks):
+async def test_a_preferred_directory_that_fails_is_ignored(disks):
     async with disks.running():
         await create_topic(disks.client, "first", 3)
         assert await alter(disks.client, disks.paths[1]) == UNKNOWN
@@ -158,7 +158,7 @@ async def test_a_preferred_directory_that_fails_is_none(disks):
         assert disks.directory_of("t") != disks.paths[1]
 
 
-async def test_while_a_directory_is_offline_nothing_is_moved(disks):
+async def test_no_replica_is_moved_while_a_directory_is_offline(disks):
     async with disks.running():
         await create_topic(disks.client, "t", 3)
         where = {disks.directory_of("t", partition): partition for partition in range(3)}
@@ -174,7 +174,7 @@ async def test_while_a_directory_is_offline_nothing_is_moved(disks):
 # -- on the way --------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_told_of_a_move(disks):
+async def test_describe_log_dirs_reports_a_move(disks):
     async with disks.running():
         source, target = await filled(disks)
         future = await begun(disks, target)
@@ -195,7 +195,7 @@ async def test_what_is_told_of_a_move(disks):
         assert await records(disks.client) == numbers(21)
 
 
-async def test_a_move_goes_on_with_another_request_for_it(disks):
+async def test_a_repeated_request_continues_the_move(disks):
     async with disks.running():
         _, target = await filled(disks)
         future = await begun(disks, target)
@@ -206,7 +206,7 @@ async def test_a_move_goes_on_with_another_request_for_it(disks):
 
 
 @pytest.mark.parametrize("back", [True, False])
-async def test_asked_for_elsewhere_a_move_is_given_up(disks, back):
+async def test_a_request_for_another_directory_abandons_the_move(disks, back):
     async with disks.running():
         source, target = await filled(disks, file_delete_delay_ms="0")
         await begun(disks, target)
@@ -221,7 +221,7 @@ async def test_asked_for_elsewhere_a_move_is_given_up(disks, back):
         assert (await append(disks.client, "t", batch(b"20"))).error_code == NONE
 
 
-async def test_back_and_forth(disks):
+async def test_a_replica_is_moved_back_and_forth(disks):
     async with disks.running():
         source, target = await filled(disks, segment_bytes="300")
         for number, path in enumerate((target, source, target, source)):
@@ -235,7 +235,7 @@ async def test_back_and_forth(disks):
         assert await records(disks.client) == numbers(24)
 
 
-async def test_a_topic_is_deleted_on_the_way(disks):
+async def test_a_topic_is_deleted_during_a_move(disks):
     async with disks.running():
         _, target = await filled(disks, file_delete_delay_ms="0")
         await begun(disks, target)
@@ -250,7 +250,7 @@ async def test_a_topic_is_deleted_on_the_way(disks):
         assert "t 0 20" not in (path / "recovery-point-offset-checkpoint").read_text()
 
 
-async def test_records_are_deleted_on_the_way(disks):
+async def test_records_are_deleted_during_a_move(disks):
     async with disks.running():
         _, target = await filled(disks, segment_bytes="300")
         future = await begun(disks, target)
@@ -282,7 +282,7 @@ async def test_a_log_that_starts_within_a_batch(disks):
         assert [one for one in await records(disks.client, offset=12) if one[0] >= 12] == numbers(12, 30)
 
 
-async def test_a_topics_settings_change_on_the_way(disks):
+async def test_the_settings_of_a_topic_change_during_a_move(disks):
     async with disks.running():
         _, target = await filled(disks)
         future = await begun(disks, target)
@@ -295,7 +295,7 @@ async def test_a_topics_settings_change_on_the_way(disks):
         assert (await append(disks.client, "t", batch(bytes(200)))).error_code == 10
 
 
-async def test_who_reads_the_old_files_is_not_disturbed(disks):
+async def test_readers_of_the_old_files_are_not_disturbed(disks):
     async with disks.running():
         source, target = await filled(disks, file_delete_delay_ms="0")
         old = disks.logs.get("t", 0)
@@ -315,7 +315,7 @@ async def test_who_reads_the_old_files_is_not_disturbed(disks):
             assert b"20" in bytes(answer.responses[0].partitions[0].records)
 
 
-async def test_producers_and_their_transactions_move_too(disks):
+async def test_producer_state_and_transactions_are_moved(disks):
     async with disks.running():
         source, target = await filled(disks, 2)
         open_batch = batch(b"2", producer_id=7, producer_epoch=0, sequence=0, transactional=True)
@@ -338,7 +338,7 @@ async def test_producers_and_their_transactions_move_too(disks):
 
 
 @pytest.mark.parametrize("what", ["deleted", "moved elsewhere"])
-async def test_whoever_takes_the_copy_away_waits_for_what_is_under_way(disks, monkeypatch, what):
+async def test_removing_the_copy_waits_for_a_sync_in_progress(disks, monkeypatch, what):
     """Here for a sync of it: its directory is not renamed meanwhile."""
     async with disks.running():
         source, target = await filled(disks, file_delete_delay_ms="0")

@@ -148,7 +148,7 @@ async def test_no_request_closes_its_connection_alone(shared, case):
     assert len(lines) == 1, lines
 
 
-async def test_every_api_at_versions_that_nobody_serves(shared):
+async def test_every_api_in_versions_that_are_not_served(shared):
     served = {row.key: row for row in API_TABLE}
     async with Served(shared) as other:
         for key in range(-2, 95):
@@ -163,7 +163,7 @@ async def test_every_api_at_versions_that_nobody_serves(shared):
         await other.is_served()
 
 
-async def test_frames_that_arrive_byte_by_byte_and_hang_up(shared):
+async def test_frames_that_arrive_byte_by_byte_and_are_cut_off(shared):
     """Cut off anywhere: nothing is answered, and what came before is."""
     data = frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
     async with Served(shared) as served:
@@ -363,7 +363,7 @@ async def test_a_thousand_clients_that_announce_large_frames_and_stall(process):
             assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-async def test_many_waiting_fetches_of_clients_that_vanish(process):
+async def test_many_waiting_fetches_of_clients_that_disconnect(process):
     async with Served(process) as served:
         for _ in range(5):
             async with contextlib.AsyncExitStack() as stack:

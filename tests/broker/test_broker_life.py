@@ -114,7 +114,7 @@ async def test_a_registry_file_in_use(tmp_path):
     assert await starts(tmp_path / "data")
 
 
-def test_a_registry_file_that_is_none(tmp_path):
+def test_a_file_that_is_not_a_registry(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "registry.sqlite").write_bytes(b"no database" * 1000)
     code, line = refused(tmp_path / "data")
@@ -125,7 +125,7 @@ def test_a_registry_file_that_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["file", "below a file"])
-def test_a_log_directory_that_cannot_be_one(tmp_path, where):
+def test_an_invalid_log_directory(tmp_path, where):
     (tmp_path / "file").write_text("x")
     path = tmp_path / "file" if where == "file" else tmp_path / "file" / "data"
     code, line = refused(path)
@@ -161,7 +161,7 @@ async def test_a_second_broker_with_the_same_id(tmp_path):
         await store.close()
 
 
-async def test_what_cannot_be_loaded_leaves_nothing_locked(tmp_path, monkeypatch):
+async def test_a_failed_load_releases_all_locks(tmp_path, monkeypatch):
     async def broken(self):
         raise OSError(5, "Input/output error")
 
@@ -235,7 +235,7 @@ def test_a_signal_before_it_is_ready_stops_cleanly(tmp_path, monkeypatch):
         (tmp_path / "data" / CLEAN).touch()
 
 
-async def test_it_stops_however_often_it_is_told(tmp_path):
+async def test_repeated_signals_stop_it_once(tmp_path):
     broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data")))
     async with broker:
         for _ in range(3):
@@ -261,7 +261,7 @@ async def test_clients_are_closed_and_the_port_is_free(tmp_path):
 # -- it dies -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_service_that_dies_takes_the_broker_down_cleanly(tmp_path, monkeypatch):
+async def test_a_failed_service_stops_the_broker_cleanly(tmp_path, monkeypatch):
     dies = asyncio.Event()
 
     async def run(self):
@@ -291,7 +291,7 @@ def test_the_reason_is_one_line_and_the_exit_code_one(tmp_path, monkeypatch, cap
     assert lines == ["ottla: [Errno 28] No space left on device"]
 
 
-def test_a_bug_is_not_hidden(tmp_path, monkeypatch):
+def test_an_unexpected_exception_is_not_hidden(tmp_path, monkeypatch):
     async def run(self):
         raise ZeroDivisionError
 
@@ -300,7 +300,7 @@ def test_a_bug_is_not_hidden(tmp_path, monkeypatch):
         main.run(None, settings(tmp_path / "data"), quiet=True)
 
 
-async def test_a_lost_session_is_followed_by_another(tmp_path):
+async def test_a_lost_session_is_replaced_by_a_new_one(tmp_path):
     """Two brokers, as one path: the one that was taken for dead is there again, and leads what it led."""
     store = await EmbeddedStore.open()
     broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data", broker_id="7")), store=store)
@@ -320,7 +320,7 @@ async def test_a_lost_session_is_followed_by_another(tmp_path):
     assert (tmp_path / "data" / CLEAN).exists()
 
 
-async def test_a_registry_that_has_failed_for_good_stops_the_broker(tmp_path):
+async def test_a_permanently_failed_registry_stops_the_broker(tmp_path):
     store = await EmbeddedStore.open()
     broker = Broker(BrokerConfig.load(None, settings(tmp_path / "data")), store=store)
     with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - the broker's end is what raises
@@ -331,7 +331,7 @@ async def test_a_registry_that_has_failed_for_good_stops_the_broker(tmp_path):
     assert (tmp_path / "data" / CLEAN).exists()
 
 
-async def test_who_is_alone_meanwhile_has_nobody_to_hand_over_to(monkeypatch, tmp_path):
+async def test_the_last_broker_stops_without_a_hand_over(monkeypatch, tmp_path):
     """The other one could not take over yet, and then it goes, too."""
     asked = []
 

@@ -27,7 +27,7 @@ async def cancelled_after(steps, broker):
 
 
 @pytest.mark.counted
-async def test_a_start_that_is_cancelled_gives_back_the_lock_and_the_port(tmp_path):
+async def test_a_cancelled_start_releases_the_lock_and_the_port(tmp_path):
     """The next start, in the same directory and on the same port, would say so."""
     (port,) = free_ports(1)
     config = BrokerConfig.load(None, settings(tmp_path / "data", listeners=f"PLAINTEXT://127.0.0.1:{port}"))

@@ -75,7 +75,7 @@ async def test_three_brokers_share_the_partitions_and_agree(tmp_path, store):
         assert {one.port for one in answer.brokers} == {one.acceptors["PLAINTEXT"].port for one in brokers.values()}
 
 
-async def test_a_broker_that_stops_and_comes_back(tmp_path, store):
+async def test_a_broker_stops_and_restarts(tmp_path, store):
     async with broker(tmp_path, store, 1) as first:
         async with broker(tmp_path, store, 2) as second:
             await until(lambda: len(first.metadata.snapshot.brokers) == 2, "both are known")
@@ -96,7 +96,7 @@ async def test_a_broker_that_stops_and_comes_back(tmp_path, store):
                 assert (await append(client, "t", batch(b"more"), lost)).base_offset == 1
 
 
-async def test_the_controller_stops_and_another_goes_on(tmp_path, store):
+async def test_the_controller_stops_and_another_broker_takes_over(tmp_path, store):
     async with broker(tmp_path, store, 2) as second, broker(tmp_path, store, 1) as first:
         await until(lambda: len(second.metadata.snapshot.brokers) == 2, "both are known")
         assert second.controller.is_active

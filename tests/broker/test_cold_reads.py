@@ -60,7 +60,7 @@ async def consumed(bootstrap, count):
 
 
 @pytest.mark.parametrize("size", [10, 300_000])
-async def test_cold_records_arrive_whole(tmp_path, size):
+async def test_records_that_are_not_cached_arrive_complete(tmp_path, size):
     fs = ColdFileSystem()
     values = [bytes([number]) * size for number in range(12)]
     async with Broker(BrokerConfig.load(None, settings(tmp_path / "data")), fs=fs) as broker:
@@ -71,7 +71,7 @@ async def test_cold_records_arrive_whole(tmp_path, size):
         assert fs.reads > before
 
 
-async def test_a_slow_disk_holds_up_only_who_reads_from_it(tmp_path):
+async def test_a_slow_disk_delays_only_its_readers(tmp_path):
     fs = ColdFileSystem()
     async with Broker(BrokerConfig.load(None, settings(tmp_path / "data")), fs=fs) as broker:
         await produced(broker.bootstrap_servers, [b"a"])
@@ -87,7 +87,7 @@ async def test_a_slow_disk_holds_up_only_who_reads_from_it(tmp_path):
             assert await reading == [b"a"]
 
 
-async def test_cached_records_do_not_leave_the_loop(tmp_path):
+async def test_cached_records_are_read_on_the_loop(tmp_path):
     class Counting(FileSystem):
         reads = 0
 

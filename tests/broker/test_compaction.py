@@ -24,7 +24,7 @@ def keyed(*pairs, timestamp):
     return builder.build()
 
 
-async def test_keys_that_are_overwritten_leave_their_last_value(tmp_path, caplog):
+async def test_overwritten_keys_keep_their_last_value(tmp_path, caplog):
     caplog.set_level(logging.INFO, "storage.compaction.log_cleaner")
     async with live(tmp_path, {"log.cleaner.backoff.ms": "20"}) as broker:
         await broker.create("t", **POLICY)
@@ -44,7 +44,7 @@ async def test_keys_that_are_overwritten_leave_their_last_value(tmp_path, caplog
     assert "t-0: compacted [0, " in caplog.text
 
 
-async def test_tombstones_vanish_after_their_time(tmp_path):
+async def test_tombstones_are_removed_after_delete_retention(tmp_path):
     settings = POLICY | {"delete_retention_ms": "1000"}
     async with live(tmp_path, {"log.cleaner.backoff.ms": "20"}) as broker:
         await broker.create("t", **settings)
@@ -82,7 +82,7 @@ async def test_compact_and_delete_together(tmp_path):
         await until(lambda: log.log_start_offset == 30, "what is too old is deleted")
 
 
-async def test_a_restart_goes_on_where_the_checkpoint_says(tmp_path, caplog):
+async def test_a_restart_continues_from_the_cleaner_checkpoint(tmp_path, caplog):
     caplog.set_level(logging.INFO, "storage.compaction.log_cleaner")
     settings = {"log.cleaner.backoff.ms": "20"}
     async with live(tmp_path, settings, restarts=True) as broker:
@@ -103,7 +103,7 @@ async def test_a_restart_goes_on_where_the_checkpoint_says(tmp_path, caplog):
         assert f"t-0: compacted [{end}, " in caplog.text
 
 
-async def test_a_deleted_topic_takes_its_compaction_with_it(tmp_path):
+async def test_deleting_a_topic_stops_its_compaction(tmp_path):
     settings = {"log.cleaner.backoff.ms": "20", "log.cleaner.io.max.bytes.per.second": "1000"}
     async with live(tmp_path, settings) as broker:
         await broker.create("t", **POLICY)
@@ -121,7 +121,7 @@ async def test_a_deleted_topic_takes_its_compaction_with_it(tmp_path):
         assert broker.log("t").log_end_offset == 0
 
 
-async def test_confluent_kafka_reads_the_last_value_of_every_key_of_a_topic_that_is_compacted_meanwhile(tmp_path):
+async def test_confluent_kafka_reads_the_last_value_of_every_key_during_compaction(tmp_path):
     async with live(tmp_path, {"log.cleaner.backoff.ms": "20"}) as broker:
         await broker.create("t", **POLICY | {"segment_bytes": "20000"})
         servers = broker.broker.bootstrap_servers

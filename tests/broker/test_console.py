@@ -72,7 +72,7 @@ async def test_a_ready_broker_is_alive_and_ready(tmp_path: Path) -> None:
         assert await get(http, "/readyz") == (200, "ready\n")
 
 
-async def test_a_broker_is_alive_but_not_ready_until_a_controller_has_told_it_about_itself(tmp_path: Path) -> None:
+async def test_a_broker_is_alive_but_not_ready_until_the_controller_sends_it_metadata(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "registry.sqlite", now_ms=wall_clock_ms)
     other = store.session(60_000)
     await other.start()
@@ -101,7 +101,7 @@ async def test_a_broker_is_alive_but_not_ready_until_a_controller_has_told_it_ab
         await store.close()
 
 
-async def test_reasons_not_to_be_ready(tmp_path: Path) -> None:
+async def test_each_reason_not_to_be_ready(tmp_path: Path) -> None:
     async with running_broker(tmp_path / "data") as broker:
         services = broker.services
         assert services is not None
@@ -168,7 +168,7 @@ async def test_cluster_shows_brokers_topics_offsets_and_sizes(tmp_path: Path) ->
         ]
 
 
-async def test_a_partition_that_is_elsewhere_has_no_offsets_and_one_without_live_leader_no_leader(
+async def test_a_partition_on_another_broker_has_no_offsets_and_a_dead_leader_is_not_shown(
     tmp_path: Path,
 ) -> None:
     async with broker_with_console(tmp_path / "data") as (broker, http):
@@ -188,7 +188,7 @@ async def test_a_partition_that_is_elsewhere_has_no_offsets_and_one_without_live
         services.replicas.partitions[("things", 0)] = here
 
 
-async def test_groups_and_how_far_behind_they_are(tmp_path: Path) -> None:
+async def test_groups_and_their_lag(tmp_path: Path) -> None:
     async with broker_with_console(tmp_path / "data") as (broker, http):
         services, servers = broker.services, broker.bootstrap_servers
         assert services is not None
@@ -295,7 +295,7 @@ async def test_without_a_listener_there_is_no_console(tmp_path: Path) -> None:
         assert broker.console is None
 
 
-async def test_an_address_in_use_is_told_by_name_value_and_rule(tmp_path: Path) -> None:
+async def test_an_address_in_use_is_reported_with_name_value_and_rule(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(BrokerStartError, match="Address already in use") as caught:
@@ -347,7 +347,7 @@ async def test_a_broker_stops_while_clients_keep_their_connections(tmp_path: Pat
             await get(http, address)
 
 
-async def test_a_broker_that_nobody_asked_stops_too(tmp_path: Path) -> None:
+async def test_a_broker_without_console_requests_stops(tmp_path: Path) -> None:
     async with running_broker(tmp_path / "data", ottla_console_listener="127.0.0.1:0") as broker:
         assert broker.console is not None
         port = broker.console.port

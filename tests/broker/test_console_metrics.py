@@ -159,7 +159,7 @@ async def test_rejected_frames_are_counted(tmp_path: Path) -> None:
         assert value(await scrape(broker), "ottla_rejected_frames_total") == 1
 
 
-async def test_partitions_in_trouble(tmp_path: Path) -> None:
+async def test_unhealthy_partitions_are_counted(tmp_path: Path) -> None:
     async with running_broker(tmp_path / "data", ottla_console_listener="127.0.0.1:0") as broker:
         services = broker.services
         assert services is not None
@@ -179,7 +179,7 @@ async def test_partitions_in_trouble(tmp_path: Path) -> None:
         assert value(got, "ottla_controller_active") == 0
 
 
-async def test_two_brokers_of_a_process_count_for_themselves(tmp_path: Path) -> None:
+async def test_two_brokers_in_one_process_have_separate_metrics(tmp_path: Path) -> None:
     async with (
         running_broker(tmp_path / "one", ottla_console_listener="127.0.0.1:0") as one,
         running_broker(tmp_path / "two", ottla_console_listener="127.0.0.1:0") as two,
@@ -191,7 +191,7 @@ async def test_two_brokers_of_a_process_count_for_themselves(tmp_path: Path) -> 
         assert not [name for (name, _) in got if name == "ottla_produced_records_total"]
 
 
-async def test_openmetrics_where_the_scraper_asks_for_it(tmp_path: Path) -> None:
+async def test_openmetrics_if_the_scraper_accepts_it(tmp_path: Path) -> None:
     async with running_broker(tmp_path / "data", ottla_console_listener="127.0.0.1:0") as broker:
         await write_and_read(broker)
         assert broker.console is not None
@@ -207,7 +207,7 @@ async def test_openmetrics_where_the_scraper_asks_for_it(tmp_path: Path) -> None
         assert {sample.value for sample in families["ottla_produced_records"].samples} == {MESSAGES}
 
 
-async def test_names_keep_to_the_conventions_and_stand_in_the_docs(tmp_path: Path) -> None:
+async def test_names_follow_the_conventions_and_are_documented(tmp_path: Path) -> None:
     names = [f"{metric.name}_total" if metric.kind == COUNTER else metric.name for metric in METRICS] + [DURATION]
     assert len(set(names)) == len(names)
     docs = (ROOT / "docs" / "console.md").read_text()

@@ -82,7 +82,7 @@ async def expect_details(page: Page, rows: list[list[str | re.Pattern[str]]]) ->
         await expect(details(page).nth(number).locator("th, td")).to_have_text(cells)
 
 
-async def test_page_from_the_first_topic_to_messages(browser: Browser, tmp_path: Path) -> None:
+async def test_page_shows_the_first_topic_and_its_messages(browser: Browser, tmp_path: Path) -> None:
     async with console_page(browser, tmp_path) as (broker, page):
         servers = broker.bootstrap_servers
         await expect(page.locator("#commands li")).to_have_text(first_commands(servers))
@@ -145,7 +145,7 @@ async def test_page_fits_a_desktop_and_a_phone(browser: Browser, tmp_path: Path)
             assert await page.evaluate(OVERFLOW) == [width, width]
 
 
-async def test_page_is_light_or_dark_as_the_device_is(browser: Browser, tmp_path: Path) -> None:
+async def test_page_follows_the_light_or_dark_mode_of_the_device(browser: Browser, tmp_path: Path) -> None:
     async with console_page(browser, tmp_path) as (_, page):
         backgrounds = set()
         for scheme in ("light", "dark"):
@@ -154,7 +154,7 @@ async def test_page_is_light_or_dark_as_the_device_is(browser: Browser, tmp_path
         assert len(backgrounds) == 2
 
 
-async def test_groups_open_to_show_their_offsets(browser: Browser, tmp_path: Path) -> None:
+async def test_groups_expand_to_show_their_offsets(browser: Browser, tmp_path: Path) -> None:
     async with console_page(browser, tmp_path) as (broker, page):
         servers = broker.bootstrap_servers
         await expect(page.locator("#groups-section")).to_be_hidden()
@@ -194,7 +194,7 @@ async def test_topics_can_be_filtered_by_name(browser: Browser, tmp_path: Path) 
         await expect(names(page)).to_have_count(8)
 
 
-async def test_page_says_when_the_broker_stops_answering_and_when_it_is_back(
+async def test_page_reports_when_the_broker_stops_and_resumes_answering(
     browser: Browser, tmp_path: Path, unused_tcp_port: int
 ) -> None:
     url = f"http://127.0.0.1:{unused_tcp_port}/"

@@ -66,7 +66,7 @@ async def fetched(client, group_id, member_id, epoch):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_life_in_a_group_at_every_version(client, group_id, topic, version):
+async def test_all_requests_of_a_member_in_every_version(client, group_id, topic, version):
     await find_group(client.call, group_id)
     member = ConsumerMember(client.call, group_id, "mine" if version else "", topic)
     joined = await member.join(version)
@@ -120,7 +120,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_what_is_refused(client, group_id, topic, case):
+async def test_invalid_requests_are_refused(client, group_id, topic, case):
     fields, code = REFUSED[case]
     await find_group(client.call, group_id)
     answer = await ConsumerMember(client.call, group_id, "mine", topic).beat(**fields)
@@ -129,7 +129,7 @@ async def test_what_is_refused(client, group_id, topic, case):
     assert await listed(client, group_id) == []
 
 
-async def test_members_share_and_only_members_of_the_epoch_commit(client, group_id, topic):
+async def test_members_share_partitions_and_only_members_of_the_epoch_commit(client, group_id, topic):
     await find_group(client.call, group_id)
     one, two = (ConsumerMember(client.call, group_id, name, topic) for name in ("one", "two"))
     await one.join()
@@ -164,7 +164,7 @@ async def test_members_share_and_only_members_of_the_epoch_commit(client, group_
     assert (await client.call(request, 0)).topics[0].partitions[0].error_code == 0
 
 
-async def test_lists_by_state_and_type(client, group_id, topic):
+async def test_groups_are_listed_by_state_and_type(client, group_id, topic):
     await find_group(client.call, group_id)
     member = ConsumerMember(client.call, group_id, "mine", topic)
     await member.join()
@@ -186,7 +186,7 @@ async def test_lists_by_state_and_type(client, group_id, topic):
     assert answer.groups[0].authorized_operations > 0
 
 
-async def test_a_regular_expression_follows_the_topics(client, group_id, name):
+async def test_a_regular_expression_matches_new_topics(client, group_id, name):
     prefix = name()
     await create_topic(client, f"{prefix}-a", partitions=2)
     await find_group(client.call, group_id)
@@ -209,7 +209,7 @@ async def test_a_regular_expression_follows_the_topics(client, group_id, name):
     assert sorted(member.partitions + other.partitions) == [0, 0, 1]
 
 
-async def test_a_group_that_cannot_be_written_stays_as_it_is(broker, client, group_id, topic, monkeypatch):
+async def test_a_group_that_cannot_be_written_does_not_change(broker, client, group_id, topic, monkeypatch):
     await find_group(client.call, group_id)
     staying = ConsumerMember(client.call, group_id, "staying", topic)
     await staying.join()
@@ -290,7 +290,7 @@ def owned(data):
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_a_restart_keeps_groups_of_the_type_that_they_have_become(tmp_path):
+async def test_a_restart_keeps_the_converted_type_of_groups(tmp_path):
     async with live(tmp_path / "data", restarts=True) as broker:
         await broker.create("t", 4)
         old, new = {}, {}
@@ -320,7 +320,7 @@ async def test_a_restart_keeps_groups_of_the_type_that_they_have_become(tmp_path
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_offsets_expire_where_nobody_is_subscribed(tmp_path):
+async def test_offsets_of_unsubscribed_topics_expire(tmp_path):
     clock = Clock()
     settings = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}
     async with live(tmp_path / "data", settings, clock=clock) as broker:
@@ -342,7 +342,7 @@ async def test_offsets_expire_where_nobody_is_subscribed(tmp_path):
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_nothing_is_told_before_it_is_committed(tmp_path):
+async def test_heartbeats_are_answered_after_their_records_are_committed(tmp_path):
     """What is written waits in the log; a heartbeat without news waits for it, too, and hears of its failure."""
     async with live(tmp_path / "data") as broker:
         await broker.create("t", 2)
@@ -376,7 +376,7 @@ async def test_nothing_is_told_before_it_is_committed(tmp_path):
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_a_restart_keeps_groups_and_what_deletes_them(tmp_path):
+async def test_a_restart_keeps_groups_and_their_deletions(tmp_path):
     async with live(tmp_path / "data", restarts=True) as broker:
         await broker.create("t", 4)
         await find_group(broker.ask, "g")

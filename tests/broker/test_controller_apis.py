@@ -150,7 +150,7 @@ async def test_moves(pair):
     await until(lambda: (pair.state().leader, pair.state().isr) == (2, [2]), "it has moved")
 
 
-async def test_a_move_is_listed_until_it_is_done(pair):
+async def test_a_reassignment_is_listed_until_it_is_complete(pair):
     await pair.client.call(ControlledShutdownRequest(broker_id=2), 3)  # so it cannot get into the ISR again
     topics = [ReassignableTopic(name="t", partitions=[to(0, [2])])]
     [topic] = (await pair.client.call(AlterPartitionReassignmentsRequest(topics=topics), 0)).responses
@@ -166,7 +166,7 @@ async def test_a_move_is_listed_until_it_is_done(pair):
     assert (await pair.client.call(ListPartitionReassignmentsRequest(topics=others), 0)).topics == []
 
 
-async def test_a_topic_does_not_grow_while_it_moves(pair):
+async def test_partitions_cannot_be_added_during_a_reassignment(pair):
     await pair.client.call(ControlledShutdownRequest(broker_id=2), 3)
     moves = [ReassignableTopic(name="t", partitions=[to(0, [2])])]
     await pair.client.call(AlterPartitionReassignmentsRequest(topics=moves), 0)
@@ -178,7 +178,7 @@ async def test_a_topic_does_not_grow_while_it_moves(pair):
     assert len(pair.brokers[1].metadata.snapshot.topics["t"].partitions) == 2
 
 
-async def test_topics_are_looked_up_in_turn(pair):
+async def test_topics_are_looked_up_after_earlier_controller_events(pair):
     """A controller that has just been elected is asked before it has read the tree."""
     await pair.client.call(ControlledShutdownRequest(broker_id=2), 3)
     topics = [ReassignableTopic(name="t", partitions=[to(0, [2])])]

@@ -202,7 +202,7 @@ async def test_update_metadata(broker, client, version):
 
 
 @pytest.mark.parametrize("name", ["x/y", "../y", "", "a b", "n" * 250])
-async def test_names_that_no_topic_may_have(broker, client, name):
+async def test_invalid_topic_names_are_refused(broker, client, name):
     """`x/y` would make the directory `x/y-0`, whose log takes itself for that of `y`."""
     topic_id = await create_topic(client, "y")
     invalid = [ErrorCode.INVALID_TOPIC_EXCEPTION]

@@ -49,7 +49,7 @@ async def consume(broker, group_id, protocol):
         return read(broker, "ottla_group_generation")[group_id,]
 
 
-async def test_of_a_classic_group(broker):
+async def test_metrics_of_a_classic_group(broker):
     assert read(broker, "ottla_groups") == {}
     assert await consume(broker, "g", "classic") == 1
     await until(lambda: read(broker, "ottla_groups") == {("Empty",): 1}, "its member has left")
@@ -61,14 +61,14 @@ async def test_of_a_classic_group(broker):
     assert read(broker, "ottla_groups") == read(broker, "ottla_group_committed_offset") == {}
 
 
-async def test_of_a_consumer_group(broker):
+async def test_metrics_of_a_consumer_group(broker):
     epoch = await consume(broker, "g", "consumer")
     await until(lambda: read(broker, "ottla_groups") == {("Empty",): 1}, "its member has left")
     assert read(broker, "ottla_group_generation")["g",] > epoch >= 1
     assert read(broker, "ottla_group_committed_offset") == {("g", "t", "1"): 3}
 
 
-async def test_every_state_is_told_and_any_group_id_can_be_parsed(broker):
+async def test_every_state_is_exported_and_any_group_id_can_be_parsed(broker):
     group_id = 'a "group"\nof \\ ours'
     await consume(broker, group_id, "classic")
     assert broker.services is not None
@@ -83,7 +83,7 @@ async def test_every_state_is_told_and_any_group_id_can_be_parsed(broker):
     assert (committed.labels["group"], committed.labels["topic"], committed.value) == (group_id, "t", 3)
 
 
-async def test_of_transactions_and_the_offsets_in_them(broker):
+async def test_metrics_of_transactions_and_their_offsets(broker):
     async with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="x") as producer:
         assert read(broker, "ottla_transactional_ids") == {("Empty",): 1}
         async with producer.transaction():

@@ -103,7 +103,7 @@ async def disk(tmp_path):
     await store.close()
 
 
-async def test_appends_are_refused_and_readers_go_on(disk, caplog):
+async def test_appends_are_refused_and_readers_continue(disk, caplog):
     caplog.set_level("INFO")
     async with disk.running():
         await create_topic(disk.client, "t")
@@ -131,7 +131,7 @@ async def test_appends_are_refused_and_readers_go_on(disk, caplog):
     assert caplog.text.count("has room again") == 1
 
 
-async def test_a_partition_without_room_is_begun_when_there_is_some(disk):
+async def test_a_partition_is_created_when_there_is_space_again(disk):
     async with disk.running():
         disk.fill()
         await create_topic(disk.client, "t", 2)
@@ -161,7 +161,7 @@ async def test_a_topic_is_deleted_to_make_room(disk):
         assert (await append(disk.client, "t", batch(bytes(1000)))).error_code == 0
 
 
-async def test_a_producer_through_a_disk_that_is_full_again_and_again(disk):
+async def test_a_producer_writes_to_a_disk_that_is_repeatedly_full(disk):
     """Room comes a few kilobytes at a time; every record is there once and in order."""
     count = 600
     async with disk.running(
@@ -260,7 +260,7 @@ class OpenTransaction:
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-async def test_an_end_that_is_decided_is_carried_out_when_there_is_room(disk, commit):
+async def test_a_decided_transaction_ends_when_there_is_space_again(disk, commit):
     """First the partition has no room for the marker, then the coordinator's log none for the end."""
     async with disk.running(transaction_state_log_num_partitions="1"):
         one = await OpenTransaction(disk).begin()
@@ -280,7 +280,7 @@ async def test_an_end_that_is_decided_is_carried_out_when_there_is_room(disk, co
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-async def test_an_end_that_cannot_be_decided_is_up_to_the_producer(disk, commit):
+async def test_a_producer_retries_an_end_that_could_not_be_written(disk, commit):
     """The transaction stays open, and whoever asks again when there is room ends it."""
     async with disk.running(transaction_state_log_num_partitions="1"):
         one = await OpenTransaction(disk).begin()
@@ -293,7 +293,7 @@ async def test_an_end_that_cannot_be_decided_is_up_to_the_producer(disk, commit)
         await one.next_one_is_committed(*[b"v"] if commit else [])
 
 
-async def test_a_transaction_that_times_out_on_a_full_disk_is_aborted_when_there_is_room(disk):
+async def test_a_transaction_that_times_out_on_a_full_disk_is_aborted_when_there_is_space(disk):
     async with disk.running(
         transaction_state_log_num_partitions="1",
         transaction_abort_timed_out_transaction_cleanup_interval_ms="10",
@@ -307,7 +307,7 @@ async def test_a_transaction_that_times_out_on_a_full_disk_is_aborted_when_there
         assert await committed(disk.client.call, "t") == []
 
 
-async def test_a_producer_that_is_fenced_on_a_full_disk_begins_when_there_is_room(disk):
+async def test_a_producer_fences_another_one_when_a_full_disk_has_space_again(disk):
     async with disk.running(transaction_state_log_num_partitions="1"):
         one = await OpenTransaction(disk).begin()
         one.fill(one.state)

@@ -56,12 +56,12 @@ ALL = [
 
 
 @pytest.mark.parametrize("cls", ALL, ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
-def test_every_class_has_a_code_or_a_reason(cls):
+def test_every_error_class_has_a_code_or_a_reason(cls):
     mapped = any(parent in CODES for parent in cls.__mro__)
     assert mapped != (cls in NEVER_ANSWERED), cls
 
 
-def test_nothing_is_listed_that_is_not_there():
+def test_no_unknown_class_is_listed():
     assert set(CODES) <= set(ALL)
     assert set(NEVER_ANSWERED) <= set(ALL)
 

@@ -193,7 +193,7 @@ async def test_recorded_vectors_as_requests(tmp_path):
 
 
 @pytest.mark.parametrize("row", API_TABLE, ids=[row.name for row in API_TABLE])
-async def test_an_error_that_a_handler_lets_through_is_answered_wherever_its_api_has_room_for_one(broker, row):
+async def test_an_error_raised_by_a_handler_is_answered_in_every_api_with_an_error_field(broker, row):
     def refuse(request, context):
         raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "too late")
 

@@ -102,7 +102,7 @@ async def test_zstd_and_old_versions(client, name):
     assert only(await client.call(fetch(forced), 10)).error_code == 0
 
 
-async def test_one_answer_converts_only_so_much(client, name, monkeypatch):
+async def test_down_conversion_in_one_answer_is_bounded(client, name, monkeypatch):
     from broker.apis import fetch as module
 
     monkeypatch.setattr(module, "MAX_CONVERTED_BYTES", 4000)
@@ -129,7 +129,7 @@ async def test_down_conversion_can_be_forbidden(client, name):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_old_clients_learn_that_a_message_is_larger_than_their_limit(client, name, version):
+async def test_old_clients_get_the_beginning_of_a_message_above_their_limit(client, name, version):
     topic = name()
     await create_topic(client, topic)
     await append(client, topic, batch(b"v" * 1000))
@@ -141,7 +141,7 @@ async def test_old_clients_learn_that_a_message_is_larger_than_their_limit(clien
 # -- limits (KIP-74) ---------------------------------------------------------------------------------------------------
 
 
-async def test_first_batch_is_whole_whatever_the_limits(client, name):
+async def test_the_first_batch_is_complete_for_any_limit(client, name):
     topic = name()
     await create_topic(client, topic)
     for value in (b"a" * 5000, b"b" * 5000):
@@ -177,7 +177,7 @@ async def test_only_the_first_partition_with_data_may_exceed_the_limits(client, 
     assert values(found[second].records) == [b"b" * 5000]
 
 
-async def test_broker_limit_holds_too(tmp_path):
+async def test_the_limit_of_the_broker_applies(tmp_path):
     async with (
         running_broker(tmp_path / "data", fetch_max_bytes="1024") as broker,
         wire_client(broker.bootstrap_servers) as client,
@@ -290,7 +290,7 @@ async def test_the_wait_lasts_until_min_bytes(broker, client, name):
         assert values(second.records) == [b"b" * 100, b"c" * 1000]
 
 
-async def test_time_up_answers_what_there_is(client, name):
+async def test_an_expired_wait_returns_the_available_records(client, name):
     topic = name()
     await create_topic(client, topic)
     started = asyncio.get_running_loop().time()
@@ -303,7 +303,7 @@ async def test_time_up_answers_what_there_is(client, name):
         assert (one.error_code, len(one.records)) == (0, 0)
 
 
-async def test_min_bytes_above_max_bytes_is_cut(client, name):
+async def test_min_bytes_is_reduced_to_max_bytes(client, name):
     topic = name()
     await create_topic(client, topic)
     await append(client, topic, batch(b"a" * 500))
@@ -328,7 +328,7 @@ async def test_deleting_the_topic_ends_the_wait(broker, client, name):
         )
 
 
-async def test_who_hangs_up_leaves_nothing_in_the_purgatory(broker, client, name, monkeypatch):
+async def test_a_client_that_disconnects_leaves_nothing_in_the_purgatory(broker, client, name, monkeypatch):
     monkeypatch.setattr("broker.network.connection.CLOSE_LINGER_S", 0.1)
     topic = name()
     await create_topic(client, topic, partitions=3)
@@ -364,7 +364,7 @@ async def test_pipelined_requests_are_answered_in_order(broker, client, name):
         assert only(received[3][1]).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_stopping_the_broker_answers_what_waits(tmp_path):
+async def test_stopping_the_broker_answers_waiting_fetches(tmp_path):
     async with running_broker(tmp_path / "data") as broker:
         client = await WireClient.open(broker.bootstrap_servers)
         await create_topic(client, "t")

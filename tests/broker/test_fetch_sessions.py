@@ -38,7 +38,7 @@ def filled(made, partitions):
 # -- the bookkeeping ---------------------------------------------------------------------------------------------------
 
 
-async def test_epochs_rise_and_wrap():
+async def test_epochs_increase_and_wrap():
     held, _ = sessions()
     session = held.create(1, is_follower=False, uses_topic_ids=False)
     assert held.use(session.id, 1, uses_topic_ids=False) is session
@@ -64,13 +64,13 @@ async def test_unknown_ids_and_topic_ids():
     assert held.use(session.id, 1, uses_topic_ids=True) is session  # a refused request does not advance the epoch
 
 
-async def test_no_slots_no_sessions():
+async def test_without_slots_there_are_no_sessions():
     held, _ = sessions(0)
     assert held.create(1, is_follower=False, uses_topic_ids=False) is None
     assert held.create(1, is_follower=True, uses_topic_ids=False) is None
 
 
-async def test_the_stalest_session_goes_after_two_minutes():
+async def test_the_least_recently_used_session_is_evicted_after_two_minutes():
     held, clock = sessions(2)
     first = filled(held.create(5, is_follower=False, uses_topic_ids=False), 5)
     clock.ms += 1000
@@ -94,7 +94,7 @@ async def test_used_sessions_stay_unless_they_are_old_and_smaller():
     assert list(held._sessions) == [bigger.id]
 
 
-async def test_followers_come_first():
+async def test_sessions_of_followers_evict_sessions_of_clients():
     held, clock = sessions(1)
     consumer = filled(held.create(50, is_follower=False, uses_topic_ids=False), 50)
     follower = filled(held.create(1, is_follower=True, uses_topic_ids=False), 1)
@@ -149,7 +149,7 @@ def told(answer):
 
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
-async def test_a_whole_life(client, name, version):
+async def test_a_session_from_creation_to_close(client, name, version):
     first, second = name(), name()
     by_id = version >= 13
     ids = {topic: await create_topic(client, topic, partitions=2) for topic in (first, second)}
@@ -185,7 +185,7 @@ async def test_a_whole_life(client, name, version):
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_closing_and_replacing(broker, client, name):
+async def test_a_session_is_closed_and_replaced(broker, client, name):
     topic = name()
     await create_topic(client, topic)
     held = broker.services.fetch_sessions
@@ -200,7 +200,7 @@ async def test_closing_and_replacing(broker, client, name):
     assert len(held) == before
 
 
-async def test_session_with_ids_refuses_names_and_the_reverse(client, name):
+async def test_a_session_with_topic_ids_refuses_names_and_vice_versa(client, name):
     topic = name()
     topic_id = await create_topic(client, topic)
     by_id = (await client.call(asked(0, 0, (topic_id, 0, 0), by_id=True), 13)).session_id
@@ -209,7 +209,7 @@ async def test_session_with_ids_refuses_names_and_the_reverse(client, name):
     assert (await client.call(asked(by_name, 1), 13)).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-async def test_an_error_is_told_until_it_ends(client, name):
+async def test_an_error_is_repeated_until_it_ends(client, name):
     topic = name()
     await create_topic(client, topic)
     await append(client, topic, batch(b"a"))
@@ -222,7 +222,7 @@ async def test_an_error_is_told_until_it_ends(client, name):
     assert told(await client.call(asked(session, 4), 12)) == {}
 
 
-async def test_a_topic_that_comes_later_is_found_by_its_session(client, name):
+async def test_a_session_finds_a_topic_that_is_created_later(client, name):
     topic, later = name(), name()
     await create_topic(client, topic)
     opened = await client.call(asked(0, 0, (topic, 0, 0), (later, 0, 0)), 12)
@@ -256,7 +256,7 @@ async def test_before_version_7_there_are_no_sessions(broker, client, name):
     assert len(broker.services.fetch_sessions) == before
 
 
-async def test_without_room_fetches_are_answered_without_a_session(tmp_path):
+async def test_fetches_are_answered_without_a_session_if_the_cache_is_full(tmp_path):
     async with (
         running_broker(tmp_path / "data", max_incremental_fetch_session_cache_slots="1") as broker,
         wire_client(broker.bootstrap_servers) as client,

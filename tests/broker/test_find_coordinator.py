@@ -19,7 +19,7 @@ GROUP, TRANSACTION = 0, 1
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_a_group_is_coordinated_here(broker, client, version):
+async def test_this_broker_coordinates_a_group(broker, client, version):
     keys = {"coordinator_keys": ["g", "h"]} if version >= 4 else {"key": "g"}
     answer = await client.call(FindCoordinatorRequest(key_type=GROUP, **keys), version)
     host, port = broker.bootstrap_servers.rsplit(":", 1)
@@ -30,7 +30,7 @@ async def test_a_group_is_coordinated_here(broker, client, version):
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_a_transaction_by_the_leader_of_its_partition(client, version):
+async def test_a_transactional_id_is_coordinated_by_the_leader_of_its_partition(client, version):
     keys = {"coordinator_keys": ["t"]} if version >= 4 else {"key": "t"}
     answer = await client.call(FindCoordinatorRequest(key_type=TRANSACTION, **keys), version)
     found = answer.coordinators[0] if version >= 4 else answer
@@ -38,7 +38,7 @@ async def test_a_transaction_by_the_leader_of_its_partition(client, version):
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_nothing_is_committed(client, version):
+async def test_a_new_group_has_no_committed_offsets(client, version):
     if version >= 8:
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 3])]
         groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("g", "h")]
@@ -59,7 +59,7 @@ async def test_nothing_is_committed(client, version):
         ] == [(0, -1, -1, "", code), (3, -1, -1, "", code)]
 
 
-async def test_as_kafka_answers_a_new_group(client):
+async def test_a_new_group_is_answered_as_by_kafka(client):
     pairs = [
         (request_of(asked), response_of(recorded), asked["api_version"])
         for file in ("clients-python.jsonl", "clients-librdkafka.jsonl", "clients-java.jsonl")

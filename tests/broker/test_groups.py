@@ -36,7 +36,7 @@ async def deleted(client, group_id, version=2):
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_life_in_a_group_at_every_version(client, group_id, version):
+async def test_all_requests_of_a_member_in_every_version(client, group_id, version):
     await find_group(client.call, group_id)
     member = GroupMember(client.call, group_id, topics=("t",))
     joined = await member.join(version)
@@ -65,7 +65,7 @@ async def test_a_life_in_a_group_at_every_version(client, group_id, version):
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_errors_are_told_at_every_version(client, group_id, version):
+async def test_errors_are_returned_in_every_version(client, group_id, version):
     await find_group(client.call, group_id)
     member = GroupMember(client.call, group_id)
     member.member_id = "nobody"
@@ -116,7 +116,7 @@ async def test_groups_are_listed_by_state_and_type(client, group_id):
     assert await stable.leave() == 0
 
 
-async def test_two_members_share_and_one_is_killed_off(tmp_path, group_id):
+async def test_two_members_share_partitions_and_one_session_expires(tmp_path, group_id):
     sessions = {"group_min_session_timeout_ms": "1500"}
     async with (
         running_broker(tmp_path / "data", **sessions) as broker,
@@ -193,7 +193,7 @@ async def test_metadata_and_assignments_may_be_anything(client, group_id, metada
     assert await member.leave() == 0
 
 
-async def test_an_assignment_that_the_log_cannot_take_harms_nobody_else(client, group_id):
+async def test_an_assignment_that_the_log_refuses_affects_only_its_group(client, group_id):
     await find_group(client.call, group_id)
     other = GroupMember(client.call, f"{group_id}-other")
     await other.settle()
@@ -219,7 +219,7 @@ async def test_sessions_out_of_bounds_are_refused(client, group_id):
     assert await member.leave() == 0
 
 
-async def test_names_of_any_kind(client):
+async def test_group_ids_and_member_ids_of_any_kind(client):
     for group_id in ("a b/c%\n", "ü" * 100, "x" * 32_000, "..", "__consumer_offsets"):
         await find_group(client.call, group_id)
         member = GroupMember(client.call, group_id)
@@ -229,7 +229,7 @@ async def test_names_of_any_kind(client):
         assert await deleted(client, group_id) == 0
 
 
-async def test_what_only_a_member_may_do(client, group_id):
+async def test_requests_that_need_a_member_are_refused(client, group_id):
     await find_group(client.call, group_id)
     member, pretender = GroupMember(client.call, group_id), GroupMember(client.call, group_id)
     await member.settle()

@@ -38,7 +38,7 @@ async def test_ids_are_unique_over_clients_and_restarts(tmp_path):
     assert min(seen) >= 0
 
 
-async def test_no_ids_while_the_registry_is_away(tmp_path):
+async def test_no_ids_are_allocated_while_the_registry_is_disconnected(tmp_path):
     """A session that has just expired is none of the producer's business: NOT_CONTROLLER would end it."""
     store = await EmbeddedStore.open()
     registry = store.session()
@@ -50,7 +50,7 @@ async def test_no_ids_while_the_registry_is_away(tmp_path):
     await store.close()
 
 
-async def test_what_is_refused(client):
+async def test_invalid_requests_are_refused(client):
     async def code(version=5, **fields):
         request = InitProducerIdRequest(**{"transactional_id": None, "transaction_timeout_ms": 1000} | fields)
         answer = await client.call(request, version)

@@ -73,7 +73,7 @@ async def test_every_version(client, name, version):
         (-(2**63), 10, None),
     ],
 )
-async def test_questions_of_later_versions(client, name, timestamp, first_version, expected):
+async def test_timestamps_of_later_versions(client, name, timestamp, first_version, expected):
     topic = name()
     await filled(client, topic)
     for version in range(1, 10):

@@ -61,7 +61,7 @@ def entries(path):
     return set(lines[2:])
 
 
-async def test_it_is_left_as_kafka_leaves_it(data):
+async def test_the_directory_is_left_as_kafka_leaves_it(data):
     """Adopted, served and stopped: all 123 partitions, every file with its size, and the checkpoints' entries."""
     adopted = await adopt(data)
     assert {each.topic.name: each.empty for each in adopted if each.empty} == {
@@ -85,7 +85,7 @@ async def test_it_is_left_as_kafka_leaves_it(data):
     assert errors(data) == []
 
 
-async def test_everything_is_read_and_goes_on(data):
+async def test_all_records_are_read_and_more_are_appended(data):
     """Every record is read by a client; then there is one more, behind the bytes of Kafka."""
     await adopt(data)
     async with broker_on(data) as broker:
@@ -130,7 +130,7 @@ def split(name):
     return name.rpartition("-")
 
 
-async def test_epochs_never_fall(tmp_path):
+async def test_leader_epochs_never_decrease(tmp_path):
     data = copy_log_directory("epochs/broker-1", tmp_path / "data")
     (topic,) = await adopt(data)
     assert topic.topic.partitions == {0: 5}
@@ -154,7 +154,7 @@ async def test_a_second_time_changes_nothing(data):
     assert not any(each.new for each in await adopt(data))
 
 
-async def test_settings_keep_what_is_there(data):
+async def test_adopted_topics_get_settings_that_keep_their_data(data):
     topics = {each.topic.name: each.topic for each in await adopt(data)}
     assert topics["compacted"].settings == {"cleanup.policy": "compact"}
     assert topics["__consumer_offsets"].settings == {"cleanup.policy": "compact"}
@@ -185,7 +185,7 @@ async def test_two_directories(data, tmp_path):
         ),
     ],
 )
-async def test_what_is_refused(spoil, clue, data):
+async def test_invalid_directories_are_refused(spoil, clue, data):
     spoil(data)
     with pytest.raises(BrokerStartError, match=clue):
         await adopt(data)
@@ -201,7 +201,7 @@ async def test_contradicting_directories(data, tmp_path):
         await adopt(data, twice)
 
 
-async def test_another_topic_of_the_name(data):
+async def test_another_topic_of_the_same_name_is_refused(data):
     await adopt(data)
     for path in data.glob("grp-*"):
         shutil.copyfile(data / "types-0" / "partition.metadata", path / "partition.metadata")
@@ -209,7 +209,7 @@ async def test_another_topic_of_the_name(data):
         await adopt(data)
 
 
-async def test_not_while_a_broker_runs(data):
+async def test_adoption_is_refused_while_a_broker_runs(data):
     await adopt(data)
     async with broker_on(data):
         with pytest.raises(LogDirLockedError):

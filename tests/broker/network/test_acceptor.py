@@ -41,7 +41,7 @@ async def test_frames_of_any_size_in_any_pieces_are_answered_in_order():
 
 
 @on_both_loops
-async def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_step():
+async def test_a_client_that_does_not_read_is_paused_and_costs_one_buffer_step():
     lazy = Lazy(random.Random(2).randbytes(LONG))
     head = struct.pack(">i", len(lazy))
     async with (
@@ -63,7 +63,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_step():
 
 
 @on_both_loops
-async def test_a_client_that_goes_in_the_middle_of_an_answer_harms_nobody():
+async def test_a_client_that_disconnects_during_an_answer_does_not_affect_others():
     lazy = Lazy(bytes(LONG))
     head = struct.pack(">i", len(lazy))
     async with (
@@ -80,7 +80,7 @@ async def test_a_client_that_goes_in_the_middle_of_an_answer_harms_nobody():
 
 
 @on_both_loops
-async def test_a_file_that_is_truncated_meanwhile_closes_its_connection_only(tmp_path):
+async def test_a_file_truncated_during_an_answer_closes_only_its_connection(tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes(LONG))
     fs = FileSystem()
@@ -101,7 +101,7 @@ async def test_a_file_that_is_truncated_meanwhile_closes_its_connection_only(tmp
 
 
 @on_both_loops
-async def test_while_a_request_waits_no_more_is_read_than_the_buffer_holds():
+async def test_at_most_one_buffer_is_read_while_a_request_waits():
     pending = []
 
     def handle(frame):
@@ -160,7 +160,7 @@ async def test_an_answer_before_a_bad_frame_is_delivered():
 
 
 @on_both_loops
-async def test_a_client_that_resets_while_its_request_waits_is_abandoned():
+async def test_the_request_of_a_client_that_resets_is_cancelled():
     pending = Pending()
     async with listening(lambda frame: pending) as acceptor:
         async with Client(acceptor) as client:
@@ -175,7 +175,7 @@ async def test_a_client_that_resets_while_its_request_waits_is_abandoned():
 
 
 @on_both_loops
-async def test_connections_before_the_start_wait_until_there_is_service():
+async def test_connections_before_the_start_wait_until_requests_are_served():
     """Whatever the loop has read of them: uvloop reads what is there at once, though it was told to pause."""
     handled = []
 
@@ -201,7 +201,7 @@ async def test_connections_before_the_start_wait_until_there_is_service():
 
 
 @on_both_loops
-async def test_connections_that_are_too_many_wait_or_are_closed():
+async def test_connections_above_the_limit_wait_or_are_closed():
     loop = asyncio.get_running_loop()
     quota = ConnectionQuota(max_connections=2, now_s=loop.time, call_later=loop.call_later)
     async with listening(quota=quota) as acceptor:
@@ -219,7 +219,7 @@ async def test_connections_that_are_too_many_wait_or_are_closed():
 
 
 @on_both_loops
-async def test_large_requests_wait_for_room_and_all_get_through():
+async def test_large_requests_wait_for_memory_and_all_are_served():
     budget = MemoryBudget(100_000)
     body = random.Random(3).randbytes(300_000)
 
@@ -240,7 +240,7 @@ async def test_large_requests_wait_for_room_and_all_get_through():
 
 
 @on_both_loops
-async def test_idle_connections_are_closed_and_waiting_ones_are_not():
+async def test_idle_connections_are_closed_and_connections_with_a_waiting_request_are_not():
     pending = Pending()
     async with (
         listening(lambda frame: pending if frame == b"w" else echo(frame), max_idle_s=0.1) as acceptor,
@@ -258,7 +258,7 @@ async def test_idle_connections_are_closed_and_waiting_ones_are_not():
 
 
 @on_both_loops
-async def test_a_client_that_does_not_take_its_answer_is_idle():
+async def test_a_client_that_does_not_read_its_answer_counts_as_idle():
     lazy = Lazy(bytes(LONG))
     async with (
         listening(lambda frame: [struct.pack(">i", len(lazy)), lazy], max_idle_s=0.1) as acceptor,
@@ -271,7 +271,7 @@ async def test_a_client_that_does_not_take_its_answer_is_idle():
 
 
 @on_both_loops
-async def test_a_negative_idle_limit_is_none():
+async def test_a_negative_idle_limit_disables_it():
     async with listening(max_idle_s=-0.001) as acceptor, Client(acceptor) as client:
         await until(lambda: acceptor.connections, "it is there")
         [connection] = acceptor.connections
@@ -282,7 +282,7 @@ async def test_a_negative_idle_limit_is_none():
 
 
 @on_both_loops
-async def test_quiet_connections_give_their_large_buffers_back():
+async def test_quiet_connections_release_their_large_buffers():
     async with listening() as acceptor, Client(acceptor) as client:
         await client.send(framed(bytes(500_000)))
         await client.answer()

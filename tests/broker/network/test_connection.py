@@ -48,7 +48,7 @@ def test_a_frame_may_be_split_anywhere(at):
     assert one.answers == [b"first", b"secnd"]
 
 
-def test_frames_may_come_byte_by_byte():
+def test_frames_may_arrive_byte_by_byte():
     one = line()
     sent = bodies(1, 2, 300, 3)
     one.feed(b"".join(map(framed, sent)), at_most=1)
@@ -63,7 +63,7 @@ def test_many_frames_in_one_read_are_answered_in_order_in_one_write():
     assert len(one.transport.written) == 1
 
 
-def test_joined_answers_are_written_when_there_are_enough_of_them():
+def test_joined_answers_are_written_when_they_reach_a_size():
     one = line(lambda frame: [framed(bytes(1000))])
     one.feed(framed(b"x") * 200)
     assert [len(one.answers), *map(len, one.answers[:2])] == [200, 1000, 1000]
@@ -77,7 +77,7 @@ def test_answers_in_several_pieces_are_joined():
     assert one.transport.written == [b"\0\0\0\4abcd"]
 
 
-def test_a_request_may_want_no_answer():
+def test_a_request_without_an_answer():
     one = line(lambda frame: None if frame == b"quiet" else echo(frame))
     one.feed(framed(b"quiet") + framed(b"loud") + framed(b"quiet"))
     assert one.answers == [b"loud"]
@@ -93,7 +93,7 @@ def test_frames_larger_than_the_buffer(size):
 
 
 @pytest.mark.parametrize("received", [10, MIN_CAPACITY_BYTES, 20_000, 300_000])
-def test_the_buffer_grows_by_what_is_received_not_by_what_is_announced(received):
+def test_the_buffer_grows_with_received_bytes_not_with_the_announced_size(received):
     one = line(max_request_bytes=100_000_000)
     one.feed(announced(100_000_000) + bytes(received - 4))
     assert received <= one.capacity <= max(MIN_CAPACITY_BYTES, 2 * received)
@@ -112,7 +112,7 @@ def test_a_large_frame_is_read_exactly_to_its_end():
     assert len(one.acceptor.frames) == 4
 
 
-def test_small_frames_use_the_buffer_to_its_end():
+def test_small_frames_use_the_whole_buffer():
     one = line()
     for size in [*range(1, 400), 5000, 8188, 8189, 3]:
         body = bytes([size % 256]) * size
@@ -122,7 +122,7 @@ def test_small_frames_use_the_buffer_to_its_end():
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 1001, 2**31 - 1])
-def test_an_impossible_size_closes_with_one_line(size, caplog):
+def test_an_invalid_frame_size_closes_the_connection_with_one_log_line(size, caplog):
     one = line(max_request_bytes=1000)
     with caplog.at_level(logging.INFO, CONNECTION):
         one.feed(framed(b"good") + announced(size) + bytes(100))
@@ -142,7 +142,7 @@ def test_the_largest_size_is_allowed():
     assert len(one.acceptor.frames) == 1
 
 
-def test_a_refused_frame_closes_with_its_reason(caplog):
+def test_a_refused_frame_closes_the_connection_with_the_reason(caplog):
     one = line(refuse)
     with caplog.at_level(logging.INFO, CONNECTION):
         one.feed(framed(b"x") + framed(b"y"))
@@ -151,7 +151,7 @@ def test_a_refused_frame_closes_with_its_reason(caplog):
     assert [record.getMessage().endswith("refused") for record in caplog.records] == [True]
 
 
-def test_an_answer_before_a_refused_frame_has_some_time_to_go_out():
+def test_an_answer_before_a_refused_frame_is_flushed_within_a_time_limit():
     one = line(lambda frame: refuse(frame) if frame == b"bad" else echo(frame))
     one.transport.take(0)
     one.feed(framed(b"good") + framed(b"bad"))
@@ -165,7 +165,7 @@ def test_an_answer_before_a_refused_frame_has_some_time_to_go_out():
     assert one.transport.aborted
 
 
-def test_a_bug_closes_one_connection_only(caplog):
+def test_an_unexpected_exception_closes_only_its_connection(caplog):
     def broken(frame):
         raise ZeroDivisionError
 
@@ -227,7 +227,7 @@ def test_a_waiting_request_keeps_its_bytes():
     assert one.transport.reading
 
 
-def test_a_buffer_that_is_full_of_frames_stays_as_it_is():
+def test_a_buffer_full_of_complete_frames_does_not_grow():
     one, _answers = waiting()
     one.transport.take(0)
     one.feed(framed(bytes(1 + JOIN_BYTES)))  # its answer blocks
@@ -240,7 +240,7 @@ def test_a_buffer_that_is_full_of_frames_stays_as_it_is():
     assert one.acceptor.budget.receive_bytes == one.capacity
 
 
-def test_an_impossible_size_behind_a_blocked_answer_is_found_when_its_turn_comes():
+def test_an_invalid_size_behind_a_blocked_answer_is_detected_after_the_answer():
     for size in (0, -5, 2**31 - 1):
         one = line()
         one.transport.take(0)
@@ -252,7 +252,7 @@ def test_an_impossible_size_behind_a_blocked_answer_is_found_when_its_turn_comes
         assert one.transport.closing
 
 
-def test_a_waiting_answer_that_fails_closes():
+def test_a_waiting_answer_that_fails_closes_the_connection():
     one, answers = waiting()
     one.feed(framed(b"w") + framed(b"b"))
     answers[0].answer(CloseConnectionError("no more"))
@@ -260,7 +260,7 @@ def test_a_waiting_answer_that_fails_closes():
     assert one.acceptor.frames == [b"w"]
 
 
-def test_a_waiting_answer_with_a_bug_closes(caplog):
+def test_a_waiting_answer_with_an_unexpected_exception_closes_the_connection(caplog):
     one, answers = waiting()
     one.feed(framed(b"w") + framed(b"b"))
     answers[0].answer(ZeroDivisionError())
@@ -268,7 +268,7 @@ def test_a_waiting_answer_with_a_bug_closes(caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_lost_connection_abandons_what_waits():
+def test_a_lost_connection_cancels_waiting_requests():
     one, answers = waiting()
     one.feed(framed(b"w"))
     one.lose()
@@ -278,7 +278,7 @@ def test_a_lost_connection_abandons_what_waits():
     assert one.acceptor.connections == set()
 
 
-def test_an_error_after_the_client_has_gone_is_heard():
+def test_an_error_after_the_client_has_disconnected_is_logged():
     one, answers = waiting()
     heard = []
     one.feed(framed(b"w"))
@@ -291,13 +291,13 @@ def test_an_error_after_the_client_has_gone_is_heard():
 # -- the end of the stream -------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_has_nothing_outstanding_is_closed_at_the_end_of_its_stream():
+def test_a_client_without_outstanding_requests_is_closed_at_end_of_stream():
     one = line()
     one.feed(framed(b"a"))
     assert one.connection.eof_received() is False
 
 
-def test_what_was_sent_before_the_end_of_the_stream_is_answered():
+def test_requests_sent_before_the_end_of_the_stream_are_answered():
     one, answers = waiting()
     one.feed(framed(b"w") + framed(b"b") + framed(b"w") + framed(b"c") + b"\0\0")
     assert one.connection.eof_received() is True
@@ -309,7 +309,7 @@ def test_what_was_sent_before_the_end_of_the_stream_is_answered():
     assert not one.transport.aborted
 
 
-def test_a_blocked_answer_goes_out_after_the_end_of_the_stream():
+def test_a_blocked_answer_is_sent_after_the_end_of_the_stream():
     one = line()
     one.transport.take(0)
     one.feed(framed(bytes(200_000)) + framed(b"b"))
@@ -322,7 +322,7 @@ def test_a_blocked_answer_goes_out_after_the_end_of_the_stream():
 # -- answers out -----------------------------------------------------------------------------------------------------
 
 
-def test_a_large_lazy_answer_is_read_as_the_client_takes_it():
+def test_a_large_lazy_answer_is_read_while_the_client_receives_it():
     data = bodies(5 * READ_STEP_BYTES + 17)[0]
     lazy = Lazy(data)
     one = line(lambda frame: [announced(len(data) + 2), b"<", lazy, b">"] if frame == b"fetch" else echo(frame))
@@ -340,7 +340,7 @@ def test_a_large_lazy_answer_is_read_as_the_client_takes_it():
     assert one.acceptor.budget.unsent_bytes == 0
 
 
-def test_steps_are_small_while_much_is_unsent():
+def test_read_steps_are_small_while_much_is_unsent():
     budget = MemoryBudget()
     budget.unsent_bytes = 1 << 30
     lazy = Lazy(bytes(READ_STEP_BYTES))
@@ -351,7 +351,7 @@ def test_steps_are_small_while_much_is_unsent():
 
 
 @pytest.mark.parametrize("size", [100, JOIN_BYTES, 3 * READ_STEP_BYTES])
-def test_records_that_are_not_in_memory_hold_up_their_own_connection_only(size):
+def test_records_that_are_not_cached_delay_only_their_own_connection(size):
     data = bodies(size)[0]
     one = line(lambda frame: [announced(size + 1), Lazy(data, cold=True), b">"] if frame == b"cold" else echo(frame))
     one.feed(framed(b"a") + framed(b"cold") + framed(b"b") + framed(b"cold") + framed(b"c"))
@@ -363,7 +363,7 @@ def test_records_that_are_not_in_memory_hold_up_their_own_connection_only(size):
     assert reads == 2 * -(-size // READ_STEP_BYTES)
 
 
-def test_a_client_that_goes_while_the_disk_is_read():
+def test_a_client_disconnects_while_the_disk_is_read():
     one = line(lambda frame: [announced(100), Lazy(bytes(100), cold=True)])
     one.feed(framed(b"x"))
     one.lose()
@@ -386,7 +386,7 @@ def test_small_answers_wait_behind_a_large_one():
     assert [len(answer) for answer in one.answers] == [1, 100_000, 1, 100_000, 1]
 
 
-def test_a_client_that_goes_in_the_middle_of_an_answer_costs_nothing_more():
+def test_nothing_more_is_read_after_a_client_disconnects_during_an_answer():
     lazy = Lazy(bytes(5 * READ_STEP_BYTES))
     one = line(lambda frame: [announced(len(lazy)), lazy])
     one.transport.take(0)
@@ -440,7 +440,7 @@ def test_a_file_that_fails_closes_the_connection(cold):
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_connection_gives_its_large_buffer_back():
+def test_an_idle_connection_releases_its_large_buffer():
     one = line()
     one.feed(framed(bytes(500_000)))
     assert one.capacity > 400_000
@@ -451,7 +451,7 @@ def test_an_idle_connection_gives_its_large_buffer_back():
     assert one.acceptor.frames[-1] == b"x"
 
 
-def test_a_buffer_with_something_in_it_stays():
+def test_a_buffer_with_unread_bytes_is_kept():
     one, answers = waiting()
     one.feed(framed(b"w" + bytes(500_000)))
     one.connection.release_idle_buffer()
@@ -463,7 +463,7 @@ def test_a_buffer_with_something_in_it_stays():
     assert one.acceptor.frames[-1] == bytes(300_000)
 
 
-def test_while_buffers_are_many_a_large_one_is_given_back_at_once():
+def test_a_large_buffer_is_released_at_once_while_there_are_many():
     one = line()
     one.acceptor.budget.receive_bytes += 1 << 30
     one.feed(framed(bytes(500_000)))
@@ -486,7 +486,7 @@ def test_a_large_request_is_counted_until_it_is_answered():
     assert budget.reserved_bytes == 0
 
 
-def test_a_large_request_waits_for_room_before_it_is_read():
+def test_a_large_request_waits_for_memory_before_it_is_read():
     budget = MemoryBudget(15_000)
     acceptor = FakeAcceptor(echo, budget=budget)
     first, second, third = (Line(acceptor) for _ in range(3))
@@ -502,7 +502,7 @@ def test_a_large_request_waits_for_room_before_it_is_read():
     assert budget.reserved_bytes == 0
 
 
-def test_room_is_made_by_a_connection_that_goes():
+def test_a_connection_that_closes_frees_request_memory():
     budget = MemoryBudget(15_000)
     acceptor = FakeAcceptor(echo, budget=budget)
     first, second, third = (Line(acceptor) for _ in range(3))
@@ -518,7 +518,7 @@ def test_room_is_made_by_a_connection_that_goes():
     assert budget.reserved_bytes == 0
 
 
-def test_large_requests_behind_a_blocked_answer_do_not_wait_for_ever():
+def test_large_requests_behind_a_blocked_answer_do_not_deadlock():
     """A whole frame may stand in the buffer of a connection whose last answer is not taken, and no room be left."""
     budget = MemoryBudget(15_000)
     acceptor = FakeAcceptor(echo, budget=budget)
@@ -556,7 +556,7 @@ KINDS = ("now", "later", "large", "lazy", "cold", "none")
     limit=st.sampled_from([-1, 10_000]),
     seed=st.integers(0, 2**32),
 )
-def test_any_split_gives_the_same_requests_and_answers(frames, splits, takes, limit, seed):
+def test_any_split_of_the_bytes_gives_the_same_requests_and_answers(frames, splits, takes, limit, seed):
     rng = random.Random(seed)
     sent = [bytes([KINDS.index(kind)]) + rng.randbytes(size) for kind, size in frames]
     expected = [_answer(body) for body in sent if KINDS[body[0]] != "none"]

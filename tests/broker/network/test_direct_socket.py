@@ -79,7 +79,7 @@ def open_descriptors():
 
 
 @on_both_loops
-async def test_large_ranges_are_sent_and_never_read(files):
+async def test_large_ranges_are_sent_without_reading_them(files):
     ranges = [(0, 3 * MIB + 7), (5 * MIB, 100_000), (17, 1)]
     async with listening(files.handle) as acceptor, Client(acceptor) as client:
         await client.send(asked(*ranges) + framed(b"small") + asked((1, 100_000)))
@@ -91,7 +91,7 @@ async def test_large_ranges_are_sent_and_never_read(files):
 
 
 @on_both_loops
-async def test_a_client_that_reads_late_gets_everything_and_costs_no_memory(files):
+async def test_a_slow_client_gets_everything_and_uses_no_memory(files):
     async with listening(files.handle) as acceptor, Client(acceptor, NARROW) as client, Client(acceptor) as other:
         descriptors = open_descriptors()
         await client.send(asked((0, 8 * MIB)) + framed(b"after"))
@@ -106,7 +106,7 @@ async def test_a_client_that_reads_late_gets_everything_and_costs_no_memory(file
 
 
 @on_both_loops
-async def test_one_answer_does_not_keep_the_loop_from_others(files):
+async def test_one_answer_does_not_block_other_connections(files):
     """A client that reads as fast as it is sent to would else be served to the end first."""
     turns = []
     files.fs.instead = lambda socket_fd, fd, position, length: (
@@ -119,7 +119,7 @@ async def test_one_answer_does_not_keep_the_loop_from_others(files):
 
 
 @on_both_loops
-async def test_what_is_not_in_memory_is_read_off_the_loop(files):
+async def test_ranges_that_are_not_cached_are_read_off_the_loop(files):
     real = files.fs.sendfile_now
     calls = []
 
@@ -136,7 +136,7 @@ async def test_what_is_not_in_memory_is_read_off_the_loop(files):
 
 
 @on_both_loops
-async def test_files_that_cannot_be_sent_are_read(files):
+async def test_files_without_sendfile_support_are_read(files):
     def refuse(*_):
         raise OSError(errno.EINVAL, "not this file")
 
@@ -151,7 +151,7 @@ async def test_files_that_cannot_be_sent_are_read(files):
 
 
 @on_both_loops
-async def test_a_file_that_was_cut_closes_its_connection(files):
+async def test_a_truncated_file_closes_its_connection(files):
     async with listening(files.handle) as acceptor, Client(acceptor) as client:
         os.ftruncate(files.file.fd, 2 * MIB)
         await client.send(asked((0, 4 * MIB)) + framed(b"never"))
@@ -161,7 +161,7 @@ async def test_a_file_that_was_cut_closes_its_connection(files):
 
 
 @on_both_loops
-async def test_a_disk_that_fails_closes_its_connection_only(files):
+async def test_a_disk_error_closes_only_its_connection(files):
     def fail(*_):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -174,7 +174,7 @@ async def test_a_disk_that_fails_closes_its_connection_only(files):
 
 
 @on_both_loops
-async def test_clients_that_go_in_the_middle_leave_nothing_behind(files):
+async def test_clients_that_disconnect_during_an_answer_leave_nothing_open(files):
     async with listening(files.handle) as acceptor:
         before = open_descriptors()
         for reset in (False, True):

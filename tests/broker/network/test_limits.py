@@ -55,14 +55,14 @@ def arrive(quota, *clients, **how):
     return clients
 
 
-def test_without_limits_everybody_is_let_in():
+def test_without_limits_every_connection_is_accepted():
     limits = quota()
     clients = arrive(limits, *(Client() for _ in range(100)))
     assert not any(client.held or client.closed for client in clients)
     assert limits.total == 100
 
 
-def test_a_connection_too_many_waits_for_the_first_to_go_in_order_of_arrival():
+def test_connections_above_the_limit_are_accepted_in_order_of_arrival():
     limits = quota(max_connections=2)
     a, b, c, d = arrive(limits, *(Client() for _ in range(4)))
     assert [one.held for one in (a, b, c, d)] == [False, False, True, True]
@@ -75,7 +75,7 @@ def test_a_connection_too_many_waits_for_the_first_to_go_in_order_of_arrival():
     assert not arrive(limits, Client())[0].held
 
 
-def test_one_that_waits_and_goes_makes_no_room():
+def test_a_waiting_connection_that_closes_frees_no_slot():
     limits = quota(max_connections=1)
     a, b, c = arrive(limits, Client(), Client(), Client())
     limits.disconnected(b)
@@ -84,7 +84,7 @@ def test_one_that_waits_and_goes_makes_no_room():
     assert not c.held
 
 
-def test_brokers_are_never_kept_waiting():
+def test_brokers_never_wait_for_a_slot():
     limits = quota(max_connections=1, creation_rate_per_s=1)
     arrive(limits, Client(), Client())
     assert not arrive(limits, Client("10.0.0.9"), is_exempt=True)[0].held
@@ -104,7 +104,7 @@ def test_the_limit_of_an_address_closes_the_new_connection():
     }
 
 
-def test_who_is_closed_for_its_address_is_counted_until_it_is_gone():
+def test_a_connection_refused_for_its_address_counts_until_it_is_closed():
     limits = quota(max_per_ip=1)
     a, b = arrive(limits, Client(), Client())
     assert b.closed
@@ -117,7 +117,7 @@ def test_who_is_closed_for_its_address_is_counted_until_it_is_gone():
     assert not arrive(limits, Client())[0].closed
 
 
-def test_the_rate_of_new_connections_is_held():
+def test_the_rate_of_new_connections_is_limited():
     clock = Clock()
     limits = quota(clock, creation_rate_per_s=10)
     clients = arrive(limits, *(Client() for _ in range(35)))
@@ -129,7 +129,7 @@ def test_the_rate_of_new_connections_is_held():
     assert clock.timers == []
 
 
-def test_those_who_wait_for_the_rate_and_go_are_forgotten():
+def test_connections_that_close_while_they_wait_for_the_rate_are_forgotten():
     clock = Clock()
     limits = quota(clock, creation_rate_per_s=1)
     _a, b, c = arrive(limits, Client(), Client(), Client())
@@ -146,7 +146,7 @@ def test_those_who_wait_for_the_rate_and_go_are_forgotten():
         ({"creation_rate_per_s": 0}, {"creation_rate_per_s": 1000}),
     ],
 )
-def test_new_limits_let_in_those_who_wait(before, after):
+def test_higher_limits_admit_waiting_connections(before, after):
     clock = Clock()
     limits = quota(clock, **before)
     clients = arrive(limits, *(Client() for _ in range(5)))
@@ -161,7 +161,7 @@ def test_new_limits_let_in_those_who_wait(before, after):
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_limit_nobody_waits():
+def test_without_a_limit_no_request_waits():
     budget = MemoryBudget()
     clients = [Client() for _ in range(10)]
     for client in clients:
@@ -170,7 +170,7 @@ def test_without_a_limit_nobody_waits():
     assert budget.reserved_bytes == 10 << 40
 
 
-def test_the_last_one_may_overdraw_and_the_next_waits():
+def test_the_last_request_may_exceed_the_memory_limit_and_the_next_waits():
     budget = MemoryBudget(100)
     a, b, c, d = (Client() for _ in range(4))
     for client, size in ((a, 99), (b, 5000), (c, 1), (d, 1)):
@@ -183,7 +183,7 @@ def test_the_last_one_may_overdraw_and_the_next_waits():
     assert budget.reserved_bytes == 2
 
 
-def test_room_goes_to_the_first_who_came_until_it_is_used_up():
+def test_freed_memory_goes_to_waiting_requests_in_order_of_arrival():
     budget = MemoryBudget(100)
     clients = [Client() for _ in range(5)]
     for client in clients:
@@ -198,7 +198,7 @@ def test_room_goes_to_the_first_who_came_until_it_is_used_up():
     assert budget.reserved_bytes == 0
 
 
-def test_releasing_what_was_not_reserved_does_no_harm():
+def test_releasing_unreserved_memory_has_no_effect():
     budget = MemoryBudget(100)
     budget.release(Client())
     assert budget.reserved_bytes == 0

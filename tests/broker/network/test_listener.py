@@ -52,7 +52,7 @@ def test_bad_listeners_are_refused(text, rule):
 
 
 @pytest.mark.parametrize("text", ["PLAINTEXT://:9092", "INSIDE://[::1]:1", "PLAINTEXT://a.b:0"])
-def test_text_is_what_was_parsed(text):
+def test_a_listener_formats_as_the_text_it_was_parsed_from(text):
     assert str(parse(text)[0]) == text
 
 

@@ -8,7 +8,7 @@ from broker.settings.config import BrokerConfig
 from support.broker import settings
 
 
-async def test_the_name_of_the_machine_is_asked_for_once_and_off_the_event_loop(tmp_path, monkeypatch):
+async def test_the_host_name_is_looked_up_once_and_off_the_event_loop(tmp_path, monkeypatch):
     asked = []
 
     def getfqdn():

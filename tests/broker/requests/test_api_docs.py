@@ -10,7 +10,7 @@ from broker.requests.api_table import API_TABLE
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "compatibility.md"
 
 
-def test_the_table_is_fresh():
+def test_the_table_is_up_to_date():
     text = DOCUMENT.read_text()
     assert api_docs.with_table(text) == text, "run: python -m broker.requests.api_docs docs/compatibility.md"
 
@@ -21,7 +21,7 @@ def test_it_has_a_row_for_every_api():
     assert "| Produce | 0 | 0 to 11 |  |" in rows
 
 
-def test_the_rest_of_the_document_stays(tmp_path):
+def test_the_rest_of_the_document_is_kept(tmp_path):
     path = tmp_path / "page.md"
     path.write_text(f"before\n{api_docs.BEGIN}\nold\n{api_docs.END}\nafter\n")
     api_docs.main(path)
@@ -33,6 +33,6 @@ def test_the_rest_of_the_document_stays(tmp_path):
     assert path.read_text() == once
 
 
-def test_without_marks_nothing_is_written():
+def test_a_document_without_markers_is_not_written():
     with pytest.raises(ValueError, match="must be in the document"):
         api_docs.with_table("nothing here")

@@ -74,7 +74,7 @@ async def test_a_forged_controller_changes_nothing(broker, outside, inside):
 
 
 @pytest.mark.parametrize("version", [0, 3, 6, 7, 11, 12])
-async def test_a_client_does_not_fetch_as_a_follower(broker, outside, inside, version):
+async def test_a_client_cannot_fetch_as_a_follower(broker, outside, inside, version):
     await create_topic(outside, "t")
     await append(outside, "t", batch(b"v"))
 

@@ -128,7 +128,7 @@ def test_every_truncation_of_a_request_is_refused(bench):
     assert bench.counted.requests == 0
 
 
-def test_a_client_id_longer_than_its_frame_is_refused_even_where_no_field_follows(bench):
+def test_a_client_id_longer_than_its_frame_is_refused_even_without_other_fields(bench):
     with pytest.raises(CloseConnectionError, match="client id"):
         bench.send(struct.pack(">hhih", VERSIONS, 0, 1, 100) + b"short")
 
@@ -139,7 +139,7 @@ def test_a_client_id_must_be_utf_8(bench):
 
 
 @pytest.mark.parametrize("length", [-2, -(2**15)])
-def test_a_negative_length_of_the_client_id_is_none(bench, length):
+def test_a_negative_length_of_the_client_id_means_null(bench, length):
     """As in Kafka's generated decoder."""
     bench.send(struct.pack(">hhih", FIND, 3, 1, length) + b"\0" + b"\2k\0\0")
     assert bench.find.seen[0][1].client_id is None
@@ -158,14 +158,14 @@ def test_a_negative_length_of_the_client_id_is_none(bench, length):
         (FIND, -1, "FindCoordinator version -1 is not served"),
     ],
 )
-def test_what_is_not_served_is_refused_with_its_name(bench, api_key, version, reason):
+def test_an_api_that_is_not_served_is_refused_by_name(bench, api_key, version, reason):
     with pytest.raises(CloseConnectionError, match=reason):
         bench.send(struct.pack(">hhih", api_key, version, 1, -1) + bytes(20))
     assert bench.metrics.rejected_frames == 1
 
 
 @pytest.mark.parametrize("version", [5, 99, 2**15 - 1, -1])
-def test_api_versions_of_the_future_are_answered_in_version_0(bench, version):
+def test_newer_api_versions_requests_are_answered_in_version_0(bench, version):
     answer = bench.send(struct.pack(">hhih", VERSIONS, version, 42, 3) + b"abc" + bytes(50))
     correlation_id, message = decoded(answer, VERSIONS, 0)
     assert correlation_id == 42
@@ -184,13 +184,13 @@ def test_the_answer_to_api_versions_never_has_a_tagged_header(bench, version):
 # -- what handlers return ---------------------------------------------------------------------------------------------
 
 
-def test_no_answer_is_counted_too(bench):
+def test_a_request_without_an_answer_is_counted(bench):
     bench.find.outcome = None
     assert bench.ask() is None
     assert (bench.counted.requests, bench.counted.response_bytes) == (1, 0)
 
 
-def test_record_ranges_stay_ranges(bench):
+def test_record_ranges_are_not_copied(bench):
     lazy = Lazy(b"records")
 
     class Answer(FindCoordinatorResponse):
@@ -214,7 +214,7 @@ def test_record_ranges_stay_ranges(bench):
     ],
 )
 @pytest.mark.parametrize("how", ["raised", "future", "coroutine"])
-async def test_errors_become_codes_and_bugs_are_logged(bench, how, error, code, caplog):
+async def test_errors_become_codes_and_unexpected_exceptions_are_logged(bench, how, error, code, caplog):
     async def work():
         raise error
 
@@ -253,20 +253,20 @@ async def test_a_future_is_answered_when_it_is_done(bench):
     assert bench.counted.requests == 1
 
 
-async def test_a_future_may_turn_out_to_want_no_answer(bench):
+async def test_a_future_may_resolve_to_no_answer(bench):
     bench.find.outcome = asyncio.get_running_loop().create_future()
     bench.find.outcome.set_result(None)
     assert await ready(bench.ask()) is None
     assert bench.counted.requests == 1
 
 
-async def test_a_wait_ends_with_its_client(bench):
+async def test_a_wait_is_cancelled_when_its_client_disconnects(bench):
     bench.find.outcome = waiting = asyncio.get_running_loop().create_future()
     bench.ask().abandon()
     assert waiting.cancelled()
 
 
-async def test_work_goes_on_without_its_client(bench):
+async def test_work_continues_after_its_client_disconnects(bench):
     go, done = asyncio.Event(), []
 
     async def work():
@@ -331,7 +331,7 @@ def test_bytes_and_times_are_counted(bench):
 # -- then -------------------------------------------------------------------------------------------------------------
 
 
-async def test_then_transforms_results_and_errors_and_passes_cancelling_on():
+async def test_then_transforms_results_and_errors_and_forwards_cancellation():
     loop = asyncio.get_running_loop()
 
     def pair():

@@ -135,7 +135,7 @@ def test_a_classic_name_is_refused_with_the_true_reason(names, why):
         ("log.retention.size", "log.retention.bytes"),
     ],
 )
-def test_classic_names_name_todays(name, today):
+def test_classic_names_are_mapped_to_current_names(name, today):
     assert today in advice(name, Reader.BROKER)
 
 
@@ -150,7 +150,7 @@ def test_classic_names_name_todays(name, today):
         ("", ""),
     ],
 )
-def test_unknown_names_are_refused_with_the_nearest(name, hint):
+def test_unknown_names_are_refused_with_the_most_similar_name(name, hint):
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({name: "1"})
     assert str(caught.value) == f"{name}=1: no setting has this name{hint}"
@@ -181,14 +181,14 @@ def test_a_topics_setting_is_refused_with_the_brokers_name():
         ("allow.everyone.if.no.acl.found", "false"),
     ],
 )
-def test_what_would_look_safe_is_refused(name, value):
+def test_security_settings_without_effect_are_refused(name, value):
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({name: value})
     assert caught.value.name == name
     assert "not there" in str(caught.value) or "supported" in str(caught.value)
 
 
-def test_a_listener_name_may_stand_for_tls():
+def test_a_listener_name_may_be_mapped_to_tls():
     with pytest.raises(ConfigError, match="the SSL listener OUTSIDE is refused"):
         BrokerConfig({"listeners": "OUTSIDE://:1", "listener.security.protocol.map": "OUTSIDE:SSL"})
 
@@ -275,11 +275,11 @@ def test_settings_that_contradict_each_other_are_refused(given, name):
         {"queued.max.request.bytes": "0"},
     ],
 )
-def test_settings_that_go_together(given):
+def test_settings_that_must_be_set_together(given):
     BrokerConfig(given)
 
 
-def test_sizes_too_small_for_the_largest_message_are_warned_about_with_both_names():
+def test_sizes_below_the_largest_message_are_warned_about_with_both_names():
     assert BrokerConfig({}).warnings == []
     assert BrokerConfig({"log.segment.bytes": "1000000"}).warnings == [
         "log.segment.bytes (1000000) is smaller than message.max.bytes (1048588)"
@@ -303,7 +303,7 @@ def test_without_a_file_the_broker_is_reachable_from_this_machine_only(tmp_path)
     assert config.warnings == []
 
 
-def test_with_a_file_kafkas_defaults_hold(tmp_path):
+def test_with_a_file_kafkas_defaults_apply(tmp_path):
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=3\n")
     config = BrokerConfig.load(path, data_dir=tmp_path)
@@ -325,9 +325,7 @@ def test_with_a_file_kafkas_defaults_hold(tmp_path):
         ({"JMX_PORT": "none"}, "ottla.jmx.port=6061", {}, 6061),
     ],
 )
-def test_the_jmx_port_is_that_of_the_environment_where_no_setting_says_another(
-    tmp_path, environment, file, overrides, port
-):
+def test_the_jmx_port_comes_from_the_environment_unless_it_is_set(tmp_path, environment, file, overrides, port):
     path = tmp_path / "server.properties"
     path.write_text(file)
     assert BrokerConfig.load(path, overrides, environment=environment).ottla_jmx_port == port
@@ -347,7 +345,7 @@ def test_overrides_win_over_the_file(tmp_path):
     assert config.static == {"num.partitions": "5", "log.dirs": "/a", "broker.id": "4"}
 
 
-def test_a_single_broker_has_single_replicas_and_waits_for_nobody():
+def test_a_single_broker_defaults_to_one_replica_and_no_rebalance_delay():
     config = BrokerConfig({})
     assert config.offsets_topic_replication_factor == 1
     assert config.transaction_state_log_replication_factor == 1
@@ -404,13 +402,13 @@ def test_derived_values(given, attribute, value):
         ({"log.message.format.version": "0.10.0"}, "message_format_version", "3.0-IV1"),
     ],
 )
-def test_topics_have_the_brokers_settings_unless_they_override_them(given, attribute, value):
+def test_topics_inherit_the_brokers_settings_unless_they_override_them(given, attribute, value):
     config = BrokerConfig(given)
     assert getattr(config.log_config(), attribute) == value
     assert config.log_config({"segment.bytes": "77"}).segment_bytes == 77
 
 
-def test_a_generated_id_stays_through_dynamic_changes():
+def test_a_generated_id_survives_dynamic_changes():
     config = BrokerConfig({})
     config.assign_broker_id(1001)
     assert config.broker_id == 1001

@@ -103,7 +103,7 @@ async def test_describe_a_broker_and_all_brokers(client, version):
     assert (await describe(client, BROKER, "", version=version)).configs == []
 
 
-async def test_describe_what_is_not_there(client):
+async def test_describe_unknown_resources(client):
     for kind, name, code in (
         (TOPIC, "missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -126,7 +126,7 @@ async def test_describe_what_is_not_there(client):
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_alter_replaces(broker, client, name, version):
+async def test_alter_configs_replaces_all_settings(broker, client, name, version):
     topic = name()
     await create_topic(client, topic, retention_ms="77", segment_bytes="5000")
     values = [("max.message.bytes", "900"), ("retention.bytes", "9")]
@@ -216,7 +216,7 @@ async def test_refused_resources(client, name):
 # -- brokers -----------------------------------------------------------------------------------------------------------
 
 
-async def test_broker_settings_act_on_logs(tmp_path):
+async def test_broker_settings_apply_to_logs(tmp_path):
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "t")
         log = broker.services.logs.get("t", 0)
@@ -250,7 +250,7 @@ async def test_broker_settings_that_cannot_change(client):
         assert (await describe(client, BROKER, "")).configs == []
 
 
-async def test_what_others_have_written_wrongly_is_left_out_and_the_rest_goes_on(tmp_path, caplog):
+async def test_invalid_settings_written_by_others_are_ignored_and_the_rest_applies(tmp_path, caplog):
     store = await EmbeddedStore.open()
     config = BrokerConfig.load(None, settings(tmp_path / "data"))
     async with Broker(config, store=store) as broker, wire_client(broker.bootstrap_servers) as client:
@@ -280,7 +280,7 @@ async def test_what_others_have_written_wrongly_is_left_out_and_the_rest_goes_on
     await store.close()
 
 
-async def test_notifications_of_a_quarter_of_an_hour_ago_are_removed(tmp_path):
+async def test_change_notifications_are_removed_after_15_minutes(tmp_path):
     clock = Clock()
     store = await EmbeddedStore.open(now_ms=clock)
     config = BrokerConfig.load(None, settings(tmp_path / "data"))
@@ -297,7 +297,7 @@ async def test_notifications_of_a_quarter_of_an_hour_ago_are_removed(tmp_path):
 # -- topics that are created -------------------------------------------------------------------------------------------
 
 
-async def test_what_a_creation_left_behind_counts_no_more(tmp_path):
+async def test_settings_left_by_a_failed_creation_are_ignored(tmp_path):
     """Settings are written before the topic is, as in Kafka; nobody is notified of a creation."""
     store = await EmbeddedStore.open()
     registry = store.session()

@@ -88,7 +88,7 @@ def test_the_settings_of_a_topic_are_checked_with_the_brokers_defaults():
     ],
 )
 @pytest.mark.parametrize("per_broker", [True, False])
-def test_what_may_change(name, text, per_broker):
+def test_dynamic_settings_may_change(name, text, per_broker):
     DynamicBrokerConfig(BrokerConfig({})).check({name: text}, per_broker=per_broker)
 
 
@@ -110,7 +110,7 @@ def test_what_may_change(name, text, per_broker):
         ("max.connections.per.ip", "0", "may be 0 only if"),
     ],
 )
-def test_what_may_not_change(name, text, rule):
+def test_static_settings_may_not_change(name, text, rule):
     dynamic = DynamicBrokerConfig(BrokerConfig({}))
     if rule is None:
         dynamic.check({name: text}, per_broker=True)
@@ -129,7 +129,7 @@ def test_what_may_not_change(name, text, rule):
         ("principal.builder.class", "x"),
     ],
 )
-def test_what_may_not_change_for_all_brokers(name, text):
+def test_per_broker_settings_may_not_change_for_all_brokers(name, text):
     with pytest.raises(ConfigError, match="not for all"):
         DynamicBrokerConfig(BrokerConfig({})).check({name: text}, per_broker=False)
 
@@ -140,7 +140,7 @@ def test_check_sees_both_layers():
     dynamic.check({"max.connections.per.ip": "0"}, per_broker=True)
 
 
-def test_apply_changes_the_config_in_place_the_brokers_own_setting_first():
+def test_apply_changes_the_config_in_place_and_prefers_the_brokers_own_setting():
     config = BrokerConfig({"message.max.bytes": "3", "num.io.threads": "2"})
     warnings = list(config.warnings)
     dynamic = DynamicBrokerConfig(config)
@@ -159,7 +159,7 @@ def test_apply_changes_the_config_in_place_the_brokers_own_setting_first():
     assert config.warnings == warnings != []
 
 
-def test_a_generated_id_stays():
+def test_a_generated_id_is_kept():
     config = BrokerConfig({})
     dynamic = DynamicBrokerConfig(config)
     config.assign_broker_id(1001)
@@ -167,7 +167,7 @@ def test_a_generated_id_stays():
     assert (config.broker_id, config.message_max_bytes) == (1001, 5)
 
 
-def test_apply_leaves_out_what_is_not_valid():
+def test_apply_ignores_invalid_settings():
     config = BrokerConfig({})
     dynamic = DynamicBrokerConfig(config)
     changed, warnings = dynamic.apply(
@@ -178,7 +178,7 @@ def test_apply_leaves_out_what_is_not_valid():
     assert config.num_partitions == 1
 
 
-def test_apply_changes_nothing_where_the_settings_do_not_fit_together():
+def test_apply_changes_nothing_if_the_settings_contradict_each_other():
     config = BrokerConfig({})
     dynamic = DynamicBrokerConfig(config)
     dynamic.apply(cluster_wide={"message.max.bytes": "4"})
@@ -194,7 +194,7 @@ def one(described):
     return described[0]
 
 
-def test_synonyms_are_listed_from_the_strongest():
+def test_synonyms_are_listed_by_precedence():
     dynamic = DynamicBrokerConfig(BrokerConfig({"message.max.bytes": "3"}))
     dynamic.apply(per_broker={"message.max.bytes": "5"}, cluster_wide={"message.max.bytes": "4"})
     described = one(dynamic.describe_topic({"max.message.bytes": "6"}, ["max.message.bytes"]))
@@ -229,7 +229,7 @@ def test_synonyms_in_other_units_come_after_the_name_itself():
     assert described.is_default
 
 
-def test_no_password_and_nothing_unknown_is_shown():
+def test_passwords_and_unknown_settings_are_not_shown():
     config = BrokerConfig({"ssl.key.password": "hush", "listener.name.a.ssl.key.password": "hush"})
     dynamic = DynamicBrokerConfig(config)
     dynamic.apply(per_broker={"a.plug-ins.own": "hush"})
@@ -241,7 +241,7 @@ def test_no_password_and_nothing_unknown_is_shown():
         assert described.synonyms[0][0] == name
 
 
-def test_names_that_there_are_not_are_left_out_and_none_means_all():
+def test_unknown_names_are_omitted_and_none_means_all():
     dynamic = DynamicBrokerConfig(BrokerConfig({}))
     assert dynamic.describe_broker(["unheard.of"]) == []
     assert dynamic.describe_topic({}, ["unheard.of"]) == []
@@ -249,6 +249,6 @@ def test_names_that_there_are_not_are_left_out_and_none_means_all():
     assert {d.name for d in dynamic.describe_broker()} == {n for n, s in BROKER_SETTINGS.items() if not s.internal}
 
 
-def test_documentation_is_ours():
+def test_the_documentation_is_from_the_settings_table():
     described = one(DynamicBrokerConfig(BrokerConfig({})).describe_broker(["num.partitions"]))
     assert described.documentation == BROKER_SETTINGS["num.partitions"].doc

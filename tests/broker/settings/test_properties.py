@@ -57,7 +57,7 @@ def test_files_are_utf_8_or_latin_1(tmp_path):
     assert read_properties(path) == {"a": "é"}
 
 
-def test_a_file_that_is_not_there_is_one_clear_line(tmp_path):
+def test_a_missing_file_is_reported_in_one_line(tmp_path):
     with pytest.raises(ConfigError) as caught:
         read_properties(tmp_path / "none")
     assert str(caught.value) == f"{tmp_path / 'none'}: cannot be read (No such file or directory)"
@@ -67,5 +67,5 @@ SYNTAX = st.text(st.sampled_from("a1 \t\n\r\f\\=:#!u\u00e9\u4e2d"))
 
 
 @given(st.dictionaries(SYNTAX.filter(bool), SYNTAX))
-def test_what_is_written_is_read(properties):
+def test_properties_round_trip(properties):
     assert parse_properties(format_properties(properties)) == properties

@@ -21,13 +21,13 @@ def reference_rows():
     return [dict(zip(heading, line.split("\t") + [""] * 9, strict=False)) for line in lines[1:]]
 
 
-def test_the_names_are_kafkas_in_its_order():
+def test_names_and_their_order_are_those_of_kafka():
     assert list(KAFKA_SETTINGS) == sorted(row["name"] for row in reference_rows())
     assert list(BROKER_SETTINGS) == [*KAFKA_SETTINGS, *OTTLA_SETTINGS]
 
 
 @pytest.mark.parametrize("row", reference_rows(), ids=lambda row: row["name"])
-def test_row_is_kafkas(row):
+def test_each_row_matches_kafka(row):
     setting = KAFKA_SETTINGS[row["name"]]
     assert setting.type.name == row["type"]
     default = row["default"].removeprefix("class ")
@@ -41,13 +41,13 @@ def test_row_is_kafkas(row):
 
 
 @pytest.mark.parametrize("name", BROKER_SETTINGS)
-def test_the_default_obeys_its_own_rule(name):
+def test_each_default_satisfies_its_rule(name):
     setting = BROKER_SETTINGS[name]
     if setting.default_text is not None:
         assert setting.text(setting.parse(setting.default_text)) == setting.default_text
 
 
-def test_what_acts_is_a_typed_attribute():
+def test_each_setting_with_an_effect_is_a_typed_attribute():
     declared = typing.get_type_hints(BrokerConfig)
     through_others = {
         "inter.broker.listener.name",
@@ -70,7 +70,7 @@ def test_attributes_have_their_declared_types():
         assert isinstance(getattr(config, attribute), kinds), attribute
 
 
-def test_a_topics_defaults_come_from_broker_settings_that_there_are():
+def test_topic_defaults_come_from_existing_broker_settings():
     for name, setting in TOPIC_SETTINGS.items():
         for server in setting.server:
             assert server in KAFKA_SETTINGS
@@ -84,7 +84,7 @@ def test_without_settings_topics_have_kafkas_defaults():
     assert BrokerConfig({}).log_config() == LogConfig()
 
 
-def test_classic_names_are_none_of_todays():
+def test_classic_names_are_not_current_names():
     for name in CLASSIC_NAMES.keys() & BROKER_SETTINGS.keys():
         assert advice(name, Reader.BROKER) is None, name
     for name in CLASSIC_NAMES.keys() & TOPIC_SETTINGS.keys():
@@ -96,7 +96,7 @@ def test_refused_settings_exist():
     assert "authorizer.class.name" in dict(refused_settings(BROKER_SETTINGS))
 
 
-def test_the_document_is_fresh(capsys):
+def test_the_document_is_up_to_date(capsys):
     config_docs.main()
     path = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
     assert path.read_text() == capsys.readouterr().out, "run: python -m broker.settings.docs > docs/configuration.md"
