@@ -75,7 +75,7 @@ async def test_the_logs_directory_fails(disks):
         assert await records(disks.client) == numbers(20)
 
 
-async def test_the_copys_directory_is_full_for_a_while(disks):
+async def test_the_copys_directory_is_full_temporarily(disks):
     async with disks.running():
         _, target = await filled(disks)
         await begun(disks, target)
@@ -88,7 +88,7 @@ async def test_the_copys_directory_is_full_for_a_while(disks):
         assert await records(disks.client) == numbers(21)
 
 
-async def test_no_room_to_begin_a_copy(disks):
+async def test_no_space_to_create_a_copy(disks):
     async with disks.running():
         source, target = await filled(disks)
         disks.fs.root, disks.fs.capacity = target, 1
@@ -100,7 +100,7 @@ async def test_no_room_to_begin_a_copy(disks):
         await moved(disks, target)
 
 
-async def test_a_restart_on_the_way(disks):
+async def test_a_restart_during_a_move(disks):
     async with disks.running():
         _, target = await filled(disks)
         future = await begun(disks, target)
@@ -200,7 +200,7 @@ async def test_both_replicas_are_moved_under_load(tmp_path, flush_messages):
         assert brokers[0].services.replicas.partitions["t", 0].isr == (0, 1)
 
 
-async def test_a_followers_move_goes_on_when_it_leads(tmp_path):
+async def test_a_move_continues_when_the_follower_becomes_the_leader(tmp_path):
     async with two_brokers(tmp_path) as (brokers, clients):
         for number in range(20):
             assert (await append(clients[0], "t", batch(b"%d" % number))).error_code == NONE
@@ -229,7 +229,7 @@ async def test_a_followers_move_goes_on_when_it_leads(tmp_path):
         assert [value for _, value in await records(clients[1])] == [b"%d" % number for number in range(21)]
 
 
-async def test_a_replica_that_is_taken_away_loses_its_copy(tmp_path):
+async def test_a_removed_replica_loses_its_copy(tmp_path):
     async with two_brokers(tmp_path) as (brokers, clients):
         for number in range(5):
             assert (await append(clients[0], "t", batch(b"%d" % number))).error_code == NONE

@@ -67,7 +67,7 @@ async def describe(client, topic):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOENT])
-async def test_it_goes_offline_alone(disks, number):
+async def test_only_the_failed_directory_goes_offline(disks, number):
     async with disks.running():
         where = await three(disks)
         lost, kept = where[disks.paths[1]], where[disks.paths[2]]
@@ -89,7 +89,7 @@ async def test_it_goes_offline_alone(disks, number):
         assert notifications == []
 
 
-async def test_every_request_is_answered_with_the_storage_error(disks, monkeypatch):
+async def test_every_request_gets_kafka_storage_error(disks, monkeypatch):
     async with disks.running():
         where = await three(disks)
         lost = where[disks.paths[1]]
@@ -125,7 +125,7 @@ def _only_offline(disks):
     return lambda directory, keys: disks.broker.services.replicas.controller_requests.log_directory_failed(keys)
 
 
-async def test_who_waits_hears_of_it(disks):
+async def test_waiting_requests_get_the_storage_error(disks):
     async with disks.running():
         where = await three(disks)
         lost = where[disks.paths[2]]
@@ -168,7 +168,7 @@ async def test_descriptors_are_released(disks):
         assert open_in(disks.paths[1]) == []
 
 
-async def test_new_partitions_go_to_the_others(disks):
+async def test_new_partitions_are_created_in_other_directories(disks):
     async with disks.running():
         await three(disks)
         await disks.fail(disks.paths[0])
@@ -179,7 +179,7 @@ async def test_new_partitions_go_to_the_others(disks):
         assert places == sorted([str(disks.paths[1])] * 2 + [str(disks.paths[2])] * 2)
 
 
-async def test_after_a_restart_with_the_directory_back_everything_is_served(disks):
+async def test_a_restart_with_a_repaired_directory_serves_all_partitions(disks):
     async with disks.running():
         where = await three(disks)
         await disks.fail(disks.paths[1])
@@ -195,7 +195,7 @@ async def test_after_a_restart_with_the_directory_back_everything_is_served(disk
             assert await values(disks.client, "t", partition) == expected
 
 
-async def test_a_start_with_a_directory_that_cannot_be_used(disks):
+async def test_a_start_with_an_unusable_directory(disks):
     async with disks.running():
         where = await three(disks)
     lost = where[disks.paths[1]]
@@ -214,7 +214,7 @@ async def test_a_start_with_a_directory_that_cannot_be_used(disks):
         assert await values(disks.client, "t", lost) == [b"v%d" % lost]
 
 
-async def test_an_fsync_that_fails_is_a_failed_directory_also_on_a_full_disk(disks):
+async def test_a_failed_fsync_fails_the_directory_even_on_a_full_disk(disks):
     disks.overrides["log_flush_interval_messages"] = "1"
     async with disks.running():
         where = await three(disks)
@@ -225,7 +225,7 @@ async def test_an_fsync_that_fails_is_a_failed_directory_also_on_a_full_disk(dis
         assert (await append(disks.client, "t", batch(b"more"), where[disks.paths[0]])).error_code == 0
 
 
-async def test_a_periodic_checkpoint_finds_it_out_too(disks):
+async def test_a_periodic_checkpoint_detects_the_failure(disks):
     disks.overrides["replica_high_watermark_checkpoint_interval_ms"] = "20"
     async with disks.running():
         await three(disks)
@@ -234,7 +234,7 @@ async def test_a_periodic_checkpoint_finds_it_out_too(disks):
         assert disks.logs.dirs.all[1].is_online
 
 
-async def test_a_topic_in_it_is_deleted_when_it_is_back(disks):
+async def test_a_topic_in_a_failed_directory_is_deleted_after_the_repair(disks):
     async with disks.running():
         await three(disks)
         await disks.fail(disks.paths[1])
@@ -251,7 +251,7 @@ async def test_a_topic_in_it_is_deleted_when_it_is_back(disks):
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_last_one_ends_the_broker(disks):
+async def test_the_failure_of_the_last_directory_stops_the_broker(disks):
     async def fail():
         async with disks.running():
             await three(disks)
@@ -267,7 +267,7 @@ async def test_the_last_one_ends_the_broker(disks):
     assert ended.group_contains(AllLogDirsFailedError, match=r"all log directories have failed: .*/a.*/b.*/c", depth=1)
 
 
-async def test_the_directory_of_the_embedded_registry_ends_the_broker(tmp_path):
+async def test_the_failure_of_the_registrys_directory_stops_the_broker(tmp_path):
     fs = FaultyFileSystem()
     config = BrokerConfig.load(None, settings(f"{tmp_path}/a,{tmp_path}/b"))
 
@@ -288,7 +288,7 @@ async def test_the_directory_of_the_embedded_registry_ends_the_broker(tmp_path):
     assert not (tmp_path / "a" / CLEAN).exists()
 
 
-async def test_a_failure_is_told_in_the_next_session(caplog):
+async def test_a_failure_is_reported_in_the_next_session(caplog):
     store = await EmbeddedStore.open()
     registry = store.session()
     await registry.start()
@@ -305,7 +305,7 @@ async def test_a_failure_is_told_in_the_next_session(caplog):
     await store.close()
 
 
-async def test_a_real_directory_that_is_gone(tmp_path):
+async def test_a_real_directory_that_disappears(tmp_path):
     """A process; the second directory is replaced by a file while it runs, and repaired before the next start."""
     a, b = tmp_path / "a", tmp_path / "b"
     with broker_process(tmp_path / "a", log_dirs=f"{a},{b}", log_segment_bytes="20000") as running:
@@ -332,7 +332,7 @@ async def test_a_real_directory_that_is_gone(tmp_path):
         assert running.stop() == 0
 
 
-def test_no_directory_at_the_start(tmp_path):
+def test_a_start_without_a_usable_directory(tmp_path):
     (tmp_path / "a").write_text("x")
     (tmp_path / "b").write_text("x")
     command = [sys.executable, "-m", "broker"]

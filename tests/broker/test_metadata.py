@@ -69,7 +69,7 @@ async def test_null_and_empty_lists(client, name):
             assert len(answer.brokers) == 1
 
 
-async def test_names_that_are_not_there(client, name):
+async def test_unknown_topic_names(client, name):
     topic = name()
     await create_topic(client, topic)
     answer = await client.call(asking("missing", topic, "bad/name", "", ".", "x" * 250, "missing", topic))
@@ -146,13 +146,13 @@ async def test_auto_creation(tmp_path):
         assert codes[1] == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_auto_creation_that_the_broker_forbids(client):
+async def test_auto_creation_disabled_by_the_broker(client):
     request = asking("never-made", allow_auto_topic_creation=True)
     assert (await client.call(request, 12)).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await client.call(asking("never-made", version=0), 0)).topics[0].error_code == 3
 
 
-async def test_brokers_and_listeners_that_are_gone(tmp_path):
+async def test_brokers_and_listeners_that_no_longer_exist(tmp_path):
     alone = {"controlled_shutdown_enable": "false"}  # the others, which it would tell of its end, are made up
     async with running_broker(tmp_path / "data", **alone) as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "mine")
@@ -269,7 +269,7 @@ async def test_api_versions(client, version):
 
 
 @pytest.mark.parametrize("software", [("", ""), ("bad name", "1"), ("-a", "1"), ("a", "1-"), ("a", ""), ("é", "1")])
-async def test_software_names_that_break_the_rule(client, software):
+async def test_invalid_client_software_names(client, software):
     request = ApiVersionsRequest(client_software_name=software[0], client_software_version=software[1])
     answer = await client.call(request, 3)
     assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])

@@ -53,7 +53,7 @@ def topic(group_id):
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_commit_is_fetched_at_every_version(client, group_id, topic, version):
+async def test_a_commit_is_fetched_in_every_version(client, group_id, topic, version):
     await find_group(client.call, group_id)
     await create_topic(client, topic, partitions=2)
     epoch = {"leader_epoch": 3} if version >= 6 else {}
@@ -68,7 +68,7 @@ async def test_a_commit_is_fetched_at_every_version(client, group_id, topic, ver
         assert await fetch_offsets(client.call, group_id, None, version=version) == (0, {0: found[0]})
 
 
-async def test_the_registrys_offsets_are_not_the_groups(broker, client, group_id, topic):
+async def test_offsets_in_the_registry_are_separate_from_group_offsets(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     for offset in (5, 6):
@@ -97,7 +97,7 @@ async def test_several_groups_at_once(client, group_id, topic):
     ]
 
 
-async def test_what_is_refused_a_partition_at_a_time(client, group_id, topic):
+async def test_errors_of_single_partitions(client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -130,7 +130,7 @@ async def test_only_members_commit_to_a_group_with_members(client, group_id, top
     assert await commit(client.call, group_id, topic, 3) == 0
 
 
-async def test_a_commit_that_the_log_cannot_take(client, group_id, topic):
+async def test_a_commit_that_the_log_refuses(client, group_id, topic):
     from protocol.messages.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
@@ -162,7 +162,7 @@ async def delete_offsets(client, group_id, topic, *partitions):
     return answer.error_code, [one.error_code for found in answer.topics for one in found.partitions]
 
 
-async def test_offsets_are_deleted_where_nobody_is_subscribed(client, group_id, topic):
+async def test_offsets_of_unsubscribed_topics_are_deleted(client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic, partitions=2)
     await create_topic(client, f"{topic}-other")
@@ -199,7 +199,7 @@ async def test_a_group_of_many_offsets_is_deleted_in_several_batches(broker, cli
     assert sum(batch.record_count for batch in batches) == 20
 
 
-async def test_offsets_of_another_kind_of_group_are_not_deleted_while_it_lives(client, group_id, topic):
+async def test_offsets_of_a_group_of_another_protocol_type_are_deleted_only_when_it_is_empty(client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     member = GroupMember(client.call, group_id)
@@ -209,7 +209,7 @@ async def test_offsets_of_another_kind_of_group_are_not_deleted_while_it_lives(c
     assert await member.leave() == 0
 
 
-async def test_offsets_go_with_their_topic(client, group_id, topic):
+async def test_offsets_are_deleted_with_their_topic(client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     await create_topic(client, f"{topic}-kept")
@@ -256,7 +256,7 @@ async def held_commit(client, group_id, topic, partition):
     return waiting
 
 
-async def test_a_commit_is_answered_and_seen_once_it_is_committed(broker, client, group_id, topic):
+async def test_a_commit_is_answered_and_visible_when_it_is_replicated(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     partition = hold(broker, group_id)
@@ -271,7 +271,7 @@ async def test_a_commit_is_answered_and_seen_once_it_is_committed(broker, client
         assert (await fetch_offsets(other.call, group_id, topic, 0, require_stable=True))[1][0] == (5, -1, "", 0)
 
 
-async def test_a_coordinator_that_resigns_before_the_commit_never_says_ok(broker, client, group_id, topic):
+async def test_a_coordinator_that_resigns_before_replication_does_not_acknowledge(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     partition = hold(broker, group_id)
@@ -290,7 +290,7 @@ async def test_a_coordinator_that_resigns_before_the_commit_never_says_ok(broker
     assert (await fetch_offsets(client.call, group_id, topic, 0))[1][0][0] == 5
 
 
-async def test_an_assignment_is_handed_out_once_it_is_committed(broker, client, group_id):
+async def test_an_assignment_is_sent_when_it_is_replicated(broker, client, group_id):
     await find_group(client.call, group_id)
     member = GroupMember(client.call, group_id)
     await member.join()
@@ -307,7 +307,7 @@ async def test_an_assignment_is_handed_out_once_it_is_committed(broker, client, 
     broker.services.replicas.role_changed((partition.topic, partition.partition))
 
 
-async def test_a_broker_that_stops_before_the_commit_never_says_ok(tmp_path):
+async def test_a_broker_that_stops_before_replication_does_not_acknowledge(tmp_path):
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await find_group(client.call, "g")
         await create_topic(client, "t")
@@ -317,7 +317,7 @@ async def test_a_broker_that_stops_before_the_commit_never_says_ok(tmp_path):
         assert outcome != 0, outcome
 
 
-async def test_a_deletion_is_answered_once_it_is_committed(broker, client, group_id, topic):
+async def test_a_deletion_is_answered_when_it_is_replicated(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     assert await commit(client.call, group_id, topic, 1) == 0
@@ -333,7 +333,7 @@ async def test_a_deletion_is_answered_once_it_is_committed(broker, client, group
 # -- over a restart --------------------------------------------------------------------------------------------------
 
 
-async def test_groups_and_offsets_outlive_a_kill(tmp_path):
+async def test_groups_and_offsets_survive_a_kill(tmp_path):
     with broker_process(tmp_path / "data", offsets_topic_num_partitions="3") as process:
         async with wire_client(process.bootstrap) as client:
             for group_id in ("g", "simple", "gone"):  # three partitions of the offsets topic, maybe
@@ -359,7 +359,7 @@ async def test_groups_and_offsets_outlive_a_kill(tmp_path):
             assert {one.group_id: one.group_state for one in groups} == {"g": "Stable", "simple": "Empty"}
 
 
-async def test_what_is_said_while_a_partition_is_loaded(broker, client, group_id, topic):
+async def test_requests_get_coordinator_load_in_progress_during_loading(broker, client, group_id, topic):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     assert await commit(client.call, group_id, topic, 4) == 0
@@ -454,7 +454,7 @@ async def test_offsets_expire_by_the_rules_of_kip_211(tmp_path):
         assert await member.leave() == 0
 
 
-async def test_what_has_expired_stays_away_after_a_restart(tmp_path):
+async def test_expired_offsets_do_not_return_after_a_restart(tmp_path):
     async with live(tmp_path / "data", restarts=True) as broker:
         await find_group(broker.ask, "g")
         await broker.create("t")
@@ -474,7 +474,7 @@ async def test_what_has_expired_stays_away_after_a_restart(tmp_path):
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_offsets_of_a_transaction_count_when_it_commits(client, group_id, topic, commits):
+async def test_offsets_of_a_transaction_become_visible_when_it_commits(client, group_id, topic, commits):
     await find_group(client.call, group_id)
     await create_topic(client, topic)
     assert await commit(client.call, group_id, topic, 1) == 0

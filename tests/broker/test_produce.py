@@ -91,14 +91,14 @@ async def test_an_error_under_acks_0_closes_the_connection(broker, client, topic
     assert (await append(client, "nowhere", batch(b"v"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_acks_0_gets_no_answer_where_every_message_is_forced_either(client, name):
+async def test_acks_0_gets_no_answer_with_flush_messages(client, name):
     topic = name()
     await create_topic(client, topic, flush_messages="1")
     client.send(produce(topic, batch(b"v"), acks=0), 9)
     assert (await append(client, topic, batch(b"last"))).base_offset == 1
 
 
-async def test_several_partitions_fail_and_succeed_one_by_one(client, name):
+async def test_partitions_of_a_request_fail_and_succeed_separately(client, name):
     topic, other = name(), name()
     await create_topic(client, topic, partitions=3)
     await create_topic(client, other)

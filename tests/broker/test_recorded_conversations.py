@@ -224,7 +224,7 @@ async def test_api_versions_99_gets_the_recorded_answer(tmp_path):
 
 
 @pytest.mark.parametrize("number", sorted(MIN_ISR))
-async def test_min_insync_replicas_of_a_shrunken_isr(tmp_path, number):
+async def test_min_insync_replicas_with_a_shrunken_isr(tmp_path, number):
     asked, recorded = ERROR_PAIRS[number]
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         topic_id = await create_topic(client, "min-isr", min_insync_replicas="2")

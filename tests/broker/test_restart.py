@@ -65,7 +65,7 @@ def from_producer(sequence, *content, producer_id=7, epoch=0):
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_producers_are_known_again(tmp_path, way):
+async def test_producer_state_survives(tmp_path, way):
     async with running(tmp_path) as process:
         async with wire_client(process.bootstrap) as client:
             await create_topic(client, "t")
@@ -109,7 +109,7 @@ async def test_an_open_transaction_stays_open(tmp_path, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_records_offsets_settings_and_ids_stay(tmp_path, way):
+async def test_records_offsets_settings_and_ids_survive(tmp_path, way):
     async with running(tmp_path) as process:
         async with wire_client(process.bootstrap) as client:
             topic_id = await create_topic(client, "t", segment_bytes="300", retention_ms="-1")

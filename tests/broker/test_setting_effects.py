@@ -31,11 +31,11 @@ def names_in_the_table():
         yield from row.topic
 
 
-def test_every_setting_that_acts_has_a_test_that_shows_it():
+def test_every_setting_with_an_effect_has_a_test_that_shows_it():
     tested = {*names_shown(), *names_in_the_table()}
     assert sorted(ACTED_ON - tested) == []
     assert sorted(TOPIC_ACTED_ON - tested) == []
 
 
-def test_nothing_is_tested_that_does_not_act():
+def test_no_test_shows_a_setting_without_an_effect():
     assert sorted({*names_shown(), *names_in_the_table()} - ACTED_ON - TOPIC_ACTED_ON) == []

@@ -43,7 +43,7 @@ async def metadata_over(broker, listener):
 
 @shows("broker.id", "node.id")
 @pytest.mark.parametrize("name", ["broker.id", "node.id"])
-async def test_the_id_is_the_brokers_everywhere(name, tmp_path):
+async def test_the_broker_id_is_the_same_everywhere(name, tmp_path):
     async with live(tmp_path / "data", {name: "7"}) as broker:
         metadata = await broker.metadata()
         assert [node.node_id for node in metadata.brokers] == [7]
@@ -52,7 +52,7 @@ async def test_the_id_is_the_brokers_everywhere(name, tmp_path):
 
 
 @shows("reserved.broker.max.id", "broker.id.generation.enable")
-async def test_a_made_id_is_above_the_reserved_ones(tmp_path):
+async def test_a_generated_id_is_above_the_reserved_ids(tmp_path):
     made = {"broker.id": "-1", "reserved.broker.max.id": "50"}
     async with live(tmp_path / "data", made) as broker:
         assert broker.broker.services.broker_id == 51
@@ -61,7 +61,7 @@ async def test_a_made_id_is_above_the_reserved_ones(tmp_path):
 
 
 @shows("reserved.broker.max.id")
-def test_a_chosen_id_is_not_above_the_reserved_ones(tmp_path):
+def test_a_configured_id_above_the_reserved_ids_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"reserved\.broker\.max\.id \(50\)"):
         BrokerConfig.load(None, settings(tmp_path) | {"broker.id": "51", "reserved.broker.max.id": "50"})
 
@@ -78,7 +78,7 @@ async def test_clients_see_the_rack(tmp_path):
 
 
 @shows("listeners", "listener.security.protocol.map", "inter.broker.listener.name")
-async def test_each_listener_names_the_broker_by_its_own_address(tmp_path):
+async def test_each_listener_returns_its_own_address(tmp_path):
     async with live(tmp_path / "data", TWO_LISTENERS) as broker:
         acceptors = broker.broker.acceptors
         for name in ("INTERNAL", "EXTERNAL"):
@@ -88,7 +88,7 @@ async def test_each_listener_names_the_broker_by_its_own_address(tmp_path):
 
 @shows("inter.broker.listener.name")
 @pytest.mark.parametrize("inter_broker", ["INTERNAL", "EXTERNAL"])
-async def test_the_controller_connects_to_the_brokers_listener(inter_broker, tmp_path):
+async def test_the_controller_connects_to_the_inter_broker_listener(inter_broker, tmp_path):
     both = TWO_LISTENERS | {"inter.broker.listener.name": inter_broker}
     config = BrokerConfig.load(None, settings(tmp_path / "data") | both)
     async with Broker(config) as broker:
@@ -98,7 +98,7 @@ async def test_the_controller_connects_to_the_brokers_listener(inter_broker, tmp
 
 @shows("inter.broker.listener.name")
 @pytest.mark.parametrize("listeners", ["EXTERNAL,INTERNAL", "INTERNAL,EXTERNAL", "INTERNAL"])
-async def test_the_brokers_listener_is_not_suggested_to_clients(listeners, tmp_path):
+async def test_the_inter_broker_listener_is_not_returned_to_clients(listeners, tmp_path):
     named = {"listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners.split(","))}
     config = BrokerConfig.load(None, settings(tmp_path / "data") | TWO_LISTENERS | named)
     async with Broker(config) as broker:
@@ -107,7 +107,7 @@ async def test_the_brokers_listener_is_not_suggested_to_clients(listeners, tmp_p
 
 
 @shows("security.inter.broker.protocol")
-async def test_the_protocol_among_brokers_names_their_listener(tmp_path):
+async def test_security_inter_broker_protocol_selects_the_listener(tmp_path):
     names = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"}
     both = {"listeners": "EXTERNAL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"}
     chosen = {"security.inter.broker.protocol": "PLAINTEXT"}
@@ -119,7 +119,7 @@ async def test_the_protocol_among_brokers_names_their_listener(tmp_path):
 
 
 @shows("advertised.listeners")
-async def test_clients_are_told_the_advertised_address(tmp_path):
+async def test_clients_get_the_advertised_address(tmp_path):
     advertised = {"advertised.listeners": "EXTERNAL://broker.example:19092,INTERNAL://127.0.0.1:0"}
     config = BrokerConfig.load(None, settings(tmp_path / "data") | TWO_LISTENERS | advertised)
     async with (
@@ -132,7 +132,7 @@ async def test_clients_are_told_the_advertised_address(tmp_path):
 
 
 @shows("ottla.console.listener")
-async def test_the_console_answers_where_it_is_told_to(tmp_path):
+async def test_the_console_listens_at_its_configured_address(tmp_path):
     async with live(tmp_path / "data", {"ottla.console.listener": "127.0.0.1:0"}) as broker:
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.broker.console.port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
@@ -201,7 +201,7 @@ class SilentPeer(AsyncioNetwork):
 
 
 @shows("controller.socket.timeout.ms")
-async def test_the_controller_connects_again_where_a_broker_does_not_answer(tmp_path):
+async def test_the_controller_reconnects_to_a_broker_that_does_not_answer(tmp_path):
     network = SilentPeer()
     config = BrokerConfig.load(None, settings(tmp_path / "data") | {"controller.socket.timeout.ms": "50"})
     broker = Broker(config, network=network)
@@ -217,7 +217,7 @@ async def test_the_controller_connects_again_where_a_broker_does_not_answer(tmp_
 
 @shows("auto.create.topics.enable")
 @pytest.mark.parametrize("text", ["true", "false"])
-async def test_topics_come_into_being_when_asked_for(text, tmp_path):
+async def test_topics_are_auto_created_if_enabled(text, tmp_path):
     async with live(tmp_path / "data", {"auto.create.topics.enable": text}) as broker:
         topic = (await broker.metadata("t")).topics[0]
         if text == "true":  # the leader may take a moment longer
@@ -259,7 +259,7 @@ async def test_topics_can_be_deleted(text, code, tmp_path):
 
 
 @shows("fetch.max.bytes")
-async def test_an_answer_to_a_consumer_is_no_larger_than_allowed(tmp_path):
+async def test_fetch_answers_are_limited_in_size(tmp_path):
     async with live(tmp_path / "data", {"fetch.max.bytes": "2000"}) as broker:
         await broker.create("t")
         for _ in range(10):
@@ -270,7 +270,7 @@ async def test_an_answer_to_a_consumer_is_no_larger_than_allowed(tmp_path):
 
 @shows("max.incremental.fetch.session.cache.slots")
 @pytest.mark.parametrize("slots", [0, 1])
-async def test_fetch_sessions_are_counted(slots, tmp_path):
+async def test_the_number_of_fetch_sessions_is_limited(slots, tmp_path):
     async with live(tmp_path / "data", {"max.incremental.fetch.session.cache.slots": str(slots)}) as broker:
         await broker.create("t")
         ids = [(await broker.fetch("t", session_epoch=0)).session_id for _ in range(2)]
@@ -279,7 +279,7 @@ async def test_fetch_sessions_are_counted(slots, tmp_path):
 
 @shows("ottla.produce.validation")
 @pytest.mark.parametrize(("validation", "code"), [("headers", ErrorCode.NONE), ("full", ErrorCode.CORRUPT_MESSAGE)])
-async def test_records_are_looked_into(validation, code, tmp_path):
+async def test_records_are_validated(validation, code, tmp_path):
     async with live(tmp_path / "data", {"ottla.produce.validation": validation}) as broker:
         await broker.create("t")
         damaged = batch([b"v" * 10])
@@ -292,7 +292,7 @@ async def test_records_are_looked_into(validation, code, tmp_path):
 
 
 @shows("log.dirs", "log.dir")
-async def test_data_lies_in_the_log_directories(tmp_path):
+async def test_data_is_in_the_log_directories(tmp_path):
     two = f"{tmp_path / 'a'},{tmp_path / 'b'}"
     async with live(tmp_path, {"log.dirs": two, "log.dir": str(tmp_path / "c")}) as broker:
         await broker.create("t", 2)
@@ -312,7 +312,7 @@ SOON = {"log.initial.task.delay.ms": "0"}
 
 
 @shows("log.flush.offset.checkpoint.interval.ms", "log.flush.scheduler.interval.ms")
-async def test_what_is_on_disk_is_noted(tmp_path):
+async def test_recovery_points_are_checkpointed(tmp_path):
     often = {
         "log.flush.offset.checkpoint.interval.ms": "20",
         "log.flush.scheduler.interval.ms": "20",
@@ -326,7 +326,7 @@ async def test_what_is_on_disk_is_noted(tmp_path):
 
 
 @shows("log.flush.start.offset.checkpoint.interval.ms")
-async def test_where_logs_start_is_noted(tmp_path):
+async def test_log_start_offsets_are_checkpointed(tmp_path):
     often = {"log.flush.start.offset.checkpoint.interval.ms": "20"}
     async with live(tmp_path / "data", SOON | often) as broker:
         await broker.create("t")
@@ -336,7 +336,7 @@ async def test_where_logs_start_is_noted(tmp_path):
 
 
 @shows("replica.high.watermark.checkpoint.interval.ms")
-async def test_high_watermarks_are_noted(tmp_path):
+async def test_high_watermarks_are_checkpointed(tmp_path):
     async with live(tmp_path / "data", {"replica.high.watermark.checkpoint.interval.ms": "20"}) as broker:
         await broker.create("t")
         await broker.produce("t", [b"v"])
@@ -344,7 +344,7 @@ async def test_high_watermarks_are_noted(tmp_path):
 
 
 @shows("log.retention.check.interval.ms")
-async def test_old_segments_are_looked_for(tmp_path):
+async def test_retention_is_checked_periodically(tmp_path):
     often = {"log.retention.check.interval.ms": "20", "log.retention.ms": "1000"}
     async with live(tmp_path / "data", SOON | often) as broker:
         await broker.create("t")
@@ -368,7 +368,7 @@ async def test_the_first_check_comes_after_the_initial_delay(tmp_path):
 
 @shows("num.recovery.threads.per.data.dir")
 @pytest.mark.parametrize("threads", [1, 3])
-async def test_logs_are_recovered_side_by_side(threads, tmp_path):
+async def test_logs_are_recovered_in_parallel(threads, tmp_path):
     async with live(tmp_path / "data", restarts=True) as broker:
         await broker.create("t", 5)
     (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
@@ -387,7 +387,7 @@ async def idempotent_producer_is_known(broker):
 
 
 @shows("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
-async def test_idle_producers_are_forgotten(tmp_path):
+async def test_idle_producers_expire(tmp_path):
     overrides = {"producer.id.expiration.ms": "1000", "producer.id.expiration.check.interval.ms": "20"}
     async with live(tmp_path / "data", overrides) as broker:
         assert await idempotent_producer_is_known(broker)
@@ -396,7 +396,7 @@ async def test_idle_producers_are_forgotten(tmp_path):
 
 
 @shows("producer.id.expiration.ms")
-async def test_the_time_that_producers_are_kept_changes_while_the_broker_runs(tmp_path):
+async def test_the_expiration_of_producers_changes_at_runtime(tmp_path):
     async with live(tmp_path / "data") as broker:
         assert await idempotent_producer_is_known(broker)
         broker.clock.now_ms += 2000

@@ -68,7 +68,7 @@ async def job_with(tmp_path, **settings):
 
 
 @shows("log.cleaner.backoff.ms")
-async def test_how_soon_a_dirty_log_is_found(tmp_path):
+async def test_dirty_logs_are_looked_for_at_the_backoff_interval(tmp_path):
     async with live(tmp_path, {"log.cleaner.backoff.ms": "100000000"}) as broker:
         cleaner = broker.broker.services.logs.cleaner
         await until(lambda: cleaner.is_running, "the cleaner runs")
@@ -79,7 +79,7 @@ async def test_how_soon_a_dirty_log_is_found(tmp_path):
 
 
 @shows("log.cleaner.enable")
-async def test_without_the_cleaner_nothing_is_compacted(tmp_path):
+async def test_with_the_cleaner_disabled_nothing_is_compacted(tmp_path):
     async with live(tmp_path / "on", SOON) as broker:
         cleaner = broker.broker.services.logs.cleaner
         await until(lambda: cleaner.is_running, "the cleaner runs")
@@ -106,7 +106,7 @@ async def test_memory_is_shared_by_the_workers(tmp_path):
 
 
 @shows("log.cleaner.io.max.bytes.per.second")
-async def test_the_rate_is_shared_by_the_workers_that_are_busy(tmp_path):
+async def test_the_rate_is_shared_by_the_busy_workers(tmp_path):
     watch = Watch()
     watch.hold = True
     settings = SOON | {"log.cleaner.io.max.bytes.per.second": "1000000", "log.cleaner.threads": "2"}

@@ -39,7 +39,7 @@ def led_by_two(cluster):
 
 @shows("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds")
 @pytest.mark.parametrize(("enabled", "interval_s"), [("true", "1"), ("false", "1"), ("true", "3000")])
-async def test_leadership_goes_back_by_itself(enabled, interval_s, monkeypatch, tmp_path):
+async def test_leadership_returns_to_the_preferred_replica(enabled, interval_s, monkeypatch, tmp_path):
     monkeypatch.setattr(controller_module, "FIRST_REBALANCE_S", 0.0)
     overrides = {
         "auto_leader_rebalance_enable": enabled,
@@ -77,7 +77,7 @@ async def test_some_imbalance_is_allowed(percentage, goes_back, tmp_path):
         ({"controlled_shutdown_retry_backoff_ms": "7"}, 3, [0.007, 0.007]),
     ],
 )
-async def test_a_broker_that_stops_hands_over(overrides, asked, pauses_s, monkeypatch, tmp_path):
+async def test_a_stopping_broker_hands_over_its_leaderships(overrides, asked, pauses_s, monkeypatch, tmp_path):
     """To a controller that never gets rid of one partition, so that it is asked as often as is set."""
     times, paused_s = [], []
 

@@ -97,7 +97,7 @@ async def test_members_of_the_newer_protocol(tmp_path):
 
 
 @shows("group.consumer.assignors")
-async def test_the_assignors_that_there_are(tmp_path):
+async def test_the_configured_assignors(tmp_path):
     async with live(tmp_path / "data", {"group.consumer.assignors": "range"}) as broker:
         await broker.create("t")
         await find_group(broker.ask, "g")
@@ -112,7 +112,7 @@ async def test_the_assignors_that_there_are(tmp_path):
 
 
 @shows("group.coordinator.rebalance.protocols")
-async def test_the_newer_protocol_can_be_left_out(tmp_path):
+async def test_the_newer_protocol_can_be_disabled(tmp_path):
     async with live(tmp_path / "data", {"group.coordinator.rebalance.protocols": "classic"}) as broker:
         await broker.create("t")
         await find_group(broker.ask, "g")
@@ -126,7 +126,7 @@ async def test_the_newer_protocol_can_be_left_out(tmp_path):
 
 @shows("group.consumer.migration.policy")
 @pytest.mark.parametrize(("policy", "upgrades", "downgrades"), POLICIES)
-async def test_whether_groups_change_their_type(tmp_path, policy, upgrades, downgrades):
+async def test_the_migration_policy_of_groups(tmp_path, policy, upgrades, downgrades):
     async with live(tmp_path / "data", {"group.consumer.migration.policy": policy}) as broker:
         await broker.create("t")
         await find_group(broker.ask, "g")
@@ -176,7 +176,7 @@ def hold(broker, group_id):
 
 
 @shows("offsets.commit.timeout.ms")
-async def test_a_commit_waits_for_replicas_only_so_long(tmp_path):
+async def test_a_commit_waits_for_replicas_until_its_timeout(tmp_path):
     async with live(tmp_path / "data", {"offsets.commit.timeout.ms": "50"}) as broker:
         await find_group(broker.ask, "g")
         await broker.create("t")
@@ -185,7 +185,7 @@ async def test_a_commit_waits_for_replicas_only_so_long(tmp_path):
 
 
 @shows("offsets.commit.required.acks")
-async def test_a_commit_waits_for_as_many_replicas_as_it_is_told(tmp_path):
+async def test_a_commit_waits_for_the_required_acks(tmp_path):
     async with live(tmp_path / "data", {"offsets.commit.required.acks": "1"}) as broker:
         await find_group(broker.ask, "g")
         await broker.create("t")
@@ -194,7 +194,7 @@ async def test_a_commit_waits_for_as_many_replicas_as_it_is_told(tmp_path):
 
 
 @shows("offsets.retention.minutes", "offsets.retention.check.interval.ms")
-async def test_offsets_are_kept_for_a_while(tmp_path):
+async def test_offsets_are_kept_for_their_retention(tmp_path):
     often = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "20"}
     async with live(tmp_path / "data", often) as broker:
         await find_group(broker.ask, "g")
@@ -235,7 +235,7 @@ async def test_the_form_of_the_offsets_topic(tmp_path):
 
 
 @shows("offsets.topic.replication.factor")
-async def test_an_offsets_topic_that_cannot_be_replicated_as_asked_for_is_not_made(tmp_path):
+async def test_the_offsets_topic_is_not_created_with_too_few_brokers(tmp_path):
     async with live(tmp_path / "data", {"offsets.topic.replication.factor": "2"}) as broker:
         found = await broker.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
         assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -243,7 +243,7 @@ async def test_an_offsets_topic_that_cannot_be_replicated_as_asked_for_is_not_ma
 
 
 @shows("offsets.load.buffer.size")
-async def test_offsets_are_read_by_pieces(tmp_path):
+async def test_offsets_are_loaded_in_pieces_of_the_buffer_size(tmp_path):
     settings = {"offsets.load.buffer.size": "1000"}
     async with live(tmp_path / "data", settings, restarts=True) as broker:
         await find_group(broker.ask, "g")

@@ -431,7 +431,7 @@ async def test_setting_of_the_topic(row, tmp_path):
 
 
 @pytest.mark.parametrize("row", DYNAMIC, ids=str)
-async def test_setting_changed_while_the_broker_runs(row, tmp_path):
+async def test_setting_changed_at_runtime(row, tmp_path):
     value = await observed(row, tmp_path, dynamic=row.broker)
     check(row, value, await size_without(row, tmp_path))
 
@@ -442,7 +442,7 @@ async def test_without_the_setting(row, tmp_path):
     assert value == row.without or row.without == "a size"
 
 
-async def test_dynamic_settings_reach_topics_that_are_there(tmp_path):
+async def test_dynamic_settings_apply_to_existing_topics(tmp_path):
     async with live(tmp_path / "data") as broker:
         await broker.create("t")
         assert (await broker.produce("t", [b"v" * 2000])).error_code == 0
@@ -452,7 +452,7 @@ async def test_dynamic_settings_reach_topics_that_are_there(tmp_path):
         assert (await broker.produce("t", [b"v" * 2000])).error_code == 0
 
 
-async def test_settings_of_topics_hold_after_a_restart(tmp_path):
+async def test_settings_of_topics_survive_a_restart(tmp_path):
     async with live(tmp_path / "data", restarts=True) as broker:
         await broker.create("t", max_message_bytes="1000")
         await broker.set_dynamic(log_retention_ms="1000")

@@ -41,7 +41,7 @@ async def test_how_many_replicas_are_copied_at_the_same_time(disks, threads, bus
         await until(lambda: not moves.moves, "all are moved")
 
 
-async def test_the_rate_of_moves_changes_while_they_go_on(disks):
+async def test_the_rate_of_moves_changes_during_a_move(disks):
     """replica.alter.log.dirs.io.max.bytes.per.second exists only as a dynamic setting."""
     async with disks.running():
         await create_topic(disks.client, "t")
@@ -60,7 +60,7 @@ async def test_the_rate_of_moves_changes_while_they_go_on(disks):
         await moved(disks, target)
 
 
-async def test_small_replicas_count_too(disks):
+async def test_small_replicas_count_towards_the_rate(disks):
     """Each of them is copied in one step, as the last one of a large one is."""
     async with disks.running():
         await create_topic(disks.client, "t", 3)

@@ -62,7 +62,7 @@ async def test_too_many_connections_of_one_address_are_closed(tmp_path):
 
 
 @shows("max.connections.per.ip.overrides")
-async def test_an_address_may_have_a_limit_of_its_own(tmp_path):
+async def test_an_address_may_have_its_own_limit(tmp_path):
     overrides = {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "127.0.0.1:3"}
     async with (
         live(tmp_path / "data", overrides) as broker,
@@ -74,7 +74,7 @@ async def test_an_address_may_have_a_limit_of_its_own(tmp_path):
 
 
 @shows("max.connections.per.ip", "max.connections.per.ip.overrides")
-async def test_limits_of_addresses_change_while_the_broker_runs(tmp_path):
+async def test_limits_of_addresses_change_at_runtime(tmp_path):
     async with live(tmp_path / "data") as broker:
         await broker.set_dynamic(max_connections_per_ip="2")
         async with await broker.another() as third:
@@ -86,7 +86,7 @@ async def test_limits_of_addresses_change_while_the_broker_runs(tmp_path):
 
 
 @shows("max.connections")
-async def test_a_connection_too_many_waits_for_another_to_go(tmp_path):
+async def test_a_connection_above_the_limit_waits_for_another_to_close(tmp_path):
     async with live(tmp_path / "data", {"max.connections": "3"}) as broker:
         second = await broker.another()
         assert await answers(second)
@@ -101,7 +101,7 @@ async def test_a_connection_too_many_waits_for_another_to_go(tmp_path):
 
 
 @shows("max.connections")
-async def test_the_number_of_connections_changes_while_the_broker_runs(tmp_path):
+async def test_the_limit_of_connections_changes_at_runtime(tmp_path):
     async with live(tmp_path / "data") as broker:
         await broker.set_dynamic(max_connections="2")
         async with await broker.another() as third:
@@ -112,7 +112,7 @@ async def test_the_number_of_connections_changes_while_the_broker_runs(tmp_path)
 
 
 @shows("max.connections")
-async def test_brokers_on_a_listener_of_their_own_are_not_kept_out(tmp_path):
+async def test_the_inter_broker_listener_is_not_limited(tmp_path):
     overrides = {
         "listener.security.protocol.map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "listeners": "PLAINTEXT://127.0.0.1:0,INTERNAL://127.0.0.1:0",
@@ -125,7 +125,7 @@ async def test_brokers_on_a_listener_of_their_own_are_not_kept_out(tmp_path):
 
 
 @shows("max.connection.creation.rate")
-async def test_connections_are_let_in_at_the_rate(tmp_path):
+async def test_connections_are_accepted_at_the_configured_rate(tmp_path):
     async with live(tmp_path / "data") as broker:
         await broker.set_dynamic(max_connection_creation_rate="0")
         others = [await broker.another() for _ in range(5)]
@@ -155,7 +155,7 @@ class Held:
 
 
 @shows("max.connection.creation.rate")
-def test_the_rate_is_held_over_any_second():
+def test_the_connection_rate_holds_over_any_second():
     now_s = 100.0
     timers = []
     quota = ConnectionQuota(
@@ -181,7 +181,7 @@ def test_the_rate_is_held_over_any_second():
 
 
 @shows("socket.request.max.bytes")
-async def test_a_request_too_large_closes_its_connection(tmp_path):
+async def test_a_request_above_the_maximum_size_closes_its_connection(tmp_path):
     async with live(tmp_path / "data", {"socket.request.max.bytes": "1000"}) as broker:
         await broker.create("t")
         assert (await broker.produce("t", [b"v" * 500])).error_code == 0
@@ -190,7 +190,7 @@ async def test_a_request_too_large_closes_its_connection(tmp_path):
 
 
 @shows("queued.max.request.bytes")
-async def test_large_requests_wait_for_room(tmp_path):
+async def test_large_requests_wait_for_memory(tmp_path):
     overrides = {"queued.max.request.bytes": "20000", "socket.request.max.bytes": "20000"}
     async with live(tmp_path / "data", overrides) as broker:
         await broker.create("t")
@@ -214,7 +214,7 @@ async def test_large_requests_wait_for_room(tmp_path):
 
 
 @shows("socket.receive.buffer.bytes", "socket.send.buffer.bytes")
-async def test_sockets_have_the_buffers_that_are_asked_for(tmp_path):
+async def test_sockets_have_the_configured_buffer_sizes(tmp_path):
     overrides = {"socket.receive.buffer.bytes": "9000", "socket.send.buffer.bytes": "7000"}
     async with live(tmp_path / "data", overrides) as broker:
         for one in sockets(broker):  # Linux doubles both

@@ -72,7 +72,7 @@ def parts(config_text, now_s=lambda: 0.0):
     "inter.broker.protocol.version",
 )
 @pytest.mark.parametrize(("version", "fetch_version"), [("3.9", 17), ("3.0", 12), ("2.3", 11)])
-async def test_what_followers_ask_for(tmp_path, asked, version, fetch_version):
+async def test_limits_in_fetch_requests_of_followers(tmp_path, asked, version, fetch_version):
     overrides = {
         "replica_fetch_wait_max_ms": "77",
         "replica_fetch_min_bytes": "3",
@@ -103,7 +103,7 @@ async def test_number_of_fetchers(tmp_path):
 
 
 @shows("replica.fetch.backoff.ms")
-async def test_pauses_of_a_follower(tmp_path):
+async def test_fetch_backoff_of_a_follower(tmp_path):
     async with pair(tmp_path, replica_fetch_backoff_ms="300") as brokers:
         (fetcher,) = brokers[1].services.replicas.fetchers.fetchers.values()
         (state,) = fetcher.states.values()
@@ -138,7 +138,7 @@ async def test_a_leader_that_does_not_answer(tmp_path):
         ({"replica.lag.max.messages": "10"}, 0.1, 11, True),
     ],
 )
-async def test_who_is_out_of_sync(tmp_path, text, after_s, behind, leaves):
+async def test_when_a_follower_is_out_of_sync(tmp_path, text, after_s, behind, leaves):
     now = [100.0]
     made, _ = parts(text, lambda: now[0])
     rules = made.manager(_Logs(), None).rules
@@ -177,7 +177,7 @@ def test_windows_of_quotas():
 
 @shows("unclean.leader.election.enable")
 @pytest.mark.parametrize("where", ["topic", "cluster"])
-async def test_whether_a_replica_that_lacks_something_leads(tmp_path, where):
+async def test_unclean_leader_election(tmp_path, where):
     async with pair(tmp_path) as brokers:
         path = PartitionStateZnode.path("t", 0)
         registry = brokers[0]._store.session()
@@ -196,7 +196,7 @@ async def test_whether_a_replica_that_lacks_something_leads(tmp_path, where):
 @pytest.mark.parametrize(
     ("selector", "preferred"), [("RackAwareReplicaSelector", 1), ("LeaderSelector", -1), (None, -1)]
 )
-async def test_which_replica_a_consumer_had_better_read(tmp_path, selector, preferred):
+async def test_the_preferred_read_replica(tmp_path, selector, preferred):
     overrides = {} if selector is None else {"replica_selector_class": f"org.apache.kafka.common.replica.{selector}"}
     async with pair(tmp_path, **overrides) as brokers:
         await replicate(brokers, b"v")

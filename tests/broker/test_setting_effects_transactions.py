@@ -36,7 +36,7 @@ async def begun(broker, transactional_id="x", **options):
 
 
 @shows("transaction.max.timeout.ms")
-async def test_the_longest_timeout(tmp_path):
+async def test_the_maximum_transaction_timeout(tmp_path):
     async with live(tmp_path / "data", {"transaction.max.timeout.ms": "5000"}) as broker:
         await begun(broker, timeout_ms=5000)
         assert await TransactionalProducer(broker.ask, "x", 5001).init() == ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -48,7 +48,7 @@ async def test_the_longest_timeout(tmp_path):
     "transaction.state.log.min.isr",
     "transaction.state.log.segment.bytes",
 )
-async def test_the_topic_is_made_as_asked_for(tmp_path):
+async def test_the_transaction_topic_is_created_as_configured(tmp_path):
     asked = {
         "transaction.state.log.num.partitions": "3",
         "transaction.state.log.replication.factor": "1",
@@ -65,7 +65,7 @@ async def test_the_topic_is_made_as_asked_for(tmp_path):
 
 
 @shows("transaction.state.log.replication.factor")
-async def test_a_topic_that_cannot_be_made(tmp_path):
+async def test_the_transaction_topic_cannot_be_created_with_too_few_brokers(tmp_path):
     async with live(tmp_path / "data", {"transaction.state.log.replication.factor": "3"}) as broker:
         answer = await broker.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 5)
         assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -73,7 +73,7 @@ async def test_a_topic_that_cannot_be_made(tmp_path):
 
 
 @shows("transaction.state.log.min.isr")
-async def test_too_few_replicas_for_a_decision(tmp_path):
+async def test_min_isr_of_the_transaction_topic(tmp_path):
     async with live(tmp_path / "data", {"transaction.state.log.num.partitions": "1"}) as broker:
         await broker.create("t")
         producer = await begun(broker)
@@ -102,7 +102,7 @@ def waiting_for_a_follower(broker, topic, isr, min_isr=1):
 
 
 @shows("request.timeout.ms")
-async def test_how_long_a_marker_waits_for_its_commit(tmp_path):
+async def test_how_long_a_marker_waits_for_its_replication(tmp_path):
     async with live(tmp_path / "data", {"request.timeout.ms": "50"}) as broker:
         await broker.create("t")
         marker = WritableTxnMarker(
@@ -119,7 +119,7 @@ async def test_how_long_a_marker_waits_for_its_commit(tmp_path):
 
 @shows("transaction.state.log.load.buffer.size")
 @pytest.mark.parametrize("size", [1, 5_242_880])
-async def test_how_much_is_read_at_a_time(tmp_path, monkeypatch, size):
+async def test_transactions_are_loaded_in_pieces_of_the_buffer_size(tmp_path, monkeypatch, size):
     named = {"transaction.state.log.num.partitions": "1", "transaction.state.log.load.buffer.size": str(size)}
     clock = Clock()
     async with live(tmp_path / "data", named, clock=clock, restarts=True) as broker:
@@ -142,7 +142,7 @@ async def test_how_much_is_read_at_a_time(tmp_path, monkeypatch, size):
 
 
 @shows("transaction.abort.timed.out.transaction.cleanup.interval.ms")
-async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
+async def test_a_timed_out_transaction_is_aborted(tmp_path):
     named = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": SOON}
     async with live(tmp_path / "data", named) as broker:
         await broker.create("t")
@@ -165,7 +165,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
 
 
 @shows("transactional.id.expiration.ms", "transaction.remove.expired.transaction.cleanup.interval.ms")
-async def test_ids_that_nobody_uses_are_forgotten(tmp_path):
+async def test_unused_transactional_ids_expire(tmp_path):
     named = {
         "transactional.id.expiration.ms": "60000",
         "transaction.remove.expired.transaction.cleanup.interval.ms": SOON,
@@ -193,7 +193,7 @@ async def test_ids_that_nobody_uses_are_forgotten(tmp_path):
 
 
 @shows("transaction.partition.verification.enable")
-async def test_without_verification_anything_is_written(tmp_path):
+async def test_with_verification_disabled_any_transactional_batch_is_written(tmp_path):
     async with live(tmp_path / "data") as broker:
         await broker.create("t")
         producer = await begun(broker)

@@ -28,7 +28,7 @@ def connect():
 
 
 @shows("zookeeper.connect")
-async def test_the_broker_is_registered_where_it_says(tmp_path, connect):
+async def test_the_broker_registers_at_the_configured_path(tmp_path, connect):
     async with running_broker(tmp_path / "data", zookeeper_connect=f"{connect}/a/b", broker_id="3"):
         registry = ZooKeeperRegistry(ZooKeeperAddress.parse(connect))
         await registry.start()
@@ -38,7 +38,7 @@ async def test_the_broker_is_registered_where_it_says(tmp_path, connect):
 
 
 @pytest.mark.parametrize("text", ["a:b", "zk/x/", ",", "zk:2181//", "a/x,b/y"])
-def test_a_connect_that_is_none(tmp_path, text):
+def test_an_invalid_zookeeper_connect(tmp_path, text):
     with pytest.raises(ConfigError, match=r"zookeeper\.connect"):
         BrokerConfig.load(None, settings(tmp_path, zookeeper_connect=text))
 
@@ -56,7 +56,7 @@ async def test_no_zookeeper(tmp_path):
 
 @shows("zookeeper.max.in.flight.requests")
 @pytest.mark.parametrize("limit", [1, 5])
-async def test_no_more_requests_under_way_than_allowed(tmp_path, connect, limit):
+async def test_requests_in_flight_are_limited(tmp_path, connect, limit):
     async with proxied(connect) as (proxy, through):
         options = {"zookeeper_connect": through, "zookeeper_max_in_flight_requests": str(limit)}
         async with running_broker(tmp_path / "data", **options) as broker:
@@ -102,7 +102,7 @@ async def test_the_jmx_port_in_the_registration(tmp_path, connect, look, monkeyp
 
 
 @shows("ottla.zookeeper.legacy07.chroot")
-async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
+async def test_a_view_of_the_cluster_in_the_layout_of_0_7(tmp_path, connect, look):
     options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": "/old/kafka07", "num_partitions": "3"}
 
     async def shown(expected):
@@ -138,7 +138,7 @@ async def test_a_view_of_the_cluster_as_0_7_had_it(tmp_path, connect, look):
 
 
 @shows("ottla.zookeeper.legacy07.chroot")
-async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, look):
+async def test_each_broker_registers_the_partitions_it_leads_in_the_view(tmp_path, connect, look):
     options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": "/old"}
 
     async def counts(expected, folder="topics"):
@@ -174,7 +174,7 @@ async def test_each_broker_counts_in_the_view_what_it_leads(tmp_path, connect, l
         ("/old", {"listeners": "PLAINTEXT://[::1]:0"}, "IPv6"),
     ],
 )
-def test_a_chroot_for_0_7_that_cannot_be(tmp_path, connect, chroot, overrides, said):
+def test_an_invalid_chroot_for_0_7(tmp_path, connect, chroot, overrides, said):
     options = {"zookeeper_connect": connect, "ottla_zookeeper_legacy07_chroot": chroot, **overrides}
     with pytest.raises(ConfigError, match=r"ottla\.zookeeper\.legacy07\.chroot.*" + said):
         BrokerConfig.load(None, settings(tmp_path, **options))

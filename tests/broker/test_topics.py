@@ -149,7 +149,7 @@ async def test_refused_names(client, bad):
     assert (refused.name, refused.error_code) == (bad, INVALID_TOPIC)
 
 
-async def test_names_that_collide(client, name):
+async def test_colliding_names(client, name):
     topic = name().replace("-", ".") + ".x"
     (made,) = await create(client, new(topic))
     assert made.error_code == 0
@@ -163,7 +163,7 @@ async def test_longest_name(client):
     assert (await append(client, "y" * 249, batch(b"v"))).error_code == 0
 
 
-async def test_duplicates_are_refused_and_others_made(client, name):
+async def test_duplicates_are_refused_and_other_topics_are_created(client, name):
     topic, twice = name(), name()
     answers = await create(client, new(twice), new(topic), new(twice, 2))
     codes = [(one.name, one.error_code) for one in answers]
@@ -174,7 +174,7 @@ async def test_duplicates_are_refused_and_others_made(client, name):
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_without_time_nobody_waits(client, name, timeout_ms):
+async def test_without_a_timeout_the_answer_comes_at_once(client, name, timeout_ms):
     topic = name()
     (made,) = await create(client, new(topic), timeout_ms=timeout_ms)
     assert (made.error_code, made.num_partitions, made.configs) == (ErrorCode.REQUEST_TIMED_OUT, -1, [])
@@ -242,7 +242,7 @@ async def test_delete_by_name_and_id_is_refused_whole(client, name):
     assert (await described(client, other)).error_code == 0
 
 
-async def test_settings_go_with_the_topic(broker, client, name):
+async def test_settings_are_deleted_with_the_topic(broker, client, name):
     topic = name()
     await create_topic(client, topic, retention_ms="77")
     assert broker.services.logs.get(topic, 0).config.retention_ms == 77
@@ -252,12 +252,12 @@ async def test_settings_go_with_the_topic(broker, client, name):
 
 
 @pytest.mark.parametrize("bad", ["", "a/b", ".", "x" * 300])
-async def test_delete_names_that_cannot_be(client, bad):
+async def test_delete_invalid_names(client, bad):
     (answer,) = await delete(client, (bad, bytes(16)))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_delete_without_time(client, name):
+async def test_delete_without_a_timeout(client, name):
     topic = name()
     await create_topic(client, topic)
     (answer,) = await delete(client, (topic, bytes(16)), timeout_ms=0)
@@ -331,7 +331,7 @@ async def test_refused_growth(client, name, count, assignments, code):
     assert len((await described(client, topic)).partitions) == 2
 
 
-async def test_growth_of_unknown_and_doubled_topics(client, name):
+async def test_growth_of_unknown_and_duplicate_topics(client, name):
     topic = name()
     await create_topic(client, topic)
     codes = await grow(
@@ -355,7 +355,7 @@ async def test_two_clients_grow_the_same_topic(broker, client, name):
     assert len((await described(client, topic)).partitions) == 5
 
 
-async def test_who_is_not_the_controller_refuses(broker, client, name):
+async def test_a_broker_that_is_not_the_controller_refuses(broker, client, name):
     topic = name()
     broker.services.is_controller, is_controller = lambda: False, broker.services.is_controller
     try:

@@ -66,7 +66,7 @@ async def producers_of(client, topic: str, partition: int = 0):
     return answer.topics[0].partitions[0]
 
 
-async def test_what_is_committed_is_seen_and_what_is_aborted_is_not(client, name, new):
+async def test_committed_records_are_visible_and_aborted_records_are_not(client, name, new):
     topic = name()
     await create_topic(client, topic, partitions=2)
     producer = new()
@@ -81,7 +81,7 @@ async def test_what_is_committed_is_seen_and_what_is_aborted_is_not(client, name
         assert last_stable == high_watermark == 8  # four records, four markers
 
 
-async def test_an_open_transaction_holds_readers_back(client, name, new):
+async def test_an_open_transaction_blocks_committed_readers(client, name, new):
     topic = name()
     await create_topic(client, topic)
     slow, fast = new(), new()
@@ -136,7 +136,7 @@ async def test_init_producer_id_by_version(client, new):
     assert other.producer_epoch == producer.producer_epoch + 7
 
 
-async def test_what_init_producer_id_refuses(broker, client, new):
+async def test_init_producer_id_errors(broker, client, new):
     async def code(**fields) -> int:
         request = InitProducerIdRequest(**{"transactional_id": "refused", "transaction_timeout_ms": 1000} | fields)
         answer = await client.call(request)
@@ -237,7 +237,7 @@ async def test_offsets_of_a_group_are_a_partition_like_any_other(broker, client,
     await producer.ended(True)  # also where nobody has made that topic: it needs no marker
 
 
-async def test_a_topic_that_is_deleted_meanwhile_needs_no_marker(broker, client, name, new):
+async def test_a_deleted_topic_needs_no_marker(broker, client, name, new):
     kept, deleted = name(), name()
     for topic in (kept, deleted):
         await create_topic(client, topic)
@@ -252,7 +252,7 @@ async def test_a_topic_that_is_deleted_meanwhile_needs_no_marker(broker, client,
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_the_end_may_be_told_again_but_not_changed(client, name, new, commit):
+async def test_end_txn_may_be_repeated_but_not_changed(client, name, new, commit):
     topic = name()
     await create_topic(client, topic)
     producer = new()
@@ -264,7 +264,7 @@ async def test_the_end_may_be_told_again_but_not_changed(client, name, new, comm
     assert await committed(client.call, topic) == ([b"v"] if commit else [])
 
 
-async def test_the_next_transaction_waits_for_the_end_of_the_one_before(broker, client, name, new, monkeypatch):
+async def test_the_next_transaction_waits_for_the_end_of_the_previous_one(broker, client, name, new, monkeypatch):
     topic = name()
     await create_topic(client, topic)
     producer = new()
@@ -287,7 +287,7 @@ async def test_the_next_transaction_waits_for_the_end_of_the_one_before(broker, 
 # -- verification on append (KIP-890) ---------------------------------------------------------------------------------
 
 
-async def test_nothing_is_written_outside_of_a_transaction(client, name, new):
+async def test_records_outside_of_a_transaction_are_refused(client, name, new):
     topic = name()
     await create_topic(client, topic)
     producer = new()
@@ -304,7 +304,7 @@ async def test_nothing_is_written_outside_of_a_transaction(client, name, new):
     assert await offsets(client.call, topic) == (2, 2)
 
 
-async def test_a_producer_of_whom_the_coordinator_does_not_know(client, name, new):
+async def test_a_producer_unknown_to_the_coordinator_is_refused(client, name, new):
     topic = name()
     await create_topic(client, topic)
     stranger = new()
@@ -313,7 +313,7 @@ async def test_a_producer_of_whom_the_coordinator_does_not_know(client, name, ne
     assert await offsets(client.call, topic) == (0, 0)
 
 
-async def test_a_transaction_that_is_ending_is_to_be_tried_again(broker, client, name, new, monkeypatch):
+async def test_a_batch_for_an_ending_transaction_gets_a_retriable_error(broker, client, name, new, monkeypatch):
     topic = name()
     await create_topic(client, topic)
     producer = new()
@@ -360,7 +360,7 @@ def marker(producer, topic: str, *partitions: int, commit: bool = True, epoch: i
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_markers_by_hand(client, name, new, version):
+async def test_markers_written_by_an_administrator(client, name, new, version):
     """What `kafka-transactions.sh abort` does to a transaction that hangs."""
     topic = name()
     await create_topic(client, topic)
@@ -457,7 +457,7 @@ async def test_blocks_of_producer_ids(broker, client):
     assert (await client.call(unknown)).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-async def test_every_producer_has_an_id_of_its_own(client, new):
+async def test_every_producer_has_its_own_id(client, new):
     seen = set()
     for _ in range(20):
         producer = new()
@@ -468,7 +468,7 @@ async def test_every_producer_has_an_id_of_its_own(client, new):
     assert len(seen) == 40
 
 
-async def test_who_is_not_the_coordinator_says_so(broker, client, new, monkeypatch):
+async def test_a_broker_that_is_not_the_coordinator_refuses(broker, client, new, monkeypatch):
     producer = new()
     await producer.begin()
     transactions = broker.services.coordination.transactions
@@ -553,7 +553,7 @@ async def with_offsets(client, producer, group: str) -> None:
     assert await again(add) == 0
 
 
-async def test_offsets_count_when_the_transaction_commits(client, name, new):
+async def test_offsets_become_visible_when_the_transaction_commits(client, name, new):
     topic, group = name(), name()
     await create_topic(client, topic)
     producer = new()
@@ -639,7 +639,7 @@ async def test_records_that_race_with_the_end_are_refused(client, name, new, end
 # -- flush.messages --------------------------------------------------------------------------------------------------
 
 
-async def test_what_coordinators_answer_is_on_disk_where_every_message_is_forced(tmp_path):
+async def test_with_flush_messages_coordinators_answer_after_the_flush(tmp_path):
     async with (
         running_broker(
             tmp_path,

@@ -121,7 +121,7 @@ async def goes_on(data: Path, before: str, *, decided: bool, commit: bool) -> No
             assert last_stable == high_watermark
 
 
-async def test_markers_wait_for_partitions_that_cannot_take_them(tmp_path):
+async def test_markers_wait_for_partitions_that_refuse_them(tmp_path):
     """A leader that refuses is asked again; meanwhile the transaction is prepared, and nothing of it is seen."""
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "t", partitions=2)
@@ -140,7 +140,7 @@ async def test_markers_wait_for_partitions_that_cannot_take_them(tmp_path):
         assert await committed(client.call, "t", 1) == [b"v"]
 
 
-async def test_a_coordinator_that_resigns_and_comes_back(tmp_path):
+async def test_a_coordinator_resigns_and_is_elected_again(tmp_path):
     """Its memory goes with the term; what it had decided is carried out by the next."""
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "t")
@@ -202,7 +202,7 @@ async def test_the_recorded_log_directory(tmp_path):
         assert len(await committed(client.call, "transactional-open")) == last_stable
 
 
-async def test_records_that_make_no_sense_keep_no_transaction_from_use(tmp_path, caplog):
+async def test_invalid_records_do_not_block_other_transactions(tmp_path, caplog):
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "t")
         await TransactionalProducer(client.call, "x").begin()
@@ -222,7 +222,7 @@ async def test_records_that_make_no_sense_keep_no_transaction_from_use(tmp_path,
         assert caplog.text.count("a record is ignored") == 2
 
 
-async def test_what_is_written_by_a_term_that_is_over_does_not_count(tmp_path):
+async def test_writes_of_an_earlier_term_are_ignored(tmp_path):
     """The write of an old term is committed, but its coordinator has resigned meanwhile and come back."""
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "t")
@@ -246,7 +246,7 @@ async def test_what_is_written_by_a_term_that_is_over_does_not_count(tmp_path):
         assert await until_state(client.call, "x", "CompleteCommit")  # the new term has loaded the decision
 
 
-async def test_nobody_waits_for_an_end_that_is_fenced(tmp_path):
+async def test_a_fenced_end_does_not_delay_other_requests(tmp_path):
     """The partition has seen a newer epoch, as after a newer coordinator: its end is the newer one's to write."""
     async with running_broker(tmp_path / "data") as broker, wire_client(broker.bootstrap_servers) as client:
         await create_topic(client, "t")
