@@ -93,7 +93,7 @@ def test_unknown_option_is_named(made):
         ("colour", r"known options: acks, .*, batch_size, .*, value_serializer"),
     ],
 )
-def test_unknown_option_names_what_there_is(option, hint):
+def test_unknown_option_lists_the_known_options(option, hint):
     with pytest.raises(InvalidOptionError, match=f"^Producer has no option {option}: .*{hint}") as caught:
         Producer(**{option: 1})
     assert caught.value.option == option
@@ -136,7 +136,7 @@ def test_signatures_show_every_option(made, options):
     assert all(shown[field.name].annotation == field.type for field in fields)
 
 
-def test_a_subclass_may_have_a_constructor_of_its_own():
+def test_a_subclass_may_have_its_own_constructor():
     class Mine(Consumer):
         def __init__(self, servers):
             super().__init__(bootstrap_servers=servers)

@@ -52,7 +52,7 @@ async def test_create_describe_delete(admin):
         await admin.delete_topic("made")
 
 
-async def test_many_topics_each_with_its_own_outcome(admin):
+async def test_each_of_many_topics_has_its_own_outcome(admin):
     made = await admin.create_topics([NewTopic("one", 1), NewTopic("two", 0), NewTopic("three", assignment={0: [0]})])
     assert made["one"].partitions == made["three"].partitions == 1
     assert isinstance(made["two"], InvalidPartitionsError)
@@ -171,7 +171,7 @@ async def test_round_trip_through_our_broker(admin, broker, topic):
     assert read == written
 
 
-async def test_there_are_no_features(admin):
+async def test_the_broker_has_no_features(admin):
     features = await admin.describe_features()
     assert (features.supported, features.finalized) == ({}, {})
     for options in ({}, {"allow_downgrade": True}, {"validate_only": True}):

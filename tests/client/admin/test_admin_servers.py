@@ -44,7 +44,7 @@ async def test_topics_and_brokers(admin, topic):
     assert {partition.leader for partition in described.partitions.values()} <= {one.node_id for one in cluster.brokers}
 
 
-async def test_a_topic_that_is_not_there(admin):
+async def test_an_unknown_topic(admin):
     with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
         await admin.describe_topics(["nowhere"])
 
@@ -64,7 +64,7 @@ async def test_offsets_of_groups(admin, topic, servers):
         assert (await anext(consumer)).value == b"3"
 
 
-async def test_what_a_server_does_not_serve_is_told(admin, servers, mock_cluster):
+async def test_an_unsupported_request_is_reported(admin, servers, mock_cluster):
     if servers == mock_cluster.bootstrap:
         with pytest.raises(UnsupportedApiError, match="DESCRIBE_LOG_DIRS"):
             await admin.describe_log_dirs()

@@ -73,7 +73,7 @@ async def test_moves(admin, broker):
     assert (await admin.list_offsets({TopicPartition("t", 1): -1}))[TopicPartition("t", 1)].offset == 5
 
 
-async def test_what_is_refused_is_told_of_each(admin, broker):
+async def test_errors_are_reported_for_each_replica(admin, broker):
     await admin.create_topic("u")
     path = (await admin.describe_log_dirs())[0].path
     wrong, unknown, good, gone = (Replica("u", 0, 0), Replica("u", 7, 0), Replica("w", 0, 0), Replica("u", 0, 9))

@@ -48,7 +48,7 @@ def outcome(decode, data, spans, counts):
         return "malformed"
 
 
-def test_both_find_the_same_records():
+def test_both_decoders_find_the_same_records():
     rng = random.Random(1)
     for _ in range(30):
         data, spans, counts = batches(rng)
@@ -58,7 +58,7 @@ def test_both_find_the_same_records():
 
 
 @pytest.mark.counted
-def test_damaged_records_are_malformed_or_read_alike():
+def test_both_decoders_refuse_or_read_damaged_records_alike():
     rng = random.Random(2)
     refused = 0
     for _ in range(count(300, 20_000)):
@@ -75,7 +75,7 @@ def test_damaged_records_are_malformed_or_read_alike():
 
 
 @pytest.mark.parametrize("wrong", [-1, 0, 2, 1 << 31])
-def test_a_count_that_cannot_be_is_malformed(wrong):
+def test_an_impossible_record_count_is_malformed(wrong):
     data = payload(random.Random(3), 1)
     for decode in (decode_compiled, decode_by_numpy):
         assert outcome(decode, data, [(0, len(data))], [wrong]) == "malformed"

@@ -37,7 +37,7 @@ def contents(broker, topic):
     return topic_contents(broker.bootstrap, topic)
 
 
-async def test_records_are_those_of_the_columns(broker, topic):
+async def test_records_have_the_values_of_the_columns(broker, topic):
     async with Producer(bootstrap_servers=broker.bootstrap) as producer:
         futures = await producer.send_columns(
             topic, [b"a", None, b""], keys=[None, b"k", b""], headers=[(), HEADERS, ()], partition=0
@@ -50,7 +50,7 @@ async def test_records_are_those_of_the_columns(broker, topic):
     ]
 
 
-async def test_many_become_batches_in_their_order(broker, topic):
+async def test_many_rows_become_batches_in_order(broker, topic):
     values = [b"%06d" % number * (number % 7) for number in range(20_000)]
     options = {"batch_size": 5000, "buffer_memory": 50_000, "compression_type": "lz4"}
     async with Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
@@ -61,7 +61,7 @@ async def test_many_become_batches_in_their_order(broker, topic):
     assert [one.value for one in await asyncio.to_thread(contents, broker, topic)] == values
 
 
-async def test_with_records_sent_one_by_one_the_order_is_kept(broker, topic):
+async def test_the_order_is_kept_among_single_records_and_columns(broker, topic):
     async with Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send_nowait(topic, b"first", partition=0)  # waits for the topic
         await producer.send_columns(topic, [b"second", b"third"], partition=0)
@@ -78,7 +78,7 @@ async def test_without_keys_batches_go_to_all_partitions(broker, topic):
     assert {one.partition for one in await asyncio.to_thread(contents, broker, topic)} == {0, 1, 2}
 
 
-async def test_what_cannot_be_sent_is_refused(broker, topic):
+async def test_invalid_columns_are_refused(broker, topic):
     async with Producer(bootstrap_servers=broker.bootstrap, max_request_size=1000, max_block_ms=2000) as producer:
         with pytest.raises(InvalidOptionError, match="must be set if records have keys"):
             await producer.send_columns(topic, [b"v"], keys=[b"k"])
@@ -94,7 +94,7 @@ async def test_what_cannot_be_sent_is_refused(broker, topic):
         await producer.send_columns(topic, [b"v"], partition=0)
 
 
-async def test_a_transaction_may_be_written_so_and_handed_over(broker, topic):
+async def test_a_transaction_of_columns_can_be_handed_over(broker, topic):
     async with Producer(bootstrap_servers=broker.bootstrap, transactional_id=topic) as producer:
         with pytest.raises(IllegalStateError):
             await producer.send_columns(topic, [b"v"], partition=0)
@@ -109,7 +109,7 @@ async def test_a_transaction_may_be_written_so_and_handed_over(broker, topic):
     assert len(await asyncio.to_thread(contents, broker, topic)) == 10
 
 
-async def test_of_a_producer_that_is_closed_the_batches_fail(tmp_path):
+async def test_batches_of_a_closed_producer_fail(tmp_path):
     with broker_process(tmp_path / "log") as broker:
         async with Producer(bootstrap_servers=broker.bootstrap) as producer:
             await producer.send("t", b"v")
@@ -120,7 +120,7 @@ async def test_of_a_producer_that_is_closed_the_batches_fail(tmp_path):
                 await future
 
 
-async def test_a_killed_broker_gets_them_once(tmp_path):
+async def test_a_killed_broker_gets_each_record_once(tmp_path):
     with broker_process(tmp_path / "log") as broker:
         async with Producer(bootstrap_servers=broker.bootstrap, batch_size=2000) as producer:
             values = [b"%d" % number for number in range(5000)]
@@ -135,7 +135,7 @@ async def test_a_killed_broker_gets_them_once(tmp_path):
 
 
 @given(st.lists(st.none() | st.binary(max_size=20)), st.integers(1, 100), st.integers(0, 3))
-def test_a_column_of_keys_goes_where_each_key_goes(keys, count, start):
+def test_a_column_of_keys_uses_the_partition_of_each_key(keys, count, start):
     column = pa.array(keys, pa.binary())[start:]
     expected = [-1 if key is None else (murmur2(key) & 0x7FFFFFFF) % count for key in keys[start:]]
     assert partitions_of_keys(column, count).tolist() == expected

@@ -69,7 +69,7 @@ def fetched(data, first_offset=0, **options):
 
 @pytest.mark.parametrize("codec", CompressionType)
 @pytest.mark.parametrize("seed", range(12))
-def test_like_the_records_one_by_one(seed, codec):
+def test_tables_equal_the_single_records(seed, codec):
     rng = random.Random(seed)
     offset, data = rng.randint(0, 2**40), b""
     for _ in range(rng.randint(1, 5)):
@@ -104,7 +104,7 @@ def part(rng, kinds):
     "kinds", [(CompressionType.NONE,), (CompressionType.NONE, CompressionType.ZSTD), (CompressionType.NONE, None)]
 )
 @pytest.mark.parametrize("seed", range(20))
-def test_partitions_of_some_answers_in_one_table(seed, kinds):
+def test_partitions_of_several_answers_make_one_table(seed, kinds):
     """Those of an answer are decoded at a time, where they are not of an old format."""
     rng = random.Random(seed)
     fetches = []
@@ -132,7 +132,7 @@ def test_columns_are_chosen():
         some.to_arrow(["headder"])
 
 
-def test_nothing():
+def test_a_table_without_records():
     assert fetched(b"").to_arrow().num_rows == 0
     assert fetched(batch([(NOW, None, b"v", [])]), 1).to_arrow(["value"]).num_rows == 0
     assert fetched(b"").to_arrow().schema == SCHEMA
@@ -144,7 +144,7 @@ def test_values_are_ordinary_binary_after_a_cast():
     assert column.to_pylist() == [b"v" * length for length in range(30)]
 
 
-def test_what_is_kept_outlives_the_fetch():
+def test_tables_stay_valid_after_the_next_fetch():
     tables = []
     for number in range(50):
         data = bytearray(batch([(NOW, None, b"a value that is long %d" % number, [])]))
@@ -155,7 +155,7 @@ def test_what_is_kept_outlives_the_fetch():
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_damage_is_reported_as_by_the_records(seed):
+def test_damaged_batches_are_reported_as_for_records(seed):
     rng = random.Random(seed)
     data = bytearray(batch(random_records(rng, 20)))
     for _ in range(rng.randint(1, 3)):

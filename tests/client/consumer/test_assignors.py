@@ -116,7 +116,7 @@ def told(assignor, name, topics, owned, generation):
 
 @pytest.mark.parametrize("same", [True, False], ids=["same topics", "different topics"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_sticky_is_even_whole_and_moves_little(seed, same):
+def test_sticky_is_balanced_complete_and_moves_little(seed, same):
     rng = random.Random(seed)
     counts = {topic: rng.randint(1, 12) for topic in "tuv"}
     names = [f"m{at}" for at in range(rng.randint(1, 7))]
@@ -148,7 +148,7 @@ def most_that_can_stay(before, names, total):
     return sum(min(one, share) for one in had) + min(more, sum(one > share for one in had))
 
 
-def test_sticky_believes_the_newest():
+def test_sticky_uses_the_claim_of_the_newest_generation():
     assignor = StickyAssignor()
     t = [TopicPartition("t", number) for number in range(4)]
     stale = told(assignor, "a", ["t"], t[:3], 4)
@@ -160,7 +160,7 @@ def test_sticky_believes_the_newest():
     assert assignor.assign([unreadable], {"t": 1}) == {"c": t[:1]}
 
 
-def test_sticky_tells_what_aiokafka_reads_and_reads_what_it_tells():
+def test_sticky_user_data_is_compatible_with_aiokafka():
     owned = [TopicPartition("t", 0), TopicPartition("t", 2), TopicPartition("u", 1)]
     told = SimpleNamespace(user_data=StickyAssignor().user_data(owned, 7), subscription=["t", "u"])
     read = TheirSticky.parse_member_metadata(told)
@@ -171,7 +171,7 @@ def test_sticky_tells_what_aiokafka_reads_and_reads_what_it_tells():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cooperative_takes_away_before_it_gives(seed):
+def test_cooperative_revokes_before_it_assigns(seed):
     rng = random.Random(seed)
     counts = {"t": rng.randint(1, 20), "u": rng.randint(1, 5)}
     assignor = CooperativeStickyAssignor()
@@ -198,7 +198,7 @@ def test_cooperative_takes_away_before_it_gives(seed):
 # -- options ---------------------------------------------------------------------------------------------------------
 
 
-def test_names_classes_and_objects():
+def test_assignors_are_given_as_names_classes_or_objects():
     mine = RangeAssignor()
     assert [one.name for one in make_assignors(("sticky", RoundRobinAssignor, mine))] == [
         "sticky",
@@ -211,7 +211,7 @@ def test_names_classes_and_objects():
             make_assignors(wrong)
 
 
-def test_subscriptions_and_assignments_there_and_back():
+def test_subscriptions_and_assignments_round_trip():
     owned = (TopicPartition("t", 1), TopicPartition("t", 3), TopicPartition("u", 0))
     whole = Subscription(("t", "u"), owned, 5, "rack", b"data")
     assert Subscription.decode(whole.encode()) == whole

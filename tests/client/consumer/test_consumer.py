@@ -123,7 +123,7 @@ async def test_all_partitions_of_a_topic_without_a_group(servers, name):
             source.group_metadata()
 
 
-async def test_partitions_that_come_later_are_read_from_their_beginning(ours, name):
+async def test_new_partitions_are_read_from_their_beginning(ours, name):
     await topic(ours, name, 1)
     async with quick_consumer(ours, name, auto_offset_reset="latest") as source, Admin(bootstrap_servers=ours) as admin:
         await until(lambda: source.is_known(TopicPartition(name, 0)), "the end is known")
@@ -179,7 +179,7 @@ async def test_deserializers(servers, name):
         assert record.value == 4
 
 
-async def test_what_cannot_be_deserialized_stays_where_it_is(servers, name):
+async def test_a_record_that_cannot_be_deserialized_is_not_skipped(servers, name):
     await topic(servers, name)
     await write(servers, name, [1, 2, 0, 4])
     partition = TopicPartition(name, 0)
@@ -193,7 +193,7 @@ async def test_what_cannot_be_deserialized_stays_where_it_is(servers, name):
         assert await take(source, 1) == [1]
 
 
-async def test_by_hand(servers, name):
+async def test_manual_assignment(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -247,7 +247,7 @@ async def test_paused(servers, name):
         assert await take(source, 2) == [10, 11]
 
 
-async def test_by_hand_from_what_a_group_has_committed(servers, name):
+async def test_manual_assignment_starts_at_committed_offsets(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
     partition = TopicPartition(name, 0)
@@ -264,7 +264,7 @@ async def test_by_hand_from_what_a_group_has_committed(servers, name):
         assert await take(source, 6) == list(range(4, 10))
 
 
-async def test_the_last_of_two_assignments_counts(ours, name):
+async def test_the_last_of_two_assignments_applies(ours, name):
     """Although the committed offsets of the first are still being asked for."""
     await topic(ours, name, 3)
     first, second, third = (TopicPartition(name, number) for number in range(3))
@@ -303,7 +303,7 @@ async def test_no_offset_and_no_policy(servers, name):
     ],
     indirect=True,
 )
-async def test_what_was_handled_is_committed_at_the_end(servers, name, mode):
+async def test_processed_records_are_committed_at_close(servers, name, mode):
     await topic(servers, name)
     await write(servers, name, range(10))
     async with quick_consumer(servers, name, group_id=name, **mode) as source:
@@ -313,7 +313,7 @@ async def test_what_was_handled_is_committed_at_the_end(servers, name, mode):
 
 
 @pytest.mark.parametrize("by", ["async for", "getmany", "fetch"])
-async def test_what_was_in_hand_when_it_failed_comes_again(ours, name, by):
+async def test_the_record_that_failed_is_delivered_again(ours, name, by):
     await topic(ours, name)
     await write(ours, name, range(10))
     with contextlib.suppress(ZeroDivisionError):
@@ -331,7 +331,7 @@ async def test_what_was_in_hand_when_it_failed_comes_again(ours, name, by):
         assert await take(source, 8) == list(range(2, 10))
 
 
-async def test_auto_commit_leaves_out_what_is_in_hand(servers, name):
+async def test_auto_commit_excludes_the_record_that_is_being_processed(servers, name):
     await topic(servers, name)
     await write(servers, name, range(10))
     async with quick_consumer(servers, name, group_id=name, auto_commit_interval_ms=20) as source:
@@ -420,7 +420,7 @@ async def test_partitions_are_shared_and_taken_over(ours, name, mode):
     assert owned == set()
 
 
-async def test_a_partition_does_not_move_while_its_record_is_handled(ours, name, mode):
+async def test_a_partition_is_not_revoked_while_its_record_is_processed(ours, name, mode):
     await topic(ours, name)
     for partition in range(4):
         await write(ours, name, range(5), partition)
@@ -442,7 +442,7 @@ async def test_a_partition_does_not_move_while_its_record_is_handled(ours, name,
             assert sorted(handled) == [(partition, offset) for partition in range(4) for offset in range(5)]
 
 
-async def test_an_application_that_is_stuck_loses_its_partitions(ours, name, mode):
+async def test_an_application_that_exceeds_max_poll_interval_loses_its_partitions(ours, name, mode):
     await topic(ours, name, 1)
     await write(ours, name, range(3))
     notes, got = Notes(), []
@@ -472,9 +472,7 @@ async def commits_are_refused(source, name):
 
 
 @pytest.mark.parametrize("instance_id", [None, "i"])
-async def test_an_application_that_is_stuck_commits_nothing_although_nobody_else_is_in_the_group(
-    ours, name, mode, instance_id
-):
+async def test_a_stuck_application_commits_nothing_even_as_the_only_member(ours, name, mode, instance_id):
     await topic(ours, name, 1)
     await write(ours, name, range(3))
     notes = Notes()
@@ -502,7 +500,7 @@ async def remove_member(servers, source, mode):
         assert (await client.call(left)).error_code == 0
 
 
-async def test_a_member_that_the_group_has_given_up_does_not_commit_what_it_has_in_hand(ours, name, mode):
+async def test_a_removed_member_does_not_commit_the_record_that_it_processes(ours, name, mode):
     """It joins again by itself, but what it has in hand comes again, perhaps to another member."""
     await topic(ours, name, 1)
     await write(ours, name, range(3))
@@ -522,7 +520,7 @@ async def test_a_member_that_the_group_has_given_up_does_not_commit_what_it_has_
         assert await committed(one, name) == 1
 
 
-async def test_a_member_that_is_given_up_while_it_has_nothing_in_hand_commits_what_comes_next(ours, name, mode):
+async def test_an_idle_member_that_was_removed_commits_the_next_records(ours, name, mode):
     await topic(ours, name, 1)
     notes = Notes()
     async with quick_consumer(ours, group_id=name, enable_auto_commit=False, **mode) as one:
@@ -538,7 +536,7 @@ async def test_a_member_that_is_given_up_while_it_has_nothing_in_hand_commits_wh
         assert await committed(one, name) == 1
 
 
-async def test_who_has_always_something_in_hand_is_not_stuck(ours, name, mode):
+async def test_an_application_that_keeps_processing_is_not_stuck(ours, name, mode):
     await topic(ours, name, 6)
     async with Producer(bootstrap_servers=ours) as producer:
         for number in range(6):
@@ -553,7 +551,7 @@ async def test_who_has_always_something_in_hand_is_not_stuck(ours, name, mode):
         assert notes.heard == [("assigned", list(range(6)))]
 
 
-async def test_a_table_in_hand_is_not_committed(ours, name, mode):
+async def test_a_table_that_is_being_processed_is_not_committed(ours, name, mode):
     pytest.importorskip("pyarrow")
     await topic(ours, name, 3)
     for partition in range(3):
@@ -578,7 +576,7 @@ async def test_a_table_in_hand_is_not_committed(ours, name, mode):
     assert again == in_hand
 
 
-async def test_a_static_member_comes_back_unnoticed(ours, name):
+async def test_a_static_member_returns_without_a_rebalance(ours, name):
     await topic(ours, name, 2)
     options = {"group_id": name, "partition_assignment_strategy": "range"}
     notes, got = Notes(), []
@@ -643,7 +641,7 @@ async def test_a_listener_that_seeks_and_one_that_fails(ours, name, mode):
             await anext(source)
 
 
-async def test_the_coordinator_goes_away_for_good(tmp_path, name):
+async def test_the_coordinator_is_lost_permanently(tmp_path, name):
     with broker_process(tmp_path / "data", **SETTINGS) as broker:
         await topic(broker.bootstrap, name)
         await write(broker.bootstrap, name, range(3))
@@ -690,7 +688,7 @@ async def test_subscriptions_are_refused(servers):
         ("consumer", ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse),
     ],
 )
-async def test_joining_is_tried_again_until_an_error_does_not_go_away(group_protocol, key, answer):
+async def test_joining_is_retried_until_a_fatal_error(group_protocol, key, answer):
     def refusing(code):
         return lambda request, version: answer(error_code=code)
 

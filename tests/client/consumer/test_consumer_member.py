@@ -96,7 +96,7 @@ def member(group):
     "change",
     [pytest.param(lambda epoch: epoch + 1, id="new-epoch"), pytest.param(lambda _: 0, id="removed")],
 )
-async def test_the_group_changes_while_offset_fetch_is_on_its_way(group, change):
+async def test_the_group_changes_during_offset_fetch(group, change):
     group.first(FETCH_OFFSETS, change)
     async with member(group) as consumer:
         await consumer.subscribe(["t"])
@@ -104,7 +104,7 @@ async def test_the_group_changes_while_offset_fetch_is_on_its_way(group, change)
     assert len(group.seen(FETCH_OFFSETS)) > 1
 
 
-async def test_the_epoch_changes_while_offset_commit_is_on_its_way(group):
+async def test_the_epoch_changes_during_offset_commit(group):
     group.first(COMMIT, lambda epoch: epoch + 1)
     async with member(group) as consumer:
         await consumer.subscribe(["t"])

@@ -49,7 +49,7 @@ def test_checksum():
     assert len(list(fetched(data, check_crcs=False).records())) == 1
 
 
-def test_nonsense_is_refused():
+def test_invalid_bytes_are_refused():
     data = bytearray(batch(0, [b"abc"]))
     data[8:12] = b"\xff\xff\xff\xff"
     with pytest.raises(CorruptRecordError):

@@ -70,7 +70,7 @@ def read_to(position, fetched):
         (30, 40, 30, -1),  # somewhere before: nobody knows where
     ],
 )
-def test_where_it_goes_on_after_a_truncation(position, end_offset, goes_on, epoch):
+def test_the_position_after_a_truncation(position, end_offset, goes_on, epoch):
     state = read_to(position, 30)
     state.truncated(max((end_offset - 1) // 10, 0), end_offset, EARLIEST)
     assert (state.position, state.fetch_offset, state.lookup) == (goes_on, goes_on, None)
@@ -78,7 +78,7 @@ def test_where_it_goes_on_after_a_truncation(position, end_offset, goes_on, epoc
     assert (state.buffered == 0) is (epoch >= 0)
 
 
-def test_what_was_handed_out_and_is_gone_is_an_error_without_policy():
+def test_truncation_of_returned_records_is_an_error_without_a_policy():
     state = read_to(30, 30)
     with pytest.raises(LogTruncationError, match=r"t-0: .*truncated at offset 25.*up to offset 30") as caught:
         state.truncated(2, 25, None)
@@ -125,7 +125,7 @@ async def read(source, count):
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(11, -1), (12, 3), (17, 3)])
-async def test_the_last_epoch_is_told(fake, version, epoch):
+async def test_the_last_epoch_is_sent(fake, version, epoch):
     fake.versions[ApiKey.FETCH] = (0, version)
     fake.append("t", 0, encoded(0, 1, epoch=3))
     async with reader(fake) as source:
@@ -135,7 +135,7 @@ async def test_the_last_epoch_is_told(fake, version, epoch):
         assert told(fake) == {(0, -1), (2, epoch)}
 
 
-async def test_a_leader_from_before_what_was_read_is_not_asked(fake, monkeypatch):
+async def test_a_leader_with_an_older_epoch_is_not_asked(fake, monkeypatch):
     monkeypatch.setattr(fetcher, "NEWER_LEADER_PATIENCE_S", 3600)
     fake.epoch = 2  # what a broker says that has not heard of the election
     fake.append("t", 0, encoded(0, epoch=3))
@@ -151,7 +151,7 @@ async def test_a_leader_from_before_what_was_read_is_not_asked(fake, monkeypatch
         assert (1, 3) in told(fake)
 
 
-async def test_not_for_ever_as_a_topic_may_have_been_made_anew(fake, monkeypatch):
+async def test_an_older_epoch_is_accepted_later_as_the_topic_may_be_recreated(fake, monkeypatch):
     monkeypatch.setattr(fetcher, "NEWER_LEADER_PATIENCE_S", 0.05)
     fake.epoch = 0
     fake.append("t", 0, encoded(0, epoch=3))
@@ -164,7 +164,7 @@ async def test_not_for_ever_as_a_topic_may_have_been_made_anew(fake, monkeypatch
         assert (1, -1) in told(fake)
 
 
-async def test_a_leader_that_does_not_know_the_epoch_is_asked_without(fake):
+async def test_a_leader_that_does_not_know_the_epoch_is_asked_without_it(fake):
     fake.append("t", 0, encoded(0, epoch=3))
     async with reader(fake, auto_offset_reset="none") as source:
         source.assign({T0: 0})
@@ -175,7 +175,7 @@ async def test_a_leader_that_does_not_know_the_epoch_is_asked_without(fake):
         assert await read(source, 1) == [1]
 
 
-async def test_a_follower_that_is_behind_is_not_believed(fake):
+async def test_a_diverging_epoch_from_a_follower_is_ignored(fake):
     async with reader(fake) as source:
         source.assign({T0: 7})
         state = source._states[T0]

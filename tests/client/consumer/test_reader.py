@@ -64,7 +64,7 @@ def numbers(records):
     return [int(record.value) for record in records]
 
 
-async def test_a_record_is_whole(fake):
+async def test_a_record_has_all_its_fields(fake):
     fill(fake, 1)
     async with reader(fake) as source:
         source.assign({T0: "beginning"})
@@ -103,7 +103,7 @@ async def test_positions(fake, position, first):
         assert await source.offsets_for_times({T0: 99_999}) == {T0: None}
 
 
-async def test_small_answers_add_up(fake):
+async def test_small_answers_are_combined(fake):
     fill(fake, 200)
     async with reader(fake, max_partition_fetch_bytes=300, max_buffered_bytes=500) as source:
         source.assign({T0: "beginning"})
@@ -143,7 +143,7 @@ async def test_an_old_broker_without_topic_ids(fake):
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID, CLOSE],
     ids=str,
 )
-async def test_troubles_that_go_away(fake, trouble):
+async def test_temporary_errors_are_retried(fake, trouble):
     fill(fake, 20)
     fake.script[ApiKey.FETCH] = [trouble, ErrorCode.NONE, trouble]
     fake.script[ApiKey.LIST_OFFSETS] = [trouble]
@@ -171,7 +171,7 @@ async def test_leader_change_is_followed():
 
 
 @pytest.mark.parametrize("held", [ApiKey.API_VERSIONS, ApiKey.FETCH])
-async def test_a_leader_that_was_replaced_while_it_was_silent_does_not_count(held):
+async def test_a_late_answer_of_a_replaced_leader_is_ignored(held):
     """Neither is it asked, once there is a connection, nor is its answer heard: here it has fewer records."""
     old = FakeBroker({"t": 1}, node_id=1)
     new = FakeBroker(old.topics, node_id=2, cluster=old.cluster)
@@ -266,7 +266,7 @@ async def test_chunks_fetched_ahead_of_a_seek_are_dropped(fake):
         assert numbers(await take(source, 5)) == [25, 26, 27, 28, 29]
 
 
-async def test_assign_anew_forgets_the_old(fake):
+async def test_a_new_assignment_replaces_the_old_one(fake):
     fill(fake, 10)
     fill(fake, 10, topic="many", start=50)
     async with reader(fake) as source:
@@ -290,7 +290,7 @@ async def test_pause_and_resume(fake):
         assert numbers(await take(source, 3)) == [0, 1, 2]
 
 
-async def test_it_does_not_run_ahead_without_bound(fake):
+async def test_prefetching_is_bounded(fake):
     fill(fake, 3000)
     async with reader(fake, max_partition_fetch_bytes=1000, max_buffered_bytes=2000) as source:
         source.assign({T0: "beginning"})
@@ -303,7 +303,7 @@ async def test_it_does_not_run_ahead_without_bound(fake):
         assert numbers(await take(source, 2999)) == list(range(1, 3000))
 
 
-async def test_batches_undecoded(fake):
+async def test_batches_without_decoding(fake):
     fill(fake, 7)
     async with reader(fake) as source:
         source.assign({T0: "beginning"})
@@ -333,7 +333,7 @@ async def test_one_table_of_all_partitions(fake):
         assert (nothing.num_rows, nothing.schema.names) == (0, ["offset"])
 
 
-async def test_a_table_that_cannot_be_made_loses_nothing(fake):
+async def test_a_failed_table_loses_no_records(fake):
     pytest.importorskip("pyarrow")
     partitions = [TopicPartition("many", number) for number in range(3)]
     for partition in partitions:
@@ -361,7 +361,7 @@ async def test_a_table_that_cannot_be_made_loses_nothing(fake):
         assert rows == 9
 
 
-async def test_a_table_that_cannot_be_made_of_some_answers(fake):
+async def test_a_failed_table_of_several_answers(fake):
     pytest.importorskip("pyarrow")
     fill(fake, 9)
     fake.logs["t", 0][-1] = fake.logs["t", 0][-1][:-1] + b"?"
@@ -384,7 +384,7 @@ async def test_a_corrupt_batch_is_reported(fake):
             await take(source, 3)
 
 
-async def test_a_lookup_that_failed_is_tried_again(fake):
+async def test_a_failed_lookup_is_retried(fake):
     fill(fake, 3)
     fake.script[ApiKey.LIST_OFFSETS] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     async with reader(fake) as source:
@@ -394,7 +394,7 @@ async def test_a_lookup_that_failed_is_tried_again(fake):
         assert numbers(await take(source, 3)) == [0, 1, 2]
 
 
-async def test_errors_that_stay_are_raised(fake):
+async def test_permanent_errors_are_raised(fake):
     fake.script[ApiKey.FETCH] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     async with reader(fake) as source:
         source.assign({T0: 0})
@@ -412,7 +412,7 @@ async def test_unknown_topic_and_partition(fake):
         assert not fake.seen(ApiKey.METADATA)[0].allow_auto_topic_creation
 
 
-async def test_close_wakes_who_waits(fake):
+async def test_close_ends_a_waiting_fetch(fake):
     async with reader(fake) as source:
         source.assign({T0: "end"})
         waiting = asyncio.ensure_future(anext(aiter(source)))

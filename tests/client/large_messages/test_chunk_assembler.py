@@ -53,19 +53,19 @@ def test_a_message(assembler):
     assert assembler.buffered_bytes == 0
 
 
-def test_other_records_pass(assembler):
+def test_other_records_are_returned_unchanged(assembler):
     for headers in ([], [("ottla-chunk-index", b"0")], [("ottla-chunk-message", b"m"), ("ottla-chunk-index", b"x")]):
         one = record(3, b"v", headers)
         assert assembler.add(one) is one
 
 
-def test_headers_there_and_back():
+def test_headers_round_trip():
     headers = ChunkHeaders(b"m" * 16, 2, 3, 4_000_000_000, 2**32 - 1)
     assert chunk_headers(record(0, b"", headers.encode())) == headers
     assert chunk_headers(record(0, b"", headers._replace(number=3).encode())) is None
 
 
-def test_a_message_whose_beginning_was_not_seen(assembler, given_up):
+def test_a_message_whose_first_chunks_are_missing(assembler, given_up):
     parts = chunks(b"0123456789", 3)
     assert add_all(assembler, parts[1:], 5) == [None, None]
     assert [(one.partition, one.offset) for one in given_up] == [(HERE, 5)]  # told once
@@ -107,7 +107,7 @@ def test_memory_is_bounded(assembler, given_up):
     assert assembler.buffered_bytes == 0
 
 
-def test_one_that_never_ends_is_given_up_after_a_while(assembler, given_up):
+def test_an_unfinished_message_is_dropped_after_a_timeout(assembler, given_up):
     assembler.add(record(3, *chunks(b"0123456789", 3)[0]))
     for offset in range(4, 54):
         assert assembler.add(record(offset, b"x")) is not None
@@ -132,7 +132,7 @@ def test_safe_offsets(assembler):
     assert assembler.safe_offset(HERE, 16) == 16
 
 
-def test_forgotten(assembler):
+def test_a_removed_partition_is_forgotten(assembler):
     parts = chunks(b"0123456789", 3)
     add_all(assembler, parts[:2])
     assembler.forget(HERE)
@@ -148,7 +148,7 @@ def test_values_that_are_not_bytes(assembler):
 
 
 @pytest.mark.parametrize("options", [{"max_buffered_bytes": 0}, {"max_gap": 0}])
-def test_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(InvalidOptionError):
         ChunkAssembler(**options)
 

@@ -86,7 +86,7 @@ async def test_messages_of_many_senders(broker, name, producer, seed):
     )
 
 
-async def test_others_see_ordinary_records(broker, name, producer):
+async def test_other_consumers_see_ordinary_records(broker, name, producer):
     await ChunkingProducer(producer, chunk_size=4).send(name, b"0123456789", key=b"k", partition=1)
     async with consumer(broker, name) as source:
         found = await take(source, 3)
@@ -97,7 +97,7 @@ async def test_others_see_ordinary_records(broker, name, producer):
     ]
 
 
-async def test_commits_stay_below_what_is_not_whole(broker, name, producer):
+async def test_commits_stay_below_unfinished_messages(broker, name, producer):
     headers = [ChunkHeaders(b"m" * 16, number, 3, 9, crc32c(b"012345678")).encode() for number in range(3)]
     here = TopicPartition(name, 0)
     await producer.send(name, b"small", partition=0)
@@ -123,7 +123,7 @@ async def test_commits_stay_below_what_is_not_whole(broker, name, producer):
         assert await committed(source, name) == {0: 5}
 
 
-async def test_a_send_that_is_given_up(broker, name, producer):
+async def test_a_cancelled_send(broker, name, producer):
     sending = asyncio.create_task(ChunkingProducer(producer, chunk_size=90_000).send(name, b"y" * 20_000_000))
     async with consumer(broker, name, group_id=None) as source:
         first = (await take(source, 1))[0]
@@ -142,7 +142,7 @@ async def test_chunks_that_are_too_large(broker, name):
             await ChunkingProducer(small, chunk_size=3_000).send(name, b"x" * 7_000)
 
 
-async def test_a_container_of_whole_messages(broker, name, producer):
+async def test_a_container_receives_complete_messages(broker, name, producer):
     """Handlers that are held: what is committed stays below the first chunk of their messages."""
     large = ChunkingProducer(producer, chunk_size=10)
     for number in range(4):
@@ -169,7 +169,7 @@ async def test_a_container_of_whole_messages(broker, name, producer):
         assert await committed(source, name) == {0: 12}
 
 
-async def test_refused(broker, producer):
+async def test_invalid_options_are_refused(broker, producer):
     with pytest.raises(InvalidOptionError, match="chunk_size=0"):
         ChunkingProducer(producer, chunk_size=0)
     for wrapper in (ChunkingProducer, ChunkingConsumer):
@@ -264,6 +264,6 @@ def test_a_claim_stays_in_its_store(path):
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"[]", b'{"store": 1}', b"\xff"])
-def test_what_is_no_claim(value):
+def test_records_that_are_not_claims(value):
     with pytest.raises(ClaimError, match="not a claim"):
         Claim.decode(value)

@@ -117,7 +117,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_keys_are_in_order_and_others_at_once(servers, name, seed):
+async def test_records_of_a_key_are_in_order_and_others_concurrent(servers, name, seed):
     chosen = random.Random(seed)
     keys = {value: chosen.choice([b"a", b"b", b"c", b"d", None]) for value in range(400)}
     await write(servers, name, keys, key=keys.get)
@@ -162,7 +162,7 @@ async def test_without_concurrency_a_partition_is_in_order(servers, name):
 
 
 @pytest.mark.parametrize("mode", [AckMode.RECORD, AckMode.COUNT, AckMode.TIME, AckMode.COUNT_TIME])
-async def test_commits_stop_below_the_first_that_is_not_done(servers, name, mode):
+async def test_commits_stop_below_the_first_unfinished_record(servers, name, mode):
     await write(servers, name, range(10))
     gate = Gate()
     async with running(servers, name, gate, concurrency=10, ack_mode=mode, ack_count=1, ack_time_ms=20):
@@ -273,7 +273,7 @@ async def test_plain_functions_run_in_threads(servers, name):
 # -- slow handlers and rebalances --------------------------------------------------------------------------------------
 
 
-async def test_full_queues_rest_and_go_on(servers, name):
+async def test_full_queues_pause_and_resume_partitions(servers, name):
     await write(servers, name, range(100))
     await write(servers, name, range(5), 1)
     gate = Gate()
@@ -320,7 +320,7 @@ async def test_slow_handlers_do_not_cost_the_membership(servers, name, group):
         assert gate.done == [0, 1, 2]
 
 
-async def test_two_containers_share(servers, name, group):
+async def test_two_containers_share_partitions(servers, name, group):
     """Nothing is handled twice while partitions move between containers whose handlers are slow."""
     chosen = random.Random(1)
     got = []
@@ -344,7 +344,7 @@ async def test_two_containers_share(servers, name, group):
     assert await committed(servers, name) == dict.fromkeys(range(4), 50)
 
 
-async def test_handlers_that_do_not_finish_are_cancelled_when_the_partition_goes(servers, name, group):
+async def test_handlers_that_do_not_finish_are_cancelled_when_the_partition_is_revoked(servers, name, group):
     for partition in range(4):
         await write(servers, name, range(3), partition)
     slow, quick = Gate(), []
@@ -360,7 +360,7 @@ async def test_handlers_that_do_not_finish_are_cancelled_when_the_partition_goes
             assert sorted(offset for _, offset in quick) == [0, 0, 1, 1, 2, 2]
 
 
-async def test_what_is_done_is_committed_when_the_partition_goes(servers, name, group):
+async def test_finished_records_are_committed_when_the_partition_is_revoked(servers, name, group):
     for partition in range(4):
         await write(servers, name, range(3), partition)
     gate, others = Gate(), []
@@ -390,7 +390,7 @@ class Link(AsyncioNetwork):
         return await super().connect(protocol_factory, "127.0.0.1", self._proxy.port)
 
 
-async def test_a_member_that_is_cut_off_stops_and_commits_nothing(servers, name, group):
+async def test_a_disconnected_member_stops_and_commits_nothing(servers, name, group):
     for partition in range(4):
         await write(servers, name, range(3), partition)
     gate, others, lost = Gate(), [], []
@@ -460,7 +460,7 @@ class Fails:
         self.handled.append(record.offset)
 
 
-async def test_again(servers, name):
+async def test_a_failed_record_is_retried(servers, name):
     await write(servers, name, range(5))
     handler = Fails(3)
     async with running(servers, name, handler, error_handler=Retry(3, backoff_ms=1)):
@@ -487,7 +487,7 @@ async def test_stopping_at_an_error(servers, name):
     assert handler.handled == [0, 1, 2, 3, 4]
 
 
-async def test_nothing_more_begins_after_an_error(servers, name):
+async def test_no_handler_starts_after_an_error(servers, name):
     await write(servers, name, range(10))
     gate = Gate()
 
@@ -509,7 +509,7 @@ async def test_nothing_more_begins_after_an_error(servers, name):
     assert await committed(servers, name) == {}
 
 
-async def test_other_errors_are_not_tried_again(servers, name):
+async def test_other_errors_are_not_retried(servers, name):
     await write(servers, name, range(5))
     handler = Fails(1)
     async with running(servers, name, handler, error_handler=Retry(5, only=OSError, then=Skip())):
@@ -545,7 +545,7 @@ async def test_dead_letters(servers, name, mode):
     assert b"raise ZeroDivisionError" in headers["kafka_dlt-exception-stacktrace"]
 
 
-async def test_a_handler_that_is_cancelled_by_itself_stops_the_container(servers, name):
+async def test_a_handler_that_cancels_itself_stops_the_container(servers, name):
     await write(servers, name, range(5))
 
     async def handler(record):
@@ -558,7 +558,7 @@ async def test_a_handler_that_is_cancelled_by_itself_stops_the_container(servers
     assert await committed(servers, name) == {}
 
 
-async def test_what_cannot_be_read_stops_the_container(servers, name):
+async def test_an_unreadable_record_stops_the_container(servers, name):
     await write(servers, name, [1, 2, 0])
     got = []
 
@@ -585,7 +585,7 @@ async def test_a_group_that_refuses_the_member_stops_the_container():
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-async def test_stopping_lets_running_handlers_finish(servers, name):
+async def test_stop_waits_for_running_handlers(servers, name):
     await write(servers, name, range(10))
     gate = Gate()
     async with consumer(servers, name) as source:
@@ -601,7 +601,7 @@ async def test_stopping_lets_running_handlers_finish(servers, name):
         assert (await anext(source)).offset == 3
 
 
-async def test_a_handler_may_ask_for_the_end(servers, name):
+async def test_a_handler_may_stop_the_container(servers, name):
     await write(servers, name, range(10))
     got = []
 
@@ -615,7 +615,7 @@ async def test_a_handler_may_ask_for_the_end(servers, name):
     assert await committed(servers, name) == {0: len(got)}
 
 
-async def test_cancelling_run_drains(servers, name):
+async def test_cancelling_run_waits_for_running_handlers(servers, name):
     await write(servers, name, range(3))
     gate = Gate()
     async with consumer(servers, name) as source:
@@ -662,7 +662,7 @@ async def test_a_rate_limit_holds_records_back(servers, name):
         ({}, {"handler": print, "ack_mode": AckMode.MANUAL}, "ack_mode=.*needs an async handler"),
     ],
 )
-async def test_refused(of_consumer, options, message):
+async def test_invalid_options_are_refused(of_consumer, options, message):
     async def handler(record):
         pass
 

@@ -51,7 +51,7 @@ class Member:
 
 
 @pytest.mark.parametrize(("seed", "concurrency"), [(0, 1), (1, 4)])
-async def test_killed_members(tmp_path, seed, concurrency):
+async def test_killed_members_lose_no_record(tmp_path, seed, concurrency):
     chosen = random.Random(seed)
     with broker_process(tmp_path / "data", **BROKER_SETTINGS) as broker, contextlib.ExitStack() as ends:
         async with Admin(bootstrap_servers=broker.bootstrap) as admin:

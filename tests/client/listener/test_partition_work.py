@@ -19,7 +19,7 @@ def taken(work):
     return items
 
 
-def test_one_lane_is_taken_one_by_one():
+def test_items_of_one_lane_are_taken_one_at_a_time():
     work = PartitionWork(None)
     work.add([record(5), record(6)])
     (first,) = taken(work)
@@ -31,7 +31,7 @@ def test_one_lane_is_taken_one_by_one():
     assert taken(work) == []
 
 
-def test_position_is_that_of_the_first_that_is_not_done():
+def test_the_position_is_the_first_unfinished_record():
     work = PartitionWork(lambda one: one.offset)
     work.add([record(10), record(12), record(13)])
     work.add([record(20)])
@@ -47,7 +47,7 @@ def test_position_is_that_of_the_first_that_is_not_done():
     assert (work.position, work.batch_position, work.first_unfinished, work.unfinished) == (21, 21, None, 0)
 
 
-def test_offsets_that_go_back_are_told_apart():
+def test_repeated_offsets_are_distinguished():
     work = PartitionWork(lambda one: object())
     work.add([record(7)])
     work.add([record(3)])

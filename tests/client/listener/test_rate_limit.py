@@ -62,13 +62,13 @@ def test_bytes(loop):
     assert gone[-1] == pytest.approx(3.5, abs=0.01)
 
 
-def test_large_ones_do_not_wait_for_small_ones_that_come_later(loop):
+def test_large_records_do_not_wait_for_later_small_ones(loop):
     sizes, order = [900, 1_500, 700, 20, 10, 300], []
     times(loop, RateLimit(bytes=1_000), sizes, order)
     assert order == sizes
 
 
 @pytest.mark.parametrize("options", [{}, {"records": 1, "bytes": 1}, {"records": 0}, {"bytes": 5, "burst": 0}])
-def test_refused(options):
+def test_invalid_rates_are_refused(options):
     with pytest.raises(InvalidOptionError):
         RateLimit(**options)

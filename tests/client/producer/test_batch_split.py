@@ -61,7 +61,7 @@ async def test_a_record_that_is_too_large_fails_alone(servers):
     assert [*offsets, again.offset] == list(range(496))
 
 
-async def test_records_handed_over_by_columns_are_split_too(servers):
+async def test_records_sent_as_columns_are_split(servers):
     values = [b"%d" % number + b"x" * 90 for number in range(1_000)]
     async with Producer(bootstrap_servers=servers, retry_backoff_ms=1) as producer:
         await asyncio.gather(*await producer.send_columns("t", values))
@@ -73,7 +73,7 @@ async def test_records_handed_over_by_columns_are_split_too(servers):
     assert [record.value for record in records] == [*values, b"before", b"behind"]
 
 
-async def test_what_is_split_gives_its_memory_back(servers):
+async def test_a_split_batch_releases_its_memory(servers):
     async with Producer(bootstrap_servers=servers, retry_backoff_ms=1, buffer_memory=100_000) as producer:
         for _ in range(5):
             await asyncio.gather(*[producer.send("t", b"x" * 90) for _ in range(1_000)])

@@ -87,7 +87,7 @@ def applied(fake, code):
         ({"enable_idempotence": False}, 1),
     ],
 )
-async def test_so_many_are_in_flight(fake, options, most):
+async def test_the_number_of_batches_in_flight_is_limited(fake, options, most):
     async with producer(fake, **options) as sender:
         await sender.send("t", b"0")
         event = hold(fake)
@@ -98,7 +98,7 @@ async def test_so_many_are_in_flight(fake, options, most):
     assert values(fake) == [b"%d" % number for number in range(9)]
 
 
-async def test_the_first_goes_alone(fake):
+async def test_the_first_batch_of_a_producer_is_sent_alone(fake):
     """A broker takes any number from a producer that it has never seen."""
     fake.script[PRODUCE] = [ErrorCode.NOT_ENOUGH_REPLICAS]
     async with producer(fake) as sender:
@@ -106,7 +106,7 @@ async def test_the_first_goes_alone(fake):
     assert values(fake) == [b"0", b"1", b"2", b"3"]
 
 
-async def test_what_is_not_full_waits_for_the_answer_but_not_in_a_flush(fake):
+async def test_a_partial_batch_waits_for_the_answer_unless_flushed(fake):
     async with producer(fake, batch_size=1000) as sender:
         await sender.send("t", b"0")
         event = hold(fake)
@@ -125,7 +125,7 @@ async def test_what_is_not_full_waits_for_the_answer_but_not_in_a_flush(fake):
 
 @pytest.mark.parametrize("trouble", [ErrorCode.NOT_ENOUGH_REPLICAS, CLOSE, APPLY_AND_CLOSE], ids=str)
 @pytest.mark.parametrize("which", range(5))
-async def test_one_fails_and_comes_again(fake, which, trouble):
+async def test_a_failed_batch_is_resent_in_order(fake, which, trouble):
     fake.script[PRODUCE] = [OK] + [OK] * which + [trouble]
     async with producer(fake) as sender:
         await sender.send("t", b"0")
@@ -135,7 +135,7 @@ async def test_one_fails_and_comes_again(fake, which, trouble):
     assert {epoch for epoch, _ in identities(fake)} == {0}
 
 
-async def test_one_that_is_refused_for_good_leaves_the_others(fake):
+async def test_a_permanently_refused_batch_does_not_affect_the_others(fake):
     fake.script[PRODUCE] = [OK, OK, ErrorCode.INVALID_RECORD]
     async with producer(fake) as sender:
         await sender.send("t", b"0")
@@ -161,7 +161,7 @@ async def test_a_broker_that_remembers_only_the_last_batch(fake):
     assert {epoch for epoch, _ in identities(fake)} == {0}
 
 
-async def test_what_came_before_an_acknowledged_batch_is_there(fake):
+async def test_an_acknowledged_batch_implies_that_earlier_ones_are_written(fake):
     """The first is written and answered with an error, those behind it are acknowledged; then it is forgotten."""
     after_append = applied(fake, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     fake.script[PRODUCE] = [OK, after_append, OK, OK, OK, OK, lambda *_: fake.forget() or CLOSE]
@@ -173,7 +173,7 @@ async def test_what_came_before_an_acknowledged_batch_is_there(fake):
     assert values(fake) == [b"%d" % number for number in range(7)]
 
 
-async def test_a_leader_that_has_lost_what_it_acknowledged_gets_the_rest_under_another_epoch(fake):
+async def test_a_leader_that_lost_acknowledged_batches_gets_the_rest_with_a_new_epoch(fake):
     async with producer(fake) as sender:
         await sender.send("t", b"0")
         await sender.send("t", b"1")
@@ -184,7 +184,7 @@ async def test_a_leader_that_has_lost_what_it_acknowledged_gets_the_rest_under_a
     assert identities(fake) == [(0, 0), *((1, number) for number in range(7))]
 
 
-async def test_a_transaction_does_not_go_on_over_a_gap():
+async def test_a_transaction_does_not_continue_over_a_gap():
     from support.fake_coordinator import FakeCoordinator
 
     async with FakeCoordinator({"t": 1}) as fake, producer(fake, transactional_id="id") as sender:
@@ -202,7 +202,7 @@ async def test_a_transaction_does_not_go_on_over_a_gap():
     assert values(fake) == [b"0", b"5"]
 
 
-async def test_another_leader_gets_nothing_before_the_old_one_has_answered():
+async def test_a_new_leader_gets_nothing_before_the_old_leader_answers():
     first = FakeBroker({"t": 1}, node_id=1)
     second = FakeBroker(first.topics, node_id=2, cluster=first.cluster)
     first.cluster.append(second)
@@ -228,7 +228,7 @@ async def test_another_leader_gets_nothing_before_the_old_one_has_answered():
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_whatever_happens_each_record_is_there_once_and_in_order(fake, seed):
+async def test_random_faults_keep_each_record_once_and_in_order(fake, seed):
     rng = random.Random(seed)
     troubles = [
         OK,

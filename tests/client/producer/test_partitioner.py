@@ -32,7 +32,7 @@ def test_murmur2_known_answers(key, signed):
 
 
 @given(st.binary(max_size=40))
-def test_murmur2_as_aiokafka(key):
+def test_murmur2_equals_aiokafka(key):
     assert murmur2(key) == aiokafka_murmur2(key) & 0xFFFFFFFF
 
 
@@ -54,7 +54,7 @@ def test_without_key_sticky_until_a_batch_is_full():
     assert seen == {0, 1, 2, 3}
 
 
-def test_sticky_leaves_a_partition_without_leader():
+def test_sticky_skips_a_partition_without_leader():
     chosen = DefaultPartitioner(random.Random(1))
     first = chosen.partition("t", None, range(4), range(4))
     others = [number for number in range(4) if number != first]

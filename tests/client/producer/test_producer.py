@@ -40,7 +40,7 @@ def values(fake, topic="t", partition=0):
     return [record.value for record in fake.records(topic, partition)]
 
 
-async def test_everything_of_a_record_arrives(fake):
+async def test_all_fields_of_a_record_arrive(fake):
     async with producer(fake) as sender:
         done = await sender.send("t", b"v", key=b"k", timestamp_ms=77, headers=[("a", b"1"), ("a", None)])
         assert done == ("t", 0, 0, 77)
@@ -63,7 +63,7 @@ async def test_compression(fake, compression):
     assert read_batch(data).compression.name.lower() == (compression or "none")
 
 
-async def test_one_turn_of_the_loop_is_one_batch(fake):
+async def test_records_of_one_event_loop_iteration_share_a_batch(fake):
     async with producer(fake) as sender:
         await sender.send("t", b"first")
         futures = [sender.send_nowait("t", b"%d" % number) for number in range(100)]
@@ -150,7 +150,7 @@ async def test_without_idempotence_a_lost_answer_may_write_twice_but_keeps_order
     assert not fake.seen(ApiKey.INIT_PRODUCER_ID)
 
 
-async def test_a_producer_id_is_asked_for_until_there_is_one(fake):
+async def test_the_producer_id_is_requested_until_it_is_granted(fake):
     fake.script[ApiKey.INIT_PRODUCER_ID] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, CLOSE]
     async with producer(fake) as sender:
         assert (await sender.send("t", b"a")).offset == 0
@@ -167,7 +167,7 @@ async def test_without_a_producer_id_records_fail_with_its_error(fake):
     assert values(fake) == [b"b"]
 
 
-async def test_an_answer_that_leaves_a_partition_out_is_an_error(fake):
+async def test_an_answer_without_a_partition_is_an_error(fake):
     fake.script[PRODUCE] = [lambda request, version: ProduceResponse()]
     async with producer(fake, acks=1) as sender:
         with pytest.raises(KafkaError, match="lacks a partition"):
@@ -190,7 +190,7 @@ async def test_sequences_count_up_per_partition(fake):
 
 
 @pytest.mark.parametrize(("epoch", "ids"), [(0, [(1001, 0), (1001, 1)]), (32766, [(1001, 32766), (1002, 32766)])])
-async def test_a_batch_that_failed_for_good_is_followed_by_another_epoch(fake, epoch, ids):
+async def test_a_permanent_failure_is_followed_by_a_new_epoch(fake, epoch, ids):
     """Where there is none left, by another producer id."""
     fake.producer_epoch = epoch
     fake.script[PRODUCE] = [ErrorCode.NONE, ErrorCode.INVALID_RECORD]
@@ -205,13 +205,13 @@ async def test_a_batch_that_failed_for_good_is_followed_by_another_epoch(fake, e
     assert [batch.base_sequence for batch in batches] == [0, 0]
 
 
-async def test_a_duplicate_long_ago_counts_as_written(fake):
+async def test_a_duplicate_of_an_old_batch_counts_as_written(fake):
     fake.script[PRODUCE] = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
     async with producer(fake) as sender:
         assert (await sender.send("t", b"a")).offset == -1
 
 
-async def test_an_error_that_does_not_go_away_fails_the_record_and_names_the_partition(fake):
+async def test_a_permanent_error_fails_the_record_and_names_the_partition(fake):
     fake.script[PRODUCE] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     async with producer(fake) as sender:
         with pytest.raises(KafkaError, match="t-0: TOPIC_AUTHORIZATION_FAILED"):
@@ -258,7 +258,7 @@ async def test_without_acknowledgements_a_leader_change_is_followed_when_the_old
         assert values(first) == [b"a"]
 
 
-async def test_a_broker_that_dies_is_waited_for():
+async def test_records_wait_for_a_broker_that_dies():
     first = FakeBroker({"t": 1}, node_id=1)
     second = FakeBroker(first.topics, node_id=2, cluster=first.cluster)
     first.cluster.append(second)
@@ -275,7 +275,7 @@ async def test_a_broker_that_dies_is_waited_for():
         assert values(first) == [b"b"]
 
 
-async def test_topic_that_appears_late(fake):
+async def test_a_topic_is_created_later(fake):
     async with producer(fake) as sender:
         futures = [sender.send_nowait("late", b"%d" % number) for number in range(5)]
         await until(lambda: len(fake.seen(ApiKey.METADATA)) >= 3, "asking again")
@@ -286,20 +286,20 @@ async def test_topic_that_appears_late(fake):
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_topics_are_created_if_that_is_wanted(fake, allowed):
+async def test_topics_are_auto_created_if_enabled(fake, allowed):
     async with producer(fake, allow_auto_create_topics=allowed) as sender:
         await sender.send("t", b"x")
     assert fake.seen(ApiKey.METADATA)[-1].allow_auto_topic_creation is allowed
 
 
-async def test_unknown_topic_fails_in_the_end(fake):
+async def test_an_unknown_topic_fails_after_the_timeout(fake):
     async with producer(fake, max_block_ms=30) as sender:
         with pytest.raises(UnknownTopicOrPartitionError, match="topic nosuch"):
             await sender.send("nosuch", b"x")
         await sender.send("t", b"x")
 
 
-async def test_buffer_memory_holds_senders_back(fake):
+async def test_buffer_memory_blocks_senders(fake):
     produce = fake._produce
 
     async with producer(fake, buffer_memory=2000, acks=1) as sender:
@@ -357,7 +357,7 @@ async def test_send_nowait_as_fast_as_the_buffer_allows(fake):
     assert [int(value[:4]) for value in values(fake)] == list(range(200))
 
 
-async def test_close_sends_what_waits(fake):
+async def test_close_sends_waiting_records(fake):
     sender = producer(fake, linger_ms=60_000)
     await sender.start()
     future = sender.send_nowait("t", b"x")
@@ -407,7 +407,7 @@ async def test_serializers_and_types(fake):
             await sender.send("t", timestamp_ms=-1)
 
 
-async def test_nobody_answers():
+async def test_an_unreachable_broker():
     with pytest.raises(NoBrokersAvailableError, match=r"no broker answers at 127\.0\.0\.1:1 \(Connection refused\)"):
         async with Producer(bootstrap_servers="127.0.0.1:1"):
             pass

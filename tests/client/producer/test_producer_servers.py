@@ -70,7 +70,7 @@ async def test_records_are_written_in_order(servers, topic, acks):
         assert [int(record.value()) for record in records] == list(range(partition, 800, PARTITIONS))
 
 
-async def test_acks_0_knows_no_offset(servers, topic):
+async def test_acks_0_returns_no_offset(servers, topic):
     async with Producer(bootstrap_servers=servers, acks=0) as sender:
         assert (await sender.send(topic, b"x", partition=1)).offset == -1
         found = await read(servers, topic, {1: 1})
@@ -78,7 +78,7 @@ async def test_acks_0_knows_no_offset(servers, topic):
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-async def test_everything_of_a_record_comes_back(servers, topic, compression):
+async def test_all_fields_of_a_record_round_trip(servers, topic, compression):
     async with Producer(bootstrap_servers=servers, compression_type=compression) as sender:
         sent = [
             sender.send(topic, b"value" * 1000, key=b"key", partition=0, timestamp_ms=1_700_000_000_123),
@@ -99,7 +99,7 @@ async def test_everything_of_a_record_comes_back(servers, topic, compression):
     assert records[1].headers() == [("a", b"1"), ("a", None), ("ä", b"")]
 
 
-async def test_keys_land_where_the_java_client_puts_them(servers, topic):
+async def test_keys_use_the_partitions_of_the_java_client(servers, topic):
     """Of the hashes in Kafka's own tests, modulo the partitions."""
     hashes = {b"21": -973932308, b"foobar": -790332482, b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971}
     async with Producer(bootstrap_servers=servers) as sender:
@@ -121,7 +121,7 @@ async def test_partitioners(servers, topic, partitioner):
         assert chosen[0] == PARTITIONS - 1
 
 
-async def test_a_partition_that_is_not_there(servers, topic):
+async def test_an_unknown_partition(servers, topic):
     async with Producer(bootstrap_servers=servers) as sender:
         with pytest.raises(UnknownTopicOrPartitionError, match="no partition 99"):
             await sender.send(topic, b"x", partition=99)
@@ -146,7 +146,7 @@ async def test_connections_are_closed_when_idle_and_opened_again(servers, topic)
 # -- transactions -----------------------------------------------------------------------------------------------------
 
 
-async def test_transactions_one_after_the_other(servers, topic):
+async def test_successive_transactions(servers, topic):
     async with Producer(bootstrap_servers=servers, transactional_id=f"id-{topic}") as sender:
         for number in range(5):
             async with sender.transaction():
@@ -168,7 +168,7 @@ async def test_offsets_and_records_in_a_transaction(servers, topic):
     assert len((await read(servers, topic, {0: 3}))[0]) == 3
 
 
-async def test_after_an_abort_the_next_transaction_goes_on(servers, topic):
+async def test_the_next_transaction_works_after_an_abort(servers, topic):
     async with Producer(bootstrap_servers=servers, transactional_id=f"id-{topic}") as sender:
         await sender.begin_transaction()
         await sender.send(topic, b"no", partition=0)
@@ -177,7 +177,7 @@ async def test_after_an_abort_the_next_transaction_goes_on(servers, topic):
             assert (await sender.send(topic, b"yes", partition=0)).offset >= 1
 
 
-async def test_what_is_refused(servers, topic):
+async def test_invalid_calls_are_refused_by_their_state(servers, topic):
     async with Producer(bootstrap_servers=servers, transactional_id=f"id-{topic}") as sender:
         with pytest.raises(IllegalStateError, match="no transaction is open"):
             await sender.send(topic, b"x")

@@ -76,7 +76,7 @@ async def test_a_transaction_is_added_to_written_and_ended(fake):
     assert (end.transactional_id, end.producer_id, end.producer_epoch, end.committed) == ("id", 1001, 0, True)
 
 
-async def test_partitions_are_added_once_a_transaction_and_numbers_go_on(fake):
+async def test_partitions_are_added_once_per_transaction_and_sequences_continue(fake):
     async with producer(fake) as sender:
         for _ in range(2):
             async with sender.transaction():
@@ -88,7 +88,7 @@ async def test_partitions_are_added_once_a_transaction_and_numbers_go_on(fake):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_an_empty_transaction_asks_nobody(fake, commit):
+async def test_an_empty_transaction_sends_no_request(fake, commit):
     async with producer(fake) as sender:
         await sender.begin_transaction()
         await (sender.commit_transaction() if commit else sender.abort_transaction())
@@ -96,7 +96,7 @@ async def test_an_empty_transaction_asks_nobody(fake, commit):
     assert not fake.seen(END)
 
 
-async def test_the_block_that_raises_aborts_and_its_error_goes_on(fake):
+async def test_a_block_that_raises_aborts_and_propagates_its_error(fake):
     async with producer(fake) as sender:
         with pytest.raises(ZeroDivisionError):
             await transact(sender, b"x", error=ZeroDivisionError())
@@ -106,7 +106,7 @@ async def test_the_block_that_raises_aborts_and_its_error_goes_on(fake):
     assert values(fake) == [b"x", b"y"]
 
 
-async def test_an_abort_does_not_send_what_still_waits(fake):
+async def test_an_abort_does_not_send_waiting_records(fake):
     async with producer(fake, linger_ms=60_000, delivery_timeout_ms=90_000) as sender:
         await sender.begin_transaction()
         await asyncio.gather(sender.send("t", b"x"), sender.flush())
@@ -138,7 +138,7 @@ async def test_a_cancelled_block_aborts(fake):
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-async def test_a_commit_that_is_cancelled_while_records_are_under_way_can_be_aborted(fake, explicit):
+async def test_a_commit_cancelled_with_records_in_flight_can_be_aborted(fake, explicit):
     fake.script[PRODUCE] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
     async with producer(fake) as sender:
         if explicit:
@@ -159,7 +159,7 @@ async def test_a_commit_that_is_cancelled_while_records_are_under_way_can_be_abo
     assert values(fake) == [b"y"]
 
 
-async def test_an_abort_that_fails_is_noted_on_the_block_s_error(fake):
+async def test_a_failed_abort_is_noted_on_the_error_of_the_block(fake):
     fake.script[END] = [ErrorCode.PRODUCER_FENCED]
     async with producer(fake) as sender:
         with pytest.raises(ZeroDivisionError) as caught:
@@ -167,7 +167,7 @@ async def test_an_abort_that_fails_is_noted_on_the_block_s_error(fake):
         assert "the transaction was not aborted: transactional id id: PRODUCER_FENCED" in caught.value.__notes__
 
 
-async def test_what_does_not_fit_the_state_is_refused(fake):
+async def test_calls_in_the_wrong_state_are_refused(fake):
     sender = producer(fake)
     with pytest.raises(IllegalStateError, match="begin_transaction: the producer has not been started"):
         await sender.begin_transaction()
@@ -204,7 +204,7 @@ async def test_a_record_that_fails_makes_the_commit_fail_and_abort(fake):
     assert [read_batch(data).producer_epoch for data in fake.logs["t", 0]] == [0, 1]
 
 
-async def test_after_an_abortable_error_only_an_abort_goes_on(fake):
+async def test_after_an_abortable_error_only_an_abort_is_allowed(fake):
     fake.script[PRODUCE] = [ErrorCode.INVALID_RECORD]
     async with producer(fake) as sender:
         await sender.begin_transaction()
@@ -224,7 +224,7 @@ async def test_after_an_abortable_error_only_an_abort_goes_on(fake):
 
 
 @pytest.mark.parametrize("where", ["topic", "partition", "partitioner", "timeout"])
-async def test_a_record_that_finds_no_partition_fails_the_transaction(fake, where):
+async def test_a_record_that_cannot_be_sent_fails_the_transaction(fake, where):
     options = {"max_block_ms": 30} if where == "topic" else {}
     if where == "partitioner":
         options["partitioner"] = lambda key, partitions, available: 1 // 0
@@ -255,7 +255,7 @@ RETRIED = [
 @pytest.mark.parametrize(
     "api", [ApiKey.FIND_COORDINATOR, INIT, ADD, ADD_GROUP, COMMIT_OFFSETS, END], ids=lambda a: a.name
 )
-async def test_what_passes_is_asked_again(fake, api, trouble):
+async def test_retriable_errors_are_retried(fake, api, trouble):
     fake.script[api] = [trouble, trouble]
     async with producer(fake) as sender:
         await transact(sender, b"x", offsets_of="group")
@@ -301,7 +301,7 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("api", "code", "verdict"), VERDICTS, ids=lambda one: getattr(one, "name", str(one)))
-async def test_an_error_leaves_the_abort_or_nothing(fake, api, code, verdict):
+async def test_fatal_and_abortable_errors(fake, api, code, verdict):
     fake.script[api] = [code]
     expected = code
     if code == ErrorCode.INVALID_PRODUCER_EPOCH and api != PRODUCE:
@@ -324,14 +324,14 @@ async def test_an_error_leaves_the_abort_or_nothing(fake, api, code, verdict):
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TRANSACTION_TIMEOUT, ErrorCode.PRODUCER_FENCED])
-async def test_the_start_may_be_refused(fake, code):
+async def test_init_producer_id_may_be_refused(fake, code):
     fake.script[INIT] = [code]
     with pytest.raises(KafkaError, match=f"transactional id id: {code.name}"):
         async with producer(fake):
             pass
 
 
-async def test_a_forgotten_producer_id_gets_a_new_epoch_without_an_end(fake):
+async def test_an_unknown_producer_id_gets_a_new_epoch_without_end_txn(fake):
     fake.script[END] = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     async with producer(fake) as sender:
         with pytest.raises(errors.InvalidPidMappingError):
@@ -340,7 +340,7 @@ async def test_a_forgotten_producer_id_gets_a_new_epoch_without_an_end(fake):
     assert [(one.producer_id, one.producer_epoch) for one in fake.seen(INIT)] == [(-1, -1), (1001, 0)]
 
 
-async def test_a_broker_that_lets_nobody_go_on_ends_the_producer(fake):
+async def test_a_broker_without_epoch_bump_ends_the_producer(fake):
     """Before KIP-360: a new epoch without the old one named would fence whoever has come after us."""
     fake.versions[INIT] = (0, 2)
     fake.script[PRODUCE] = [ErrorCode.INVALID_RECORD]
@@ -362,7 +362,7 @@ async def test_old_versions_of_all_requests(fake):
     assert fake.ends == [True]
 
 
-async def test_partitions_are_added_in_the_producers_version(fake):
+async def test_add_partitions_uses_the_version_for_producers(fake):
     """From 4 on brokers speak it to each other."""
     seen = []
 
@@ -376,7 +376,7 @@ async def test_partitions_are_added_in_the_producers_version(fake):
     assert seen == [3]
 
 
-async def test_offsets_name_group_member_and_generation(fake):
+async def test_txn_offset_commit_contains_group_member_and_generation(fake):
     from client.consumer.group_metadata import OffsetAndMetadata
 
     async with producer(fake) as sender, sender.transaction():
@@ -402,7 +402,7 @@ async def test_offsets_name_group_member_and_generation(fake):
     assert fake.ends == [True]
 
 
-async def test_the_coordinator_is_followed():
+async def test_a_moved_coordinator_is_found():
     first = FakeCoordinator({"t": 1}, node_id=1)
     second = FakeCoordinator(first.topics, node_id=2, cluster=first.cluster)
     first.cluster.append(second)
@@ -420,7 +420,7 @@ async def test_the_coordinator_is_followed():
     assert (first.ends, second.ends) == ([], [True, True])
 
 
-async def test_a_commit_that_runs_out_of_time_can_be_asked_again(fake):
+async def test_a_timed_out_commit_can_be_retried(fake):
     async with producer(fake, max_block_ms=40) as sender:
         await sender.begin_transaction()
         await sender.send("t", b"x")
@@ -437,7 +437,7 @@ async def test_a_commit_that_runs_out_of_time_can_be_asked_again(fake):
     assert fake.ends == [True]
 
 
-async def test_an_abort_that_runs_out_of_time_can_be_asked_again(fake):
+async def test_a_timed_out_abort_can_be_retried(fake):
     async with producer(fake, max_block_ms=40) as sender:
         await sender.begin_transaction()
         await sender.send("t", b"x")
@@ -451,7 +451,7 @@ async def test_an_abort_that_runs_out_of_time_can_be_asked_again(fake):
     assert fake.ends == [False]
 
 
-async def test_partitions_that_may_have_been_added_are_ended(fake):
+async def test_partitions_that_may_have_been_added_are_aborted(fake):
     """The answer was lost until time was up: an abort makes sure, and does not mind that there is nothing."""
     fake.script[ADD] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 1000
     fake.script[END] = [ErrorCode.INVALID_TXN_STATE]
@@ -487,7 +487,7 @@ async def test_an_abort_waits_for_partitions_that_are_being_added(fake):
     assert values(fake) == []
 
 
-async def test_an_abort_waits_for_records_under_way_and_does_not_send_them_again(fake):
+async def test_an_abort_waits_for_records_in_flight_and_does_not_resend_them(fake):
     produce, answers = fake._produce, []
     fake._produce = lambda *arguments: STALL
     async with producer(fake) as sender:
@@ -529,7 +529,7 @@ async def test_offsets_that_were_cancelled_are_not_committed(fake):
     assert fake.ends == [False]
 
 
-async def test_a_fenced_producer_fails_what_waits(fake):
+async def test_a_fenced_producer_fails_waiting_records(fake):
     fake.script[ADD] = [ErrorCode.PRODUCER_FENCED]
     async with producer(fake, buffer_memory=2000) as sender:
         await sender.begin_transaction()
@@ -540,6 +540,6 @@ async def test_a_fenced_producer_fails_what_waits(fake):
 
 
 @pytest.mark.parametrize("options", [{"acks": 1}, {"enable_idempotence": False}, {"transactional_id": ""}])
-def test_options_that_do_not_go_with_transactions(options):
+def test_options_that_conflict_with_transactions(options):
     with pytest.raises(errors.InvalidOptionError, match="transactional_id="):
         Producer(**({"transactional_id": "id"} | options))

@@ -74,7 +74,7 @@ async def until_committed(servers, topic, wanted):
     await until(there, f"records {wanted}")
 
 
-async def test_an_abort_hides_records_from_readers_of_committed_data(broker, topic):
+async def test_aborted_records_are_hidden_from_committed_readers(broker, topic):
     async with producer(broker.bootstrap, f"id-{topic}") as sender:
         for number, commit in enumerate([True, False, True]):
             await sender.begin_transaction()
@@ -86,7 +86,7 @@ async def test_an_abort_hides_records_from_readers_of_committed_data(broker, top
     assert everything == [[b"0", b"1", b"2"]] * 2
 
 
-async def test_an_open_transaction_is_not_seen(broker, topic):
+async def test_an_open_transaction_is_not_visible(broker, topic):
     async with producer(broker.bootstrap, f"id-{topic}") as sender:
         await sender.begin_transaction()
         await sender.send(topic, b"x", partition=0)
@@ -112,7 +112,7 @@ async def test_a_zombie_is_fenced(broker, topic):
 
 
 @pytest.mark.parametrize("what", ["send", "send_offsets", "begin"])
-async def test_a_zombie_is_fenced_whatever_it_does_next(broker, topic, what):
+async def test_a_zombie_is_fenced_in_every_call(broker, topic, what):
     async with producer(broker.bootstrap, f"id-{topic}") as old:
         if what != "begin":
             await old.begin_transaction()
@@ -131,7 +131,7 @@ async def zombie_goes_on(old, topic, what):
             old.send_nowait(topic, b"zombie", partition=0)
 
 
-async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
+async def test_a_timed_out_transaction_is_aborted(tmp_path):
     settings = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
     async with running_broker(tmp_path / "data", **settings) as broker:
         servers = broker.bootstrap_servers
@@ -157,7 +157,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
         (ConsumerGroupMetadata("group", 3), IllegalGenerationError),
     ],
 )
-async def test_offsets_of_no_member_abort_the_transaction(broker, topic, group, error):
+async def test_offsets_of_an_unknown_member_abort_the_transaction(broker, topic, group, error):
     async with producer(broker.bootstrap, f"id-{topic}") as sender:
         with pytest.raises((error, UnknownMemberIdError)):
             await send_with_offsets(sender, topic, {TopicPartition(topic, 0): 1}, group)

@@ -16,7 +16,7 @@ from client.wire.buffer_pool import MOST, BufferPool
         lambda buffer: pa.py_buffer(memoryview(buffer)[2:]).slice(1),
     ],
 )
-def test_who_looks_keeps_it(look):
+def test_a_buffer_with_a_view_is_not_reused(look):
     pool = BufferPool()
     buffer = bytearray(b"content" * 10)
     view = look(buffer)
@@ -29,7 +29,7 @@ def test_who_looks_keeps_it(look):
     assert len(pool) == 0
 
 
-def test_a_buffer_fits():
+def test_a_buffer_has_a_fitting_size():
     pool = BufferPool()
     pool.give(bytearray(100))
     assert pool.take(101) is None
@@ -39,7 +39,7 @@ def test_a_buffer_fits():
     assert len(found) == 100
 
 
-def test_there_are_never_too_many():
+def test_the_number_of_buffers_is_bounded():
     pool = BufferPool()
     views = []
     for number in range(MOST + 2):
@@ -57,7 +57,7 @@ def test_there_are_never_too_many():
     assert len(pool.take(100)) == 103
 
 
-def test_memory_is_given_back():
+def test_memory_is_released():
     pool = BufferPool()
     for _ in range(2):
         pool.give(bytearray(100))

@@ -33,7 +33,7 @@ async def broker():
         yield fake
 
 
-async def test_a_connection_that_is_open_when_another_one_has_been_negotiated_is_kept(broker):
+async def test_a_connection_opened_during_another_negotiation_is_kept(broker):
     cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
     await cluster.start()
     broker.drop_connections()
@@ -49,7 +49,7 @@ async def test_a_connection_that_is_open_when_another_one_has_been_negotiated_is
     await until(lambda: broker.connections == 0, "both are closed")
 
 
-async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(broker):
+async def test_a_connection_opened_during_close_is_closed(broker):
     cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
     await cluster.start()
     event = broker.hold()
@@ -62,7 +62,7 @@ async def test_a_connection_that_is_opened_while_the_client_closes_is_closed(bro
     await until(lambda: broker.connections == 0, "both are closed")
 
 
-async def test_a_separate_connection_that_its_user_did_not_close_is_closed_with_the_client(broker):
+async def test_a_separate_connection_is_closed_with_the_client(broker):
     cluster = Cluster(ClusterOptions(bootstrap_servers=broker.address))
     await cluster.start()
     own = await cluster.open_own(0)

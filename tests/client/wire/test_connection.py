@@ -94,7 +94,7 @@ async def test_negotiation_survives_a_malformed_refusal(connection, fake):
     assert ApiKey.METADATA in connection.api_versions
 
 
-async def test_negotiation_gives_up(connection, fake):
+async def test_negotiation_fails_after_repeated_refusals(connection, fake):
     fake.script[ApiKey.API_VERSIONS] = [refusal(4)] * 5
     with pytest.raises(UnsupportedApiError):
         await connection.negotiate()
@@ -107,12 +107,12 @@ async def test_client_name_is_sent(connection, fake):
     assert request.client_software_version != ""
 
 
-async def test_nobody_listens():
+async def test_a_refused_connection():
     with pytest.raises(BrokerUnreachableError, match=r"no broker answers at 127\.0\.0\.1:1: .*refused"):
         await Connection.open("127.0.0.1", 1)
 
 
-async def test_connecting_takes_too_long():
+async def test_a_connect_timeout():
     class Stuck(AsyncioNetwork):
         async def connect(self, protocol_factory, host, port):
             await asyncio.get_running_loop().create_future()
@@ -121,7 +121,7 @@ async def test_connecting_takes_too_long():
         await Connection.open("host", 9, network=Stuck(), connect_timeout_s=0.01)
 
 
-async def test_loss_fails_all_that_is_in_flight(connection, fake):
+async def test_a_lost_connection_fails_all_requests_in_flight(connection, fake):
     fake.script[ApiKey.METADATA] = [SILENCE, SILENCE, CLOSE]
     reasons = []
     connection.on_close = reasons.append
@@ -149,7 +149,7 @@ async def test_a_request_without_answer_times_out_and_ends_the_connection(connec
     await connection.wait_closed()
 
 
-async def test_deadlines_of_answered_requests_do_not_matter(connection):
+async def test_deadlines_of_answered_requests_are_ignored(connection):
     connection._request_timeout_s = 0.05
     for _ in range(3):
         await connection.request(ask("a"), 1)
@@ -226,7 +226,7 @@ async def test_header_versions_and_client_id(fake):
     assert frames[1][10] == 0
 
 
-async def test_large_request_goes_out_in_pieces_and_drains(connection, fake):
+async def test_large_request_is_written_in_pieces(connection, fake):
     from protocol.messages.produce import PartitionProduceData, TopicProduceData
     from protocol.record_batch_builder import RecordBatchBuilder
 
@@ -244,7 +244,7 @@ async def test_large_request_goes_out_in_pieces_and_drains(connection, fake):
     assert len(fake.records("a", 0)) == 4
 
 
-async def test_uvloop_speaks_it_too():
+async def test_uvloop_works():
     uvloop = pytest.importorskip("uvloop")
 
     async def main():

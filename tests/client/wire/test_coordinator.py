@@ -35,7 +35,7 @@ class SlowCluster:
         return self.opened[-1]
 
 
-async def test_a_connection_that_is_being_opened_when_the_coordinator_is_closed_is_closed(monkeypatch):
+async def test_a_connection_opened_during_close_is_closed(monkeypatch):
     async def find_coordinator(cluster, kind, key):
         return 0
 

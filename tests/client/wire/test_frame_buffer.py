@@ -28,7 +28,7 @@ def framed(bodies):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_cuts_give_the_same_frames(seed):
+def test_any_split_gives_the_same_frames(seed):
     rng = random.Random(seed)
     sizes = [
         rng.choice([0, 1, 5, 100, 3000, SCRATCH_SIZE // 2, SCRATCH_SIZE // 2 + 1, SCRATCH_SIZE, 300_000])
@@ -54,7 +54,7 @@ def test_impossible_size(size):
         buffer.received(4)
 
 
-def test_an_announced_size_costs_nothing():
+def test_an_announced_size_allocates_nothing():
     buffer = FrameBuffer(2**31 - 1)
     buffer.writable()[:4] = (2**31 - 1).to_bytes(4, "big")
     assert buffer.received(4) == []
@@ -71,7 +71,7 @@ def test_a_large_frame_is_not_copied_out():
 
 
 @pytest.mark.parametrize("kept", [1, 3])
-def test_large_buffers_are_used_again_when_nobody_looks_at_them(kept):
+def test_large_buffers_without_views_are_reused(kept):
     rng = random.Random(kept)
     buffer = FrameBuffer(10**8)
     looked_at = []

@@ -23,7 +23,7 @@ def leaders(metadata: Metadata) -> list[int]:
 
 
 @pytest.mark.parametrize("topic_id", [ONE_ID, NO_ID])
-def test_a_leader_that_was_replaced_is_not_believed(topic_id):
+def test_metadata_with_an_older_leader_epoch_is_ignored(topic_id):
     known = Metadata().updated(answer((1, 5), (2, 5), topic_id=topic_id))
     after = known.updated(answer((3, 4), (3, 5), topic_id=topic_id))
     assert leaders(after) == [1, 3]
@@ -32,11 +32,11 @@ def test_a_leader_that_was_replaced_is_not_believed(topic_id):
     assert partition.leader_epoch == 5
 
 
-def test_a_later_leader_and_new_partitions_are_taken_over():
+def test_a_newer_leader_epoch_and_new_partitions_are_adopted():
     known = Metadata().updated(answer((1, 5)))
     assert leaders(known.updated(answer((2, 6), (3, 0)))) == [2, 3]
 
 
-def test_another_topic_of_the_same_name_begins_anew():
+def test_a_recreated_topic_resets_the_leader_epochs():
     known = Metadata().updated(answer((1, 5), (1, 5)))
     assert leaders(known.updated(answer((2, 0), topic_id=OTHER_ID))) == [2]

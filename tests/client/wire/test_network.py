@@ -10,7 +10,7 @@ from client.wire.network import AsyncioNetwork
 from ottla.cluster.ports import HOST, free_ports
 
 
-async def test_a_listen_that_is_cancelled_at_any_turn_gives_back_the_port():
+async def test_a_listen_cancelled_at_any_step_releases_the_port():
     network = AsyncioNetwork()
     (port,) = free_ports(1)
     turns = 0

@@ -60,7 +60,7 @@ async def test_a_cancelled_negotiation_does_not_break_later_calls():
         await is_served_on_a_connection_of_its_own(broker, node)
 
 
-async def test_a_connection_that_is_negotiated_serves_every_call():
+async def test_one_negotiated_connection_serves_every_call():
     async with FakeBroker() as broker:
         node = connection_to(broker)
         for _ in range(3):
@@ -69,7 +69,7 @@ async def test_a_connection_that_is_negotiated_serves_every_call():
         node.close()
 
 
-async def test_a_connection_that_is_being_opened_when_it_is_closed_is_not_handed_out():
+async def test_a_connection_closed_during_its_opening_is_not_returned():
     async with FakeBroker() as broker:
         closed = asyncio.Event()
 
@@ -88,7 +88,7 @@ async def test_a_connection_that_is_being_opened_when_it_is_closed_is_not_handed
         await until(lambda: broker.connections == 0, "it is closed")
 
 
-async def test_concurrent_callers_share_one_attempt():
+async def test_concurrent_callers_share_one_connection_attempt():
     async with FakeBroker() as broker:
         node = connection_to(broker)
         first, second = await asyncio.gather(node.open(), node.open())
@@ -96,7 +96,7 @@ async def test_concurrent_callers_share_one_attempt():
         node.close()
 
 
-async def test_a_broker_that_moved_is_reached_where_it_is_now():
+async def test_a_broker_that_moved_is_reached_at_its_new_address():
     async with FakeBroker() as old, FakeBroker() as new:
         addresses = [HostPort("127.0.0.1", old.port)]
         node = NodeConnection("broker 0", lambda: addresses[-1], options().open)
@@ -107,6 +107,6 @@ async def test_a_broker_that_moved_is_reached_where_it_is_now():
         node.close()
 
 
-async def test_a_broker_without_an_address_is_named():
+async def test_the_error_names_a_broker_without_an_address():
     with pytest.raises(BrokerUnknownError, match="no address of broker 3 is known"):
         await NodeConnection("broker 3", lambda: None, options().open).open()

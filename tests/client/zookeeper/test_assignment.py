@@ -47,7 +47,7 @@ def test_ids_are_sorted_as_text():
 
 
 @given(st.sets(st.integers(0, 50)), st.lists(st.integers(1, 4), max_size=8), st.randoms())
-def test_everybody_comes_to_the_same(partitions, counts, random):
+def test_all_consumers_compute_the_same_assignment(partitions, counts, random):
     row = threads(*counts)
     assigned = assign_range(partitions, row)
     random.shuffle(row)
@@ -58,7 +58,7 @@ def test_everybody_comes_to_the_same(partitions, counts, random):
     assert not shares or shares[0] - shares[-1] <= 1
 
 
-def test_topics_that_consumers_want_differ():
+def test_consumers_with_different_topics():
     view = GroupView(
         ((0, "h", 1),),
         {"a": {"x": 1, "y": 2}, "b": {"x": 1}, "c": {"z": 1}},
@@ -73,7 +73,7 @@ def test_topics_that_consumers_want_differ():
     assert shares["stranger"] == {}
 
 
-def test_names_may_have_another_order_than_numbers():
+def test_names_may_sort_differently_than_numbers():
     view = GroupView((), {"a": {"x": 1}, "b": {"x": 1}}, {"x": {2: "1-0", 0: "1-1", 1: "2-0"}})
     mine = assignment_of("a", view)
     assert list(mine) == [TopicPartition("x", 2), TopicPartition("x", 0)]

@@ -151,7 +151,7 @@ async def test_three_consumers_of_four_partitions(cluster, threads, expected):
     assert [await cluster.offset(partition) for partition in range(4)] == [2, 2, 2, 2]
 
 
-async def test_what_is_registered(cluster):
+async def test_the_registered_znodes(cluster):
     await cluster.create("orders", 1)
     await cluster.create("audit", 1)
     one = cluster.consumer({"orders": 2, "audit": 1})
@@ -184,7 +184,7 @@ async def test_what_is_registered(cluster):
     assert await cluster.registry.children(path) == []
 
 
-async def test_topics_and_partitions_that_come_later(cluster):
+async def test_topics_and_partitions_that_are_created_later(cluster):
     await cluster.create("orders", 1)
     named = cluster.consumer({"orders": 1, "later": 1}, "b")
     pattern = cluster.consumer((), "a", topic_filter=TopicFilter.white_list("new-.*"))
@@ -204,7 +204,7 @@ async def test_topics_and_partitions_that_come_later(cluster):
         assert await take(pattern.streams["new-.*"][0], 1) == [(0, 0)]
 
 
-async def test_without_brokers_it_waits_for_one(tmp_path):
+async def test_it_waits_until_a_broker_is_registered(tmp_path):
     connect = f"{shared_zookeeper().connect}{new_chroot()}"
     registry = ZooKeeperRegistry(ZooKeeperAddress.parse(connect))
     await registry.start()
@@ -221,7 +221,7 @@ async def test_without_brokers_it_waits_for_one(tmp_path):
 # ---- offsets
 
 
-async def test_an_offset_is_that_of_what_is_done_with(cluster):
+async def test_the_committed_offset_is_that_of_processed_records(cluster):
     await cluster.create("orders", 1)
     await cluster.produce("orders", 0, *range(6))
     async with cluster.consumer(auto_commit_interval_ms=20) as consumer:
@@ -268,7 +268,7 @@ async def test_streams_take_turns(cluster):
 
 
 @pytest.mark.parametrize(("storage", "dual"), [("kafka", False), ("kafka", None), ("zookeeper", None)])
-async def test_where_offsets_are_kept(cluster, storage, dual):
+async def test_offsets_are_stored_where_configured(cluster, storage, dual):
     await cluster.create("orders", 2)
     await cluster.produce("orders", 1, *range(4))
     options = {"offsets_storage": storage, "dual_commit_enabled": dual}
@@ -282,7 +282,7 @@ async def test_where_offsets_are_kept(cluster, storage, dual):
         assert await take(consumer, 1) == [(1, 3)]
 
 
-async def test_of_two_offsets_the_greater_counts(cluster):
+async def test_the_greater_of_two_offsets_is_used(cluster):
     await cluster.create("orders", 2)
     for partition in (0, 1):
         await cluster.produce("orders", partition, *range(6))
@@ -314,7 +314,7 @@ async def test_where_to_start_without_an_offset(cluster):
 # ---- what may be in the way
 
 
-async def test_an_owner_that_does_not_let_go(cluster):
+async def test_an_owner_that_does_not_release_its_partition(cluster):
     await cluster.create("orders", 2)
     path = f"/consumers/{GROUP}/owners/orders/1"
     await cluster.registry.create(path, b"stranger-0", make_parents=True)
@@ -331,7 +331,7 @@ async def test_an_owner_that_does_not_let_go(cluster):
     await consumer.close()
 
 
-async def test_a_rebalance_that_fails_is_told_and_tried_again(cluster):
+async def test_a_failed_rebalance_is_reported_and_retried(cluster):
     await cluster.create("orders", 1)
     async with cluster.consumer(rebalance_max_retries=0, rebalance_backoff_ms=50) as consumer:
         await cluster.registry.create(f"/consumers/{GROUP}/ids/broken", b"{", make_parents=True)
@@ -345,14 +345,14 @@ async def test_a_rebalance_that_fails_is_told_and_tried_again(cluster):
                 break
 
 
-async def test_an_id_that_is_taken(cluster):
+async def test_a_consumer_id_in_use(cluster):
     await cluster.create("orders", 1)
     async with cluster.consumer(consumer_id="one"):
         with pytest.raises(ConsumerIdInUseError, match=f"{GROUP}_one"):
             await cluster.consumer(consumer_id="one", zookeeper_session_timeout_ms=500).start()
 
 
-async def test_a_deleted_registration_is_made_again(cluster):
+async def test_a_deleted_registration_is_recreated(cluster):
     await cluster.create("orders", 1)
     await cluster.produce("orders", 0, "x")
     async with cluster.consumer(consumer_id="one") as consumer:
@@ -427,7 +427,7 @@ async def test_a_session_that_expires_between_claim_and_start(cluster):
 
 
 @pytest.mark.parametrize("storage", ["zookeeper", "kafka"])
-async def test_cut_off_from_zookeeper_it_stops_before_its_session_can_have_ended(cluster, storage):
+async def test_a_disconnected_consumer_stops_before_its_session_can_expire(cluster, storage):
     await cluster.create("orders", 1)
     await cluster.produce("orders", 0, *range(3))
     async with proxied(cluster.connect) as (proxy, through):
@@ -455,7 +455,7 @@ async def test_cut_off_from_zookeeper_it_stops_before_its_session_can_have_ended
             assert await take(consumer, 2) == [(0, 0), (0, 1)]  # in a new session, as nothing was committed
 
 
-async def test_a_chroot_that_is_not_there():
+async def test_a_missing_chroot():
     connect = f"{shared_zookeeper().connect}{new_chroot()}"
     consumer = ZooKeeperConsumer("orders", group_id="g", zookeeper_connect=connect)
     with pytest.raises(ZooKeeperSessionError, match="no node for the chroot of " + connect):
@@ -502,7 +502,7 @@ async def test_streams_end_when_the_consumer_is_closed(cluster):
         ({"zookeeper_session_timeout_ms": 0}, "zookeeper_session_timeout_ms"),
     ],
 )
-async def test_options_that_break_a_rule(options, said):
+async def test_invalid_options(options, said):
     with pytest.raises(InvalidOptionError, match=said):
         ZooKeeperConsumer(**{"topics": ["orders"], "group_id": "g", **options})
 

@@ -62,7 +62,7 @@ async def test_all_partitions_are_claimed_or_none(stage):
     assert await other.children(OWNERS) == []
 
 
-async def test_who_is_not_registered_claims_nothing(stage):
+async def test_an_unregistered_consumer_cannot_claim_partitions(stage):
     group, _, other, _ = stage
     await other.delete("/consumers/g/ids/g_one")
     assert not await group.prove_alive()
@@ -71,7 +71,7 @@ async def test_who_is_not_registered_claims_nothing(stage):
     assert sorted(await other.children(OWNERS)) == ["9"]
 
 
-async def test_a_claim_whose_answer_is_lost_is_taken_back(stage):
+async def test_a_claim_whose_answer_is_lost_is_released(stage):
     group, own, other, proxy = stage
     await other.create(f"{OWNERS}/2", b"g_two-0", ephemeral=True)
     for numbers in ((0, 1), (2,)):
@@ -91,7 +91,7 @@ async def test_a_claim_whose_answer_is_lost_is_taken_back(stage):
         assert await other.children(OWNERS) == ["2"]
 
 
-async def test_a_folder_that_somebody_deletes_is_made_again(stage):
+async def test_a_deleted_parent_znode_is_recreated(stage):
     group, _, other, _ = stage
     await group.release()
     await other.delete(OWNERS)
@@ -100,7 +100,7 @@ async def test_a_folder_that_somebody_deletes_is_made_again(stage):
     assert await group.claim(*claims(0)) == []
 
 
-async def test_nodes_of_others_are_left_alone(stage):
+async def test_nodes_of_other_consumers_are_not_deleted(stage):
     group, _, other, _ = stage
     await other.delete(f"{OWNERS}/9")
     await other.create(f"{OWNERS}/9", b"g_two-0", ephemeral=True)

@@ -72,7 +72,7 @@ async def tree_of(registry, path):
     return found
 
 
-async def test_broker_partitions_stand_in_the_order_of_their_names(registry):
+async def test_broker_partitions_are_sorted_by_name(registry):
     changed = asyncio.Event()
     tree = WatchedTree(registry, changed.set)
     layout = Legacy07Layout()
@@ -85,7 +85,7 @@ async def test_broker_partitions_stand_in_the_order_of_their_names(registry):
     tree.close()
 
 
-async def test_a_view_that_is_half_published_shows_what_is_certain(registry, caplog):
+async def test_an_incomplete_view_shows_only_certain_partitions(registry, caplog):
     tree = WatchedTree(registry, lambda: None)
     layout = Legacy07Layout()
     assert await layout.partitions(tree, "topic1") == {}
@@ -99,7 +99,7 @@ async def test_a_view_that_is_half_published_shows_what_is_certain(registry, cap
     tree.close()
 
 
-async def test_an_offset_stands_under_the_broker_partition(registry):
+async def test_an_offset_is_stored_under_its_broker_partition(registry):
     nodes = Legacy07OffsetNodes(registry, GROUP)
     assert await nodes.fetch({P0: "29-0", P1: "29-1"}) == {}
     await nodes.commit({P0: 5})
@@ -124,7 +124,7 @@ async def test_an_offset_follows_its_partition_to_another_leader(registry):
     assert await back.fetch({P0: "1-0", P1: "2-0", P2: "2-1"}) == {P0: 100, P1: 201, P2: 300}
 
 
-async def test_partitions_that_change_places_keep_their_offsets(registry):
+async def test_partitions_that_swap_names_keep_their_offsets(registry):
     nodes = Legacy07OffsetNodes(registry, GROUP)
     await nodes.fetch({P0: "1-0", P1: "2-0"})
     await nodes.commit({P0: 100, P1: 200})
@@ -132,14 +132,14 @@ async def test_partitions_that_change_places_keep_their_offsets(registry):
     assert await Legacy07OffsetNodes(registry, GROUP).fetch({P1: "1-0"}) == {P1: 200}
 
 
-async def test_what_was_never_committed_does_not_get_anothers_offset(registry):
+async def test_an_uncommitted_partition_does_not_get_the_offset_of_another(registry):
     nodes = Legacy07OffsetNodes(registry, GROUP)
     await nodes.fetch({P0: "1-0"})
     await nodes.commit({P0: 100})
     assert await Legacy07OffsetNodes(registry, GROUP).fetch({P1: "1-0"}) == {}
 
 
-async def test_what_a_person_writes_counts_for_who_has_the_name(registry):
+async def test_an_offset_written_by_hand_belongs_to_the_current_holder_of_the_name(registry):
     await put(registry, f"{TOP}/offsets/topic1/1-0", "42")
     assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "1-0"}) == {P0: 42}
     # It is the partition's from now on, though nothing has been committed.
@@ -150,7 +150,7 @@ async def test_what_a_person_writes_counts_for_who_has_the_name(registry):
     assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "2-0"}) == {P0: 7}  # nobody has said another offset
 
 
-async def test_a_name_that_others_had_meanwhile_costs_no_offset(registry):
+async def test_a_reused_name_loses_no_offset(registry):
     nodes = Legacy07OffsetNodes(registry, GROUP)
     await nodes.fetch({P0: "1-0"})
     await nodes.commit({P0: 100})
@@ -163,7 +163,7 @@ async def test_a_name_that_others_had_meanwhile_costs_no_offset(registry):
     assert await Legacy07OffsetNodes(registry, GROUP).fetch({P0: "1-0"}) == {P0: 100}
 
 
-async def test_nodes_that_somebody_deletes_are_made_again(registry):
+async def test_deleted_nodes_are_recreated(registry):
     nodes = Legacy07OffsetNodes(registry, GROUP)
     await nodes.fetch({P0: "1-0"})
     await nodes.commit({P0: 1})
@@ -367,7 +367,7 @@ async def test_a_pattern_is_written_as_0_7_wrote_it(stage):
             assert len(one.assignment()) == 2
 
 
-async def test_offsets_move_from_and_to_a_group_of_today(stage):
+async def test_offsets_move_from_and_to_a_current_group(stage):
     async with stage.broker("29") as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         await admin.create_topic("topic1", partitions=1)
         await produce(broker, {0: 5})

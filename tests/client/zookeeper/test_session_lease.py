@@ -15,7 +15,7 @@ def test_a_lease_ends_before_the_session_can():
     assert not lease.is_valid
 
 
-def test_it_counts_from_when_the_write_was_sent():
+def test_the_lease_counts_from_the_time_of_the_request():
     now = [100.0]
     lease = SessionLease(lambda: now[0])
     now[0] = 105.0
@@ -29,6 +29,6 @@ def test_it_counts_from_when_the_write_was_sent():
     assert not lease.is_valid
 
 
-def test_the_clock_goes_on():
+def test_the_clock_continues_during_suspend():
     assert clock_s() <= clock_s()
     assert clock_s() == pytest.approx(clock_s(), abs=60)

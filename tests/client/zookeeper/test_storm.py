@@ -77,7 +77,7 @@ class Storm:
         return sum(entry.kind == RECORD for entry in self.entries)
 
 
-async def test_consumers_that_come_and_go_at_random(tmp_path):
+async def test_consumers_that_join_and_leave_at_random(tmp_path):
     seed = int(os.environ.get("OTTLA_SEED", "0")) or random.randrange(1, 1 << 32)
     print(f"OTTLA_SEED={seed}")
     rng = random.Random(seed)

@@ -16,7 +16,7 @@ TOPICS = ["orders", "orders2", "audit-1", "audit-2", "__consumer_offsets"]
         (TopicFilter.black_list("nothing"), ["orders", "orders2", "audit-1", "audit-2"]),
     ],
 )
-def test_what_passes(wanted, expected):
+def test_topics_that_match(wanted, expected):
     assert [topic for topic in TOPICS if wanted.allows(topic)] == expected
 
 
