@@ -41,7 +41,7 @@ def known_leader(cluster, asked, topic, leader):
     return is_known
 
 
-async def test_settings_of_a_topic_are_told_by_a_broker_without_a_replica_of_it(cluster):
+async def test_a_broker_without_a_replica_describes_the_settings_of_a_topic(cluster):
     await cluster.create_topic("t", {0: [0]}, {"retention.ms": "7000"})
     await until(known_leader(cluster, 1, "t", 0), "broker 1 knows the topic")
     resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
@@ -50,7 +50,7 @@ async def test_settings_of_a_topic_are_told_by_a_broker_without_a_replica_of_it(
     assert [one.value for one in answer.results[0].configs] == ["7000"]
 
 
-async def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
+async def test_a_killed_leader_is_replaced_and_rejoins(cluster):
     assert await cluster.live() == {0, 1, 2}
     controller = await cluster.controller()
     leader, other = sorted({0, 1, 2} - {controller})
@@ -67,7 +67,7 @@ async def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
     assert (await cluster.state("t"))["leader"] == other
 
 
-async def test_a_broker_that_is_back_before_it_was_missed(cluster):
+async def test_a_broker_restarts_before_its_session_expires(cluster):
     """Its registration is another one: the controller takes it for restarted, and others lead meanwhile."""
     controller = await cluster.controller()
     leader, other = sorted({0, 1, 2} - {controller})
@@ -80,7 +80,7 @@ async def test_a_broker_that_is_back_before_it_was_missed(cluster):
     assert (await cluster.state("t"))["leader_epoch"] > before
 
 
-async def test_a_killed_controller_is_followed_by_another(cluster):
+async def test_a_killed_controller_is_replaced(cluster):
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     controller = await cluster.controller()
     epoch = await cluster.znode("/controller_epoch")
@@ -101,7 +101,7 @@ async def test_a_killed_controller_is_followed_by_another(cluster):
         await until(in_sync(cluster, "t", {0, 1, 2}, partition), "it has caught up")
 
 
-async def test_sessions_that_expire(cluster):
+async def test_expired_sessions(cluster):
     """A follower's, a leader's and the controller's, one after the other: each registers anew and is in sync again."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     for broker_id in (0, 1, 2):
@@ -120,7 +120,7 @@ async def test_sessions_that_expire(cluster):
     await cluster.create_topic("u", {0: [0], 1: [1], 2: [2]})
 
 
-async def test_brokers_that_stop_hand_over_first(cluster):
+async def test_stopping_brokers_hand_over_their_leaderships(cluster):
     """One after the other, as in a rolling restart: while one is away there is a leader, and no election by loss."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     for broker_id in (0, 1, 2):

@@ -43,7 +43,7 @@ async def handling(consumer):
             await task
 
 
-async def test_a_follower_nearby_is_read_and_the_leader_when_it_dies(tmp_path):
+async def test_a_nearby_follower_is_read_and_the_leader_after_its_death(tmp_path):
     cluster = BrokerCluster(tmp_path, {"replica.selector.class": RACK_AWARE})
     await cluster.registry.start()
     try:
@@ -108,7 +108,7 @@ OFFSETS = TopicPartition("__consumer_offsets", 0)
 ANSWERS = 50  # as many as a coordinator has to give while it waits; it would be done after a few
 
 
-async def test_a_new_coordinator_tells_nothing_that_is_not_committed(tmp_path):
+async def test_a_new_coordinator_returns_only_replicated_offsets(tmp_path):
     async with broker_cluster(
         tmp_path,
         offsets_topic_num_partitions="1",

@@ -31,7 +31,7 @@ async def take(consumer, count):
     return values
 
 
-async def test_records_that_a_new_leader_never_had(tmp_path):
+async def test_records_that_the_new_leader_does_not_have_are_truncated(tmp_path):
     async with broker_cluster(tmp_path, 2, auto_leader_rebalance_enable="false") as cluster:
         options = {"bootstrap_servers": cluster.bootstrap(), "group_id": "g", "enable_auto_commit": False}
         await cluster.create_topic("t", {0: [0, 1]}, {"unclean.leader.election.enable": "true"})

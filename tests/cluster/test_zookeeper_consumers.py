@@ -136,7 +136,7 @@ async def records_since(process, count):
     await until(lambda: handed() >= before + count, f"{count} records more")
 
 
-async def test_consumers_that_come_and_go(tmp_path):
+async def test_consumers_that_join_and_leave(tmp_path):
     async with scene(tmp_path) as stage:
         async with under_load(stage) as watch:
             lasting = {"zookeeper_session_timeout_ms": 20_000}  # so that no pause of the machine ends a session

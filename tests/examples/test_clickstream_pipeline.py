@@ -51,7 +51,7 @@ def still_there(processes):
 
 @full_only
 @pytest.mark.timeout(600)
-def test_a_short_run_adds_up(tmp_path):
+def test_the_results_of_a_short_run_are_correct(tmp_path):
     demo = start_demo(tmp_path, "--duration", "8", "--rate", "200", "--speed", "60", "--trigger", "1")
     try:
         assert demo.wait(280) == 0, (tmp_path / "said").read_text()
@@ -74,7 +74,7 @@ def test_a_short_run_adds_up(tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_stopped_at_any_time_it_leaves_nothing_that_runs(tmp_path):
+def test_a_stop_at_any_time_leaves_no_process_running(tmp_path):
     demo = start_demo(tmp_path)
     started = []
 
@@ -96,7 +96,7 @@ def test_stopped_at_any_time_it_leaves_nothing_that_runs(tmp_path):
     assert left == []
 
 
-def test_a_folder_that_holds_something_is_refused(tmp_path):
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").touch()
     demo = start_demo(tmp_path)
@@ -104,7 +104,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path):
     assert "must not be there yet, or be empty" in (tmp_path / "said").read_text()
 
 
-def test_one_seed_makes_one_stream():
+def test_one_seed_gives_one_stream():
     wrong = incidents(START_MS, 10 * MINUTE_MS)
     first, again, other = (list(islice(clickstream(seed, 20, wrong), 12_000)) for seed in (7, 7, 8))
     assert first == again
@@ -152,7 +152,7 @@ def failed(**changes):
     return {check.what for check in audit(**changes).checks() if not check.holds}
 
 
-def test_a_run_that_adds_up_passes():
+def test_a_correct_run_passes():
     assert failed() == set()
     assert audit().dropped == 0
 
@@ -171,11 +171,11 @@ def test_a_run_that_adds_up_passes():
         ({"alerts": [alert("error_rate", 1), alert("cart_abandonment", 1)]}, "alerts without an incident"),
     ],
 )
-def test_what_is_wrong_is_found(changes, what):
+def test_each_planted_error_is_found(changes, what):
     assert what in failed(**changes)
 
 
-def test_windows_that_lack_clicks_are_found():
+def test_windows_without_some_clicks_are_found():
     short = audit()._conversion.set_column(2, "clicks", [[120, 120, 118]])
     assert failed(conversion=short) == {"windows lack no click that came in time"}
     twice = pa.concat_tables([audit()._page_views.slice(0, 1)] * 3)
@@ -184,7 +184,7 @@ def test_windows_that_lack_clicks_are_found():
     assert failed(conversion=no_traffic, alerts=[]) == set()
 
 
-def test_only_files_that_the_log_names_count(tmp_path):
+def test_only_files_named_in_the_log_count(tmp_path):
     log = tmp_path / "_spark_metadata"
     log.mkdir()
 

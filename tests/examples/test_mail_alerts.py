@@ -180,7 +180,7 @@ async def test_a_full_queue_loses_nothing(servers, tmp_path):
     assert len(rows(tmp_path)) == count + 50
 
 
-async def test_what_cannot_be_mailed_is_kept_and_does_not_stop_others(servers, tmp_path):
+async def test_a_mail_that_cannot_be_sent_is_kept_and_does_not_stop_others(servers, tmp_path):
     prefix = "refused-"
     await alert(servers, [0], prefix=prefix)
     await alert(servers, [2], to="nobody@example.org", prefix=prefix)
@@ -195,7 +195,7 @@ async def test_what_cannot_be_mailed_is_kept_and_does_not_stop_others(servers, t
     assert sum(mails.taken.values()) == 2
 
 
-async def test_a_mail_server_that_comes_later(servers, tmp_path):
+async def test_a_mail_server_that_starts_later(servers, tmp_path):
     prefix = "later-"
     await alert(servers, range(10), prefix=prefix)
     async with mail_server() as mails:
@@ -213,7 +213,7 @@ def made(topic, offset=0, partition=0):
     return Alert(topic, partition, offset, 0, b"")
 
 
-async def test_topics_take_turns_and_room_is_waited_for():
+async def test_topics_take_turns_and_a_full_queue_is_waited_for():
     queue = AlertQueue(5)
     for offset in range(3):
         await queue.put(made("a", offset), None)
@@ -229,7 +229,7 @@ async def test_topics_take_turns_and_room_is_waited_for():
     assert [(await queue.take()).alert.offset for _ in range(2)] == [2, 3]
 
 
-async def test_partitions_that_go_are_forgotten():
+async def test_revoked_partitions_are_removed_from_the_queue():
     queue = AlertQueue(3)
     await queue.put(made("a", 1, 0), None)
     await queue.put(made("a", 2, 1), None)

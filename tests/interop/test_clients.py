@@ -131,7 +131,7 @@ def test_clients_with_the_same_partitioner_choose_the_same_partition(broker):
     assert asyncio.run(produce()) == chosen
 
 
-def test_a_topic_that_is_written_to_first_comes_into_being(broker):
+def test_a_topic_is_created_by_its_first_write(broker):
     for client in ALL:
         if client.name == "kcat":
             need_kcat()

@@ -137,7 +137,7 @@ def test_members_come_and_go_with_both_assignors(group):
         group.remove(three)
 
 
-def test_a_static_member_comes_back_unnoticed(group):
+def test_a_static_member_returns_without_a_rebalance(group):
     topic = group.create("a", 6)
     stays = group.add(topic, group_instance_id="stays")
     goes = group.add(topic, group_instance_id="goes")

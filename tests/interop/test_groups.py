@@ -203,7 +203,7 @@ class Storm:
 @pytest.mark.counted
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("client", "size"), STORMS, ids=lambda part: "-".join(map(str, part)))
-def test_a_storm(broker, tmp_path, topic, client, size):
+def test_members_that_join_and_leave_at_random(broker, tmp_path, topic, client, size):
     (library, assignor), (members, partitions) = client, size
     rng = random.Random(f"{library} {assignor} {members} {partitions}")
     with Storm(broker, tmp_path, topic, partitions, library, assignor) as storm:
@@ -238,7 +238,7 @@ def test_a_storm(broker, tmp_path, topic, client, size):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("library", "assignor"), MIXED if FULL else MIXED[2:7:4])
-def test_ours_and_theirs_in_one_group(broker, tmp_path, topic, library, assignor):
+def test_members_of_different_clients_share_one_group(broker, tmp_path, topic, library, assignor):
     with Storm(broker, tmp_path, topic, 7, library, assignor) as storm:
         ours = storm.add(library="ottla")
         storm.until(storm.is_settled, "ours is alone")

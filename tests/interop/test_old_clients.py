@@ -118,7 +118,7 @@ def test_an_old_consumer_starts_in_the_middle_of_a_batch(broker):
     assert shown == b"".join(b"%d=%d " % (n, n) for n in range(37, 100))
 
 
-def test_librdkafka_that_is_told_of_0_10_works(broker):
+def test_librdkafka_configured_for_0_10_works(broker):
     """It asks for the versions nevertheless."""
     options = ["-X", "api.version.request=false", "-X", "broker.version.fallback=0.10.2.2"]
     kcat(broker.bootstrap, "-P", "-t", "told", "-p", "0", *options, stdin=b"a\nb\n")

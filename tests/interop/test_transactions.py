@@ -170,7 +170,7 @@ PRODUCERS = {"confluent-kafka": produce_confluent, "aiokafka": produce_aiokafka,
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_commits_are_seen_and_aborts_are_not(broker, topic, producer):
+def test_committed_records_are_visible_and_aborted_records_are_not(broker, topic, producer):
     PRODUCERS[producer](broker, topic)
     values = {number: [b"%d-%d-%d" % (number, partition, part) for partition in (0, 1) for part in range(20)]
               for number in range(3)}  # fmt: skip
@@ -180,7 +180,7 @@ def test_commits_are_seen_and_aborts_are_not(broker, topic, producer):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_an_open_transaction_holds_readers_back(broker, topic, reader):
+def test_an_open_transaction_blocks_committed_readers(broker, topic, reader):
     producer = confluent(broker, f"open-{topic}")
     producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
@@ -250,7 +250,7 @@ sys.stdin.read()
 """
 
 
-def test_a_producer_is_killed_in_the_middle(broker, topic):
+def test_a_producer_is_killed_during_a_transaction(broker, topic):
     """Nothing of its transaction is seen, and readers go on as soon as the next producer has come."""
     doomed = subprocess.Popen(
         [sys.executable, "-c", DOOMED, broker.bootstrap, topic],
