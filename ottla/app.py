@@ -1,9 +1,11 @@
 """The Typer application with all subcommands; `ottla.cli` runs `ottla broker` without it."""
 
+import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from ottla import __version__
 from ottla.commands import (
@@ -76,5 +78,21 @@ cluster.register(app)
 
 def run_app(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code. Errors are raised; Typer's have `format_message`."""
-    result = app(list(arguments), prog_name="ottla", standalone_mode=False)
+    command = get_command(app)
+    _escape_markup(command)
+    result = command(list(arguments), prog_name="ottla", standalone_mode=False)
     return result if isinstance(result, int) else 0
+
+
+# What Rich takes for a tag: see `rich.markup.RE_TAGS`. Importing `rich.markup.escape` would slow down every command.
+_TAG = re.compile(r"\[(?=[a-z#/@][^[]*])")
+
+
+def _escape_markup(command: Any) -> None:
+    """Escape square brackets in the help of a command and its subcommands, so that Rich prints them."""
+    for owner in (command, *command.params):
+        for name in ("help", "short_help", "epilog"):
+            if text := getattr(owner, name, None):
+                setattr(owner, name, _TAG.sub(r"\[", text))
+    for subcommand in getattr(command, "commands", {}).values():
+        _escape_markup(subcommand)

@@ -72,7 +72,9 @@ def reset_offsets(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from-file", metavar="FILE", help="To the offsets in this file: [group,]topic,partition,offset."
+            "--from-file",
+            metavar="FILE",
+            help="To the offsets in this file. Columns: group (optional), topic, partition, offset.",
         ),
     ] = None,
     execute: Execute = False,

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import ottla as package
 from client.wire.connection import SOFTWARE_VERSION
@@ -72,6 +73,28 @@ def test_help_everywhere_with_examples(ottla, words):
     if words and words not in GROUPS:
         assert "Example" in text
         assert f"ottla {' '.join(words)}" in text
+
+
+def letters(text):
+    """Return the text without what a table of Rich adds: spaces, line breaks and borders."""
+    return re.sub(r"[\s│]+", "", plain(text))
+
+
+def test_help_keeps_square_brackets(ottla, monkeypatch):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 500)  # a description stays on one line, beside its option
+
+    def walk(command, words=()):
+        texts = [command.help, command.epilog, *(getattr(one, "help", "") for one in command.params)]
+        if bracketed := [part for text in texts for part in re.findall(r"\S*\[.*?\]", text or "")]:
+            shown = letters(ottla(*words, "--help").out)
+            assert [part for part in bracketed if letters(part) not in shown] == []
+        found = len(bracketed)
+        for name, subcommand in getattr(command, "commands", {}).items():
+            found += walk(subcommand, (*words, name))
+        return found
+
+    assert walk(get_command(app)) >= 4
+    assert "pip install 'ottla[zookeeper]'" in plain(ottla("cluster", "--help").out)
 
 
 def test_no_command_is_forgotten_here():
