@@ -124,6 +124,19 @@ async def test_page_shows_the_first_topic_and_its_messages(browser: Browser, tmp
             await expect(names(page)).to_have_count(0)
 
 
+async def test_offsets_are_not_called_messages(browser: Browser, tmp_path: Path) -> None:
+    """The control record of a transaction takes an offset: two records, three offsets."""
+    async with console_page(browser, tmp_path) as (broker, page):
+        servers = broker.bootstrap_servers
+        async with Producer(bootstrap_servers=servers, transactional_id="t") as producer, producer.transaction():
+            for value in (b"one", b"two"):
+                await producer.send("orders", partition=0, value=value)
+        await expect(row(page, "orders").nth(2)).to_have_text("3")
+        header = page.locator("#topics thead th").nth(2)
+        await expect(header).to_have_text("Offsets")
+        await expect(header).to_have_attribute("title", re.compile("control records"))
+
+
 async def test_page_fits_a_desktop_and_a_phone(browser: Browser, tmp_path: Path) -> None:
     async with (
         console(tmp_path) as (broker, url),

@@ -9,7 +9,7 @@ const FILTER_FROM = 8; // with fewer topics no filter is needed
 const table = new OpeningTable($("topics"), {
   name: (topic) => topic.name,
   id: (topic) => topic.id,
-  cells: { partitions: false, messages: true, in: false, out: false, size: true },
+  cells: { partitions: false, offsets: true, in: false, out: false, size: true },
   tag: (topic) => (topic.is_internal ? "internal" : null),
   problem(topic) {
     const { offline, behind } = troubles(topic.partitions);
@@ -23,7 +23,7 @@ const table = new OpeningTable($("topics"), {
     const outRate = perSecond(topic.fetched_bytes, then?.fetched_bytes, seconds);
     return {
       partitions: count(topic.partitions.length),
-      messages: count(sum(topic.partitions.map(messages))),
+      offsets: count(sum(topic.partitions.map(offsets))),
       in: inRate === null ? NOTHING : `${rate(inRate)}/s`,
       out: outRate === null ? NOTHING : `${bytes(outRate)}/s`,
       size: bytes(sum(topic.partitions.map((one) => one.size_bytes ?? 0))),
@@ -56,7 +56,8 @@ function troubles(partitions) {
   };
 }
 
-function messages(partition) {
+// Not records: a control record takes an offset, too, and compaction leaves gaps.
+function offsets(partition) {
   return partition.log_end_offset === null ? 0 : partition.log_end_offset - partition.log_start_offset;
 }
 
