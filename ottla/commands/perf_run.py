@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-import string
 import time
 from array import array
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 PERCENTILES = (50, 95, 99, 99.9)
 # Without a rate, yield to the event loop after this many records.
 BURST = 500
+VALUES = 64
+# Values overlap if they are larger than this. So a large size does not take VALUES times the time and the memory.
+LARGEST_STEP = 64 * 1024
+
+
+class RandomValues:
+    """VALUES different values of `size` random printable bytes, which are slices of one block."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._step = min(size, LARGEST_STEP)
+        length = size + (VALUES - 1) * self._step
+        self._block = b64encode(random.Random(0).randbytes(length * 3 // 4 + 1))
+
+    def __getitem__(self, number: int) -> bytes:
+        """Return the value of record `number`; the values repeat."""
+        start = number % VALUES * self._step
+        return self._block[start : start + self._size]
 
 
 class PerfResult:
@@ -89,9 +107,7 @@ class ProduceRun:
 
     async def run(self) -> None:
         """Send the records and measure. Raises the first error of a record."""
-        seeded = random.Random(0)
-        alphabet = string.ascii_letters + string.digits
-        values = ["".join(seeded.choices(alphabet, k=self._value_size)).encode() for _ in range(64)]
+        values = RandomValues(self._value_size)
         started, cpu = time.perf_counter(), time.process_time()
         with self._progress:
             for number in range(self._records):
@@ -103,7 +119,7 @@ class ProduceRun:
                     await asyncio.sleep(0)
                 if self._error is not None:
                     break
-                await self._send(values[number % 64])
+                await self._send(values[number])
                 self._progress.update(self.result.records)
             await self._producer.flush()
         self.result.seconds = time.perf_counter() - started

@@ -1,5 +1,11 @@
 """`ottla perf`: the figures are complete and consistent (how large they are is not a test's business)."""
 
+import tracemalloc
+
+import pytest
+
+from ottla.commands.perf_run import VALUES, RandomValues
+
 
 def test_produce_and_consume(on):
     on("topics", "create", "load", "-p", 2)
@@ -15,6 +21,25 @@ def test_produce_and_consume(on):
     assert on("perf", "consume", "load", "-n", 10, "--json").json["records"] >= 10
     shown = on("perf", "consume", "load").out
     assert "records per second" in shown
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100, 1024, 65_537, 2 * 1024**2])
+def test_values_are_printable_and_differ(size):
+    values = RandomValues(size)
+    made = {values[number] for number in range(3 * VALUES)}
+    assert {len(value) for value in made} == {size}
+    assert all(value.isascii() and value.decode().isprintable() for value in made)
+    if size >= 3:
+        assert len(made) == VALUES
+
+
+def test_large_values_share_their_bytes():
+    tracemalloc.start()
+    try:
+        RandomValues(2 * 1024**2)
+        assert tracemalloc.get_traced_memory()[1] < 40 * 1024**2  # 64 values would take 128 MiB
+    finally:
+        tracemalloc.stop()
 
 
 def test_rate_is_held(on):
