@@ -133,7 +133,9 @@ class IsrChanges:
                     # The high watermark waited for the joining replica: nothing else advances it now.
                     partition.maybe_advance_high_watermark()
                 if error.code in NOT_APPLIED or error.code in OUT_OF_DATE:
-                    logger.info("%s-%d: ISR %s refused: %s", change.topic, change.partition, pending.isr, error)
+                    # Usual while a broker stops: it still fetches. The controller logs the reason.
+                    level = logging.DEBUG if error.code == ErrorCode.INELIGIBLE_REPLICA else logging.INFO
+                    logger.log(level, "%s-%d: ISR %s refused: %s", change.topic, change.partition, pending.isr, error)
                     return
                 logger.warning("%s-%d: retrying ISR %s: %s", change.topic, change.partition, pending.isr, error)
                 await retries.wait()

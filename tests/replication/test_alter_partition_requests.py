@@ -185,12 +185,14 @@ class Decider:
         ([ErrorCode.UNKNOWN_SERVER_ERROR, None], 2, False, 1, 1),  # again
         ([ErrorCode.OPERATION_NOT_ATTEMPTED], 1, False, 0, 1),  # back to what it was
         ([ErrorCode.INELIGIBLE_REPLICA], 1, False, 0, 1),
+        ([int(ErrorCode.INELIGIBLE_REPLICA)], 1, False, 0, 1),  # as a response has it
         ([ErrorCode.INVALID_UPDATE_VERSION], 1, True, 0, 1),  # the controller's word will come
         ([ErrorCode.FENCED_LEADER_EPOCH], 1, True, 0, 1),
         ([LeaderAndIsr(0, 1, (0,), 9)], 1, True, 0, 1),  # of another leader epoch
     ],
 )
-async def test_decisions(tmp_path, outcomes, asked, pending, shrunk, failed):
+async def test_decisions(tmp_path, caplog, outcomes, asked, pending, shrunk, failed):
+    caplog.set_level("INFO", "replication.isr_changes")
     group = ReplicaGroup(tmp_path)
     await group.start()
     try:
@@ -210,6 +212,7 @@ async def test_decisions(tmp_path, outcomes, asked, pending, shrunk, failed):
         assert leader.partition.isr == ((0,) if shrunk else (0, 1, 2))
         assert leader.partition.partition_epoch == (1 if shrunk else 0)
         assert rules.now_ms() == 60_000
+        assert "INELIGIBLE_REPLICA" not in caplog.text  # the log of every broker that stops would be full of it
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     finally:
