@@ -27,7 +27,13 @@ def arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser("mail_alerts", description="Send the alerts of Kafka topics as mails.")
     parser.add_argument("topics", nargs="+", help="topics whose records are alerts")
-    parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092")
+    parser.add_argument(
+        "--bootstrap-server",
+        "-b",
+        default=os.environ.get("OTTLA_BOOTSTRAP_SERVER", "127.0.0.1:9092"),
+        metavar="HOST:PORT",
+        help="a broker of the cluster; separate several with commas (default: OTTLA_BOOTSTRAP_SERVER, or %(default)s)",
+    )
     parser.add_argument("--group", default="mail-alerts", help="consumer group")
     parser.add_argument("--instance", help="name of this process in the group: a restart then goes on at once")
     parser.add_argument("--smtp", default="127.0.0.1:25", help="mail server, host:port")
@@ -69,7 +75,7 @@ async def main(options: argparse.Namespace) -> None:
 
     consumer = Consumer(
         *options.topics,
-        bootstrap_servers=options.bootstrap_servers,
+        bootstrap_servers=options.bootstrap_server,
         group_id=options.group,
         group_instance_id=options.instance,
         enable_auto_commit=False,

@@ -17,6 +17,7 @@ from aiosmtpd.smtp import SMTP
 from client.admin.admin import Admin
 from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
+from examples.mail_alerts.__main__ import arguments
 from examples.mail_alerts.alert import Alert
 from examples.mail_alerts.alert_queue import AlertQueue
 from examples.mail_alerts.alert_store import AlertStore
@@ -96,7 +97,7 @@ class Program:
 
     def __init__(self, servers, tmp_path, mails, prefix, **options):
         named = {
-            "bootstrap-servers": servers,
+            "bootstrap-server": servers,
             "group": prefix,
             "instance": "one",
             "smtp": f"127.0.0.1:{mails.port}",
@@ -204,6 +205,23 @@ async def test_a_mail_server_that_starts_later(servers, tmp_path):
         await until(lambda: program._out.exists() and "not sent, again" in program._out.read_text(), "it has tried")
         async with mail_server(mails):
             await until(lambda: len(mails.taken) == 10, "all mails")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "servers"),
+    [
+        ([], None, "127.0.0.1:9092"),
+        ([], "one:1,two:2", "one:1,two:2"),
+        (["-b", "three:3"], "one:1", "three:3"),
+        (["--bootstrap-server", "three:3"], None, "three:3"),
+    ],
+)
+def test_the_broker_is_named_as_for_the_command(monkeypatch, words, environment, servers):
+    monkeypatch.setattr(sys, "argv", ["mail_alerts", "disks", *words])
+    monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVER", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", environment)
+    assert arguments().bootstrap_server == servers
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
