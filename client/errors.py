@@ -13,11 +13,12 @@ family, does not pay for 127 classes.
 
 from typing import TYPE_CHECKING, ClassVar
 
+from protocol.error_codes import ErrorCode, code_name, known_code
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from client.consumer.fetched import ConsumerRecord
-    from protocol.error_codes import ErrorCode
 
 # Error codes whose exception has another name in Kafka.
 _NAMES = {
@@ -58,7 +59,7 @@ class KafkaError(Exception):
     """
 
     retriable: ClassVar[bool] = False
-    code: ClassVar["ErrorCode | None"] = None
+    code: ClassVar[ErrorCode | None] = None
 
 
 class ConnectionLostError(KafkaError):
@@ -202,7 +203,7 @@ class BlobMissingError(ClaimError):
 _classes: "dict[int, type[KafkaError]]" = {}
 
 
-def class_name(code: "ErrorCode") -> str:
+def class_name(code: ErrorCode) -> str:
     """The name of the exception class for an error code: `UnknownTopicOrPartitionError` for
     UNKNOWN_TOPIC_OR_PARTITION.
     """
@@ -216,8 +217,6 @@ def error_class(code: int) -> type[KafkaError]:
     """
     found = _classes.get(code)
     if found is None:
-        from protocol.error_codes import known_code
-
         known = known_code(code)
         found = _classes.get(known)
         if found is None:
@@ -238,8 +237,6 @@ def error_for(code: int, message: str | None = None, *, context: str = "") -> Ka
     `message` is the broker's error message, if the answer has one; `context` says what was being done
     ("create topic orders") and precedes the message.
     """
-    from protocol.error_codes import code_name
-
     made, name = error_class(code), code_name(code)
     text = f"{name}: {message}" if message else name
     return made(f"{context}: {text}" if context else text)
@@ -247,8 +244,6 @@ def error_for(code: int, message: str | None = None, *, context: str = "") -> Ka
 
 def __getattr__(name: str) -> type[KafkaError]:
     if name.endswith("Error"):
-        from protocol.error_codes import ErrorCode
-
         for code in ErrorCode:
             if code and class_name(code) == name:
                 return error_class(code)

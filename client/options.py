@@ -3,13 +3,11 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from client.errors import InvalidOptionError
+from protocol.classic_names import Reader, advice
 from protocol.host_port import HostPort
-
-if TYPE_CHECKING:
-    from protocol.classic_names import Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,8 +77,6 @@ def refuse_unknown(given: Iterable[str], client: type) -> None:
 
 def _hint(option: str, client: type, known: list[str]) -> str:
     """What to write instead of an unknown option."""
-    from protocol.classic_names import advice  # only needed for the error
-
     dotless = option.replace(".", "_").replace("-", "_")
     near = [dotless] if dotless in known else difflib.get_close_matches(dotless, known, 1, 0.7)
     if dotless in _ELSEWHERE:
@@ -92,10 +88,8 @@ def _hint(option: str, client: type, known: list[str]) -> str:
     return f"did you mean {near[0]}?" if near else "known options: " + ", ".join(sorted(known))
 
 
-def _reader(client: type) -> "Reader":
+def _reader(client: type) -> Reader:
     """Which of Kafka's clients the options of a class correspond to."""
-    from protocol.classic_names import Reader
-
     if client.__name__ == "ZooKeeperConsumer":
         return Reader.ZOOKEEPER_CONSUMER
     if client.__name__ == "Admin":

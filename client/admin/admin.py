@@ -32,6 +32,26 @@ from client.options import refuse_unknown, shows
 from client.topic_partition import TopicPartition
 from client.wire.metadata import Metadata, TopicMetadata
 from protocol.error_codes import ErrorCode
+from protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 
 class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, TransactionAdmin):
@@ -112,14 +132,6 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Create topics; with `validate_only`, only check the request and return the expected result."""
-        from protocol.messages.create_topics import (
-            CreatableReplicaAssignment,
-            CreatableTopic,
-            CreatableTopicConfig,
-            CreateTopicsRequest,
-            CreateTopicsResponse,
-        )
-
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -159,12 +171,6 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete topics. Return None or the error for each name."""
-        from protocol.messages.delete_topics import (
-            DeleteTopicsRequest,
-            DeleteTopicsResponse,
-            DeleteTopicState,
-        )
-
         wanted = list(names)
 
         async def ask() -> dict[str, KafkaError | None]:
@@ -198,13 +204,6 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
 
         Raises InvalidPartitionsError, InvalidReplicaAssignmentError, UnknownTopicOrPartitionError.
         """
-        from protocol.messages.create_partitions import (
-            CreatePartitionsAssignment,
-            CreatePartitionsRequest,
-            CreatePartitionsResponse,
-            CreatePartitionsTopic,
-        )
-
         assignments = (
             None
             if assignment is None
@@ -232,13 +231,6 @@ class Admin(ConfigAdmin, FeatureAdmin, GroupAdmin, LogDirAdmin, ReplicaAdmin, Tr
 
         Raises OffsetOutOfRangeError for an offset past the high watermark.
         """
-        from protocol.messages.delete_records import (
-            DeleteRecordsPartition,
-            DeleteRecordsRequest,
-            DeleteRecordsResponse,
-            DeleteRecordsTopic,
-        )
-
         done: dict[TopicPartition, int] = {}
 
         async def ask() -> None:

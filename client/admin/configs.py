@@ -11,6 +11,14 @@ from client.admin.types import ConfigChange, ConfigEntry, ConfigSource, Resource
 from client.errors import error_for
 from client.options import refuse
 from client.wire.connection import Connection
+from protocol.messages import incremental_alter_configs as incremental
+from protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 
 
 class ConfigAdmin(AdminBase):
@@ -26,12 +34,6 @@ class ConfigAdmin(AdminBase):
         include_documentation: bool = False,
     ) -> dict[str, ConfigEntry]:
         """The settings of a topic or broker, sorted by name. Raises UnknownTopicOrPartitionError, …"""
-        from protocol.messages.describe_configs import (
-            DescribeConfigsRequest,
-            DescribeConfigsResource,
-            DescribeConfigsResponse,
-        )
-
         wanted = DescribeConfigsResource(
             resource_type=int(resource),
             resource_name=name,
@@ -74,23 +76,16 @@ class ConfigAdmin(AdminBase):
         validate_only: bool = False,
     ) -> None:
         """Change single settings and keep all others. Raises InvalidConfigurationError, …"""
-        from protocol.messages.incremental_alter_configs import (
-            AlterableConfig,
-            AlterConfigsResource,
-            IncrementalAlterConfigsRequest,
-            IncrementalAlterConfigsResponse,
-        )
-
         configs = [
-            AlterableConfig(name=change.name, config_operation=int(change.operation), value=change.value)
+            incremental.AlterableConfig(name=change.name, config_operation=int(change.operation), value=change.value)
             for change in changes
         ]
-        target = AlterConfigsResource(resource_type=int(resource), resource_name=name, configs=configs)
-        request = IncrementalAlterConfigsRequest(resources=[target], validate_only=validate_only)
+        target = incremental.AlterConfigsResource(resource_type=int(resource), resource_name=name, configs=configs)
+        request = incremental.IncrementalAlterConfigsRequest(resources=[target], validate_only=validate_only)
 
         async def ask() -> None:
             connection = await self._connection_for(resource, name)
-            response = await connection.call(request, IncrementalAlterConfigsResponse)
+            response = await connection.call(request, incremental.IncrementalAlterConfigsResponse)
             for result in response.responses:
                 if result.error_code:
                     raise error_for(result.error_code, result.error_message, context=_label(resource, name))
@@ -106,13 +101,6 @@ class ConfigAdmin(AdminBase):
         validate_only: bool = False,
     ) -> None:
         """Replace all dynamic settings; others return to their defaults. Raises InvalidConfigurationError, …"""
-        from protocol.messages.alter_configs import (
-            AlterableConfig,
-            AlterConfigsRequest,
-            AlterConfigsResource,
-            AlterConfigsResponse,
-        )
-
         entries = [AlterableConfig(name=key, value=value) for key, value in configs.items()]
         target = AlterConfigsResource(resource_type=int(resource), resource_name=name, configs=entries)
         request = AlterConfigsRequest(resources=[target], validate_only=validate_only)

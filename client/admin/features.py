@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 from client.admin.base import AdminBase
 from client.errors import KafkaError, UnsupportedApiError, error_for
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 _FIRST_API_VERSIONS_WITH_FEATURES: Final = 3
 _FIRST_UPDATE_WITH_VALIDATION: Final = 1
@@ -35,7 +37,6 @@ class FeatureAdmin(AdminBase):
 
     async def describe_features(self) -> Features:
         """The features. Raises UnsupportedApiError for a broker older than 2.7."""
-        from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
         async def ask() -> Features:
             connection = await self._cluster.any_connection()
@@ -65,7 +66,6 @@ class FeatureAdmin(AdminBase):
         Raises UnsupportedApiError for `validate_only` if the broker is older than 3.3, or the broker's error for the
         whole request.
         """
-        from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
         async def ask() -> dict[str, KafkaError | None]:
             connection = await self._cluster.controller()

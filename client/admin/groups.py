@@ -18,6 +18,16 @@ from client.wire.connection import Connection
 from client.wire.coordinator import CoordinatorType
 from protocol.api_keys import ApiKey
 from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -37,8 +47,6 @@ class GroupAdmin(AdminBase):
 
         Raises UnsupportedApiError if a broker is too old for a filter (states: 2.6, types: 3.8).
         """
-        from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         async def ask(node_id: int, connection: Connection) -> list[GroupListing]:
@@ -83,7 +91,6 @@ class GroupAdmin(AdminBase):
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete empty groups and their offsets. Return None or the error of each (GroupNotEmptyError, …)."""
-        from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
         async def ask(node_id: int, connection: Connection, wanted: list[str]) -> dict[str, KafkaError | None]:
             response = await connection.call(DeleteGroupsRequest(groups_names=wanted), DeleteGroupsResponse)
@@ -126,13 +133,6 @@ class GroupAdmin(AdminBase):
 
         Raises GroupIdNotFoundError; GroupNotEmptyError if the group has members and is not a group of consumers.
         """
-        from protocol.messages.offset_delete import (
-            OffsetDeleteRequest,
-            OffsetDeleteRequestPartition,
-            OffsetDeleteRequestTopic,
-            OffsetDeleteResponse,
-        )
-
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for topic, number in partitions:
             entry = OffsetDeleteRequestPartition(partition_index=number)
@@ -169,8 +169,6 @@ def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> dict[TopicP
 async def _describe_classic(
     node_id: int, connection: Connection, wanted: list[str]
 ) -> dict[str, GroupDescription | KafkaError]:
-    from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-
     response = await connection.call(DescribeGroupsRequest(groups=wanted), DescribeGroupsResponse)
     found: dict[str, GroupDescription | KafkaError] = {}
     for group in response.groups:
@@ -205,8 +203,6 @@ async def _describe_new(
     node_id: int, connection: Connection, wanted: list[str]
 ) -> dict[str, GroupDescription | KafkaError]:
     """Describe those of these groups that use the new protocol."""
-    from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-
     response = await connection.call(ConsumerGroupDescribeRequest(group_ids=wanted), ConsumerGroupDescribeResponse)
     found: dict[str, GroupDescription | KafkaError] = {}
     for group in response.groups:

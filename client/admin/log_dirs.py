@@ -10,6 +10,13 @@ from functools import partial
 from client.admin.base import AdminBase
 from client.admin.types import LogDirDescription, Replica, ReplicaSize
 from client.errors import KafkaError, error_for
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 
 class LogDirAdmin(AdminBase):
@@ -38,13 +45,6 @@ class LogDirAdmin(AdminBase):
     async def _alter_replica_log_dirs_of(
         self, broker_id: int, targets: Mapping[Replica, str]
     ) -> dict[Replica, KafkaError | None]:
-        from protocol.messages.alter_replica_log_dirs import (
-            AlterReplicaLogDir,
-            AlterReplicaLogDirsRequest,
-            AlterReplicaLogDirsResponse,
-            AlterReplicaLogDirTopic,
-        )
-
         dirs: dict[str, AlterReplicaLogDir] = {}
         for (name, number, _), path in targets.items():
             topics = dirs.setdefault(path, AlterReplicaLogDir(path=path)).topics
@@ -63,8 +63,6 @@ class LogDirAdmin(AdminBase):
 
     async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDirDescription]:
         """The log directories of these brokers, or of all brokers, with the size of every replica in them."""
-        from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-
         await self._cluster.refresh([])
         found = []
         for broker_id in sorted(self._cluster.metadata.brokers) if brokers is None else brokers:

@@ -11,6 +11,18 @@ from client.admin.types import ElectionType, Reassignment
 from client.errors import KafkaError, UnsupportedApiError, error_for
 from client.topic_partition import TopicPartition
 from protocol.error_codes import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
 
 _FIRST_VERSION_WITH_TYPES = 1
 
@@ -29,8 +41,6 @@ class ReplicaAdmin(AdminBase):
         ElectionNotNeededError. Raises UnsupportedApiError for an unclean election if the controller is older than 2.4,
         ClusterAuthorizationFailedError, …
         """
-        from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
-
         wanted = None if partitions is None else _by_topic(partitions)
 
         async def ask() -> dict[TopicPartition, KafkaError | None]:
@@ -66,13 +76,6 @@ class ReplicaAdmin(AdminBase):
         Return for each partition None or its error: InvalidReplicaAssignmentError, NoReassignmentInProgressError,
         UnknownTopicOrPartitionError, …
         """
-        from protocol.messages.alter_partition_reassignments import (
-            AlterPartitionReassignmentsRequest,
-            AlterPartitionReassignmentsResponse,
-            ReassignablePartition,
-            ReassignableTopic,
-        )
-
         topics: dict[str, ReassignableTopic] = {}
         for (name, number), replicas in targets.items():
             topics.setdefault(name, ReassignableTopic(name=name)).partitions.append(
@@ -98,12 +101,6 @@ class ReplicaAdmin(AdminBase):
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The reassignments in progress of these partitions, or of all. Sorted."""
-        from protocol.messages.list_partition_reassignments import (
-            ListPartitionReassignmentsRequest,
-            ListPartitionReassignmentsResponse,
-            ListPartitionReassignmentsTopics,
-        )
-
         wanted = None if partitions is None else _by_topic(partitions)
         request = ListPartitionReassignmentsRequest(
             timeout_ms=self._request_timeout_ms,

@@ -16,6 +16,16 @@ from client.topic_partition import TopicPartition
 from client.wire.connection import Connection
 from client.wire.coordinator import CoordinatorType
 from protocol.error_codes import ErrorCode
+from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 _FIRST_VERSION_WITH_DURATION = 1
 _ANY_DURATION = -1
@@ -37,8 +47,6 @@ class TransactionAdmin(AdminBase):
         Raises InvalidOptionError for a state that a broker does not know, UnsupportedApiError for a duration if a
         broker is older than 3.8.
         """
-        from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-
         request = ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
         )
@@ -70,7 +78,6 @@ class TransactionAdmin(AdminBase):
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
         """Describe transactional ids. Return the description or the error of each."""
-        from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
         async def ask(
             node_id: int, connection: Connection, wanted: list[str]
@@ -105,8 +112,6 @@ class TransactionAdmin(AdminBase):
         A repeated call changes nothing. ProducerFencedError: there is a newer producer with this transactional id, or
         the transaction timed out and was aborted. InvalidTxnStateError: the transaction has ended the other way.
         """
-        from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-
         wanted = {one.transactional_id: one for one in prepared}
 
         async def ask(node_id: int, connection: Connection, part: list[str]) -> dict[str, KafkaError | None]:
@@ -135,12 +140,6 @@ class TransactionAdmin(AdminBase):
 
         Raises UnknownTopicOrPartitionError, NotLeaderOrFollowerError if the broker has no such replica, …
         """
-        from protocol.messages.describe_producers import (
-            DescribeProducersRequest,
-            DescribeProducersResponse,
-            TopicRequest,
-        )
-
         wanted = list(dict.fromkeys(partitions))
         found: dict[TopicPartition, list[ActiveProducer]] = {}
 
@@ -188,13 +187,6 @@ class TransactionAdmin(AdminBase):
         `coordinator_epoch` is that of ActiveProducer, or 0 if it is -1 there. Raises InvalidProducerEpochError if the
         producer has a newer epoch, TransactionCoordinatorFencedError if `coordinator_epoch` is too old, …
         """
-        from protocol.messages.write_txn_markers import (
-            WritableTxnMarker,
-            WritableTxnMarkerTopic,
-            WriteTxnMarkersRequest,
-            WriteTxnMarkersResponse,
-        )
-
         topic = WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
         marker = WritableTxnMarker(
             producer_id=producer_id,

@@ -138,7 +138,7 @@ def _decoder(count: int) -> Decoder:
 
 def decode_compiled(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Sequence[int]) -> Decoded:
     """Decode the batches at these spans with `client.arrow.compiled_columns`. Raises InvalidRecordError."""
-    from client.arrow.compiled_columns import COLUMNS, fill
+    from client.arrow.compiled_columns import COLUMNS, fill  # numba is optional, and takes 0.3 s and 80 MB
 
     for (begin, end), count in zip(spans, counts, strict=True):
         if not 0 <= count <= (end - begin) // _SMALLEST_RECORD:  # before memory is allocated

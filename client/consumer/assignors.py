@@ -6,10 +6,9 @@ members of one group. Any member can be the leader.
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from client.consumer.subscription import Subscription
-from client.options import refuse
 from client.topic_partition import TopicPartition
 
 Assignment = dict[str, list[TopicPartition]]
@@ -93,32 +92,3 @@ class RoundRobinAssignor(_Eager):
                 taker = next(one for one in turns if topic in one.subscription.topics)
                 assignment[taker.member_id].append(TopicPartition(topic, number))
         return assignment
-
-
-def make_assignors(option: object) -> tuple[Assignor, ...]:
-    """Make the assignors of the option `partition_assignment_strategy`: names, classes or objects, preferred first.
-
-    Raises InvalidOptionError.
-    """
-    from client.consumer.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
-
-    name = "partition_assignment_strategy"
-    known: dict[str, type[Assignor]] = {
-        kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
-    }
-    wanted: list[Any] = [option] if isinstance(option, str) or not isinstance(option, Sequence) else list(option)
-    made: list[Assignor] = []
-    for one in wanted:
-        if isinstance(one, str):
-            if one not in known:
-                raise refuse(name, one, "must be an assignor or one of " + ", ".join(known))
-            made.append(known[one]())
-        elif isinstance(one, type):
-            made.append(one())
-        elif hasattr(one, "assign"):
-            made.append(one)
-        else:
-            raise refuse(name, one, "must be an assignor or one of " + ", ".join(known))
-    if not made:
-        raise refuse(name, option, "must name at least one assignor")
-    return tuple(made)

@@ -7,6 +7,19 @@ from client.consumer.group_metadata import ConsumerGroupMetadata, OffsetAndMetad
 from client.errors import UnsupportedApiError, error_for
 from client.topic_partition import TopicPartition
 from client.wire.connection import Connection
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 
 _FIRST_FETCH_VERSION_WITH_ALL: Final = 2
 _FIRST_FETCH_VERSION_WITH_STABLE: Final = 7
@@ -28,14 +41,6 @@ async def fetch_offsets(
     retriable (KIP-447). Groups of the new protocol need `member`. Raises the broker's error, and UnsupportedApiError if
     the broker is too old.
     """
-    from protocol.messages.offset_fetch import (
-        OffsetFetchRequest,
-        OffsetFetchRequestGroup,
-        OffsetFetchRequestTopic,
-        OffsetFetchRequestTopics,
-        OffsetFetchResponse,
-    )
-
     version = connection.common_version(OffsetFetchRequest)
     if partitions is None and version < _FIRST_FETCH_VERSION_WITH_ALL:
         raise UnsupportedApiError("the broker is too old to return all offsets of a group")
@@ -79,13 +84,6 @@ async def commit_offsets(
     connection: Connection, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> dict[TopicPartition, int]:
     """Commit offsets and return the error code of each partition. Raises the errors of the connection."""
-    from protocol.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-        OffsetCommitResponse,
-    )
-
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, number), offset in offsets.items():
         entry = OffsetCommitRequestPartition(

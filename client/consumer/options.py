@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from client.consumer.assignors import Assignor, make_assignors
+from client.consumer.assignor_option import make_assignors
+from client.consumer.assignors import Assignor
 from client.consumer.offsets import EARLIEST, LATEST
 from client.consumer.reader_state import Position
 from client.options import check_choice, check_range, refuse

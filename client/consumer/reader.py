@@ -242,7 +242,7 @@ class Reader:
 
         Raises the broker's error, CorruptRecordError, InvalidRecordError, InvalidOptionError, ClosedError.
         """
-        from client.arrow.tables import to_arrow
+        from client.arrow.tables import to_arrow  # pyarrow is optional, and takes 0.1 s and 40 MB
 
         fetches = []
         try:

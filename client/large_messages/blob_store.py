@@ -20,7 +20,7 @@ class BlobStore:
 
     def __init__(self, url: str) -> None:
         try:
-            from fsspec.core import url_to_fs
+            from fsspec.core import url_to_fs  # optional
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 "claim checks need fsspec: pip install 'ottla[claim-check]'", name=error.name

@@ -33,7 +33,7 @@ class RateLimit:
         self._size = max(rate, 1) if burst is None else burst
         check_range("burst", self._size, 1)
         try:
-            from aiolimiter import AsyncLimiter
+            from aiolimiter import AsyncLimiter  # optional
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 "RateLimit needs aiolimiter: pip install 'ottla[rate-limit]'", name=error.name

@@ -32,6 +32,7 @@ from protocol.api_keys import ApiKey, response_class
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.message import Message
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Message)
 
@@ -168,8 +169,6 @@ class Connection(asyncio.BufferedProtocol):
         it knows (KIP-511), and the request is repeated in the newest common version. Raises UnsupportedApiError if
         there is no common version.
         """
-        from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-
         version = ApiVersionsRequest.MAX_VERSION
         for _ in range(2):
             request = ApiVersionsRequest()

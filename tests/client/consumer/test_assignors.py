@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as TheirSticky
 
-from client.consumer.assignors import Member, RangeAssignor, RoundRobinAssignor, make_assignors
+from client.consumer.assignor_option import make_assignors
+from client.consumer.assignors import Member, RangeAssignor, RoundRobinAssignor
 from client.consumer.sticky_assignor import CooperativeStickyAssignor, StickyAssignor
 from client.consumer.subscription import Subscription, decode_assignment, encode_assignment
 from client.errors import InvalidOptionError
