@@ -100,7 +100,7 @@ class Message(metaclass=MessageMeta):
 
     def __init__(self, **values: Any) -> None:
         """Set fields by keyword; other fields get their defaults. The first call compiles the constructor."""
-        from protocol.constructor import compile_constructor
+        from protocol.constructor import compile_constructor  # imports this module
 
         compile_constructor(type(self))
         self.__init__(**values)  # type: ignore[misc]  # the compiled constructor
@@ -115,7 +115,7 @@ class Message(metaclass=MessageMeta):
         try:
             decoder = cls.DECODERS[version]
         except KeyError:
-            from protocol.decoder import compile_decoder
+            from protocol.decoder import compile_decoder  # imports this module
 
             cls.check_version(version)
             decoder = cls.DECODERS[version] = compile_decoder(cls, version)
@@ -130,7 +130,7 @@ class Message(metaclass=MessageMeta):
         try:
             encoder = self.ENCODERS[version]
         except KeyError:
-            from protocol.encoder import compile_encoder
+            from protocol.encoder import compile_encoder  # imports this module
 
             self.check_version(version)
             encoder = self.ENCODERS[version] = compile_encoder(type(self), version)

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final
 
+from crc32c import crc32c
+
 from protocol.buffer import Buffer
-from protocol.checksum import crc32c
 from protocol.compression import CompressionType, decompress
 from protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from protocol.record import INT32_MAX, INT64_MAX, R, Record, read_records_as

@@ -7,8 +7,9 @@ front, so an uncompressed batch is not copied at the end. Varints are taken from
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from crc32c import crc32c
+
 from protocol.buffer import Buffer
-from protocol.checksum import crc32c
 from protocol.compression import CompressionType, compress
 from protocol.record import INT32_MAX, INT64_MAX, INT64_MIN, NO_TIMESTAMP, Header, wrap_int64
 from protocol.record_batch import (

@@ -9,7 +9,8 @@ Sources: KIP-98, KIP-534 (delete horizon) and logs compacted by Kafka 3.9.
 
 from typing import Final, NamedTuple
 
-from protocol.checksum import crc32c
+from crc32c import crc32c
+
 from protocol.compression import compress
 from protocol.errors import InvalidRecordError
 from protocol.record import INT64_MAX, INT64_MIN, long_varint, wrap_int64

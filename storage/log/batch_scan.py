@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from protocol.checksum import crc32c
+from crc32c import crc32c
+
 from protocol.errors import CorruptRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD
 from storage.file_system import CachedFile

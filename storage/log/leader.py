@@ -9,8 +9,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from crc32c import crc32c
+
+from protocol import conversion
 from protocol.buffer import Buffer
-from protocol.checksum import crc32c
 from protocol.control_records import EndTransactionMarker, read_end_marker
 from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, MAGIC_OFFSET, RecordBatch
@@ -184,8 +186,6 @@ def up_convert(records: memoryview) -> memoryview:
         if magic == 2:
             raise CorruptRecordError(0, f"{len(records)} bytes are too few for a batch header")
         raise InvalidRecordError(f"unknown magic {magic}")
-    from protocol import conversion
-
     converted = conversion.up_convert(records)
     if len(converted) < BATCH_HEADER_SIZE:
         raise InvalidRecordError("the message set is empty")

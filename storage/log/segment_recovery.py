@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from protocol.checksum import crc32c
+from crc32c import crc32c
+
 from protocol.errors import CorruptRecordError, InvalidRecordError
 from protocol.record import NO_TIMESTAMP
 from protocol.record_batch import BATCH_HEADER_SIZE, HEADER, LOG_OVERHEAD, RecordBatch

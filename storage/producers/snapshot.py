@@ -15,7 +15,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from protocol.checksum import crc32c
+from crc32c import crc32c
+
 from storage.errors import CorruptFileError
 
 SNAPSHOT_SUFFIX = ".snapshot"

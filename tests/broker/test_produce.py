@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 
-from protocol.checksum import crc32c
 from protocol.compression import CompressionType
 from protocol.error_codes import ErrorCode
 from protocol.message_set import MessageSetBuilder

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 
 import pytest
+from crc32c import crc32c
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
 from client.wire.connection import Connection
 from client.wire.network import AsyncioNetwork
-from protocol.checksum import crc32c
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_cluster import DescribeClusterRequest

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from crc32c import crc32c
 
-from protocol.checksum import crc32c
 from protocol.compression import CompressionType
 from protocol.control_records import ControlRecordType, EndTransactionMarker, end_marker_batch
 from protocol.errors import CorruptRecordError
