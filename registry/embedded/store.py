@@ -20,8 +20,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from registry.embedded.file import RegistryFile
 from registry.embedded.session import EmbeddedRegistry
 from registry.embedded.tree import Draft, Tree, new_root
 from registry.errors import (
@@ -33,10 +35,8 @@ from registry.errors import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
-    from registry.embedded.file import RegistryFile
 
 T = TypeVar("T")
 
@@ -109,8 +109,6 @@ class EmbeddedStore:
         runner = _Runner(run_blocking)
         if path is None:
             return cls(Tree({"/": new_root()}, 0), None, now_ms, runner)
-        from registry.embedded.file import RegistryFile
-
         opened: list[tuple[RegistryFile, Tree]] = []
         try:
             await runner(lambda: opened.append(RegistryFile.open(path, now_ms())))
@@ -270,8 +268,6 @@ class _Runner:
         if self._injected is not None:
             return await self._injected(work)
         if self._thread is None:
-            from concurrent.futures import ThreadPoolExecutor
-
             self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-registry")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 

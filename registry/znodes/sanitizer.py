@@ -6,16 +6,14 @@ every name is a valid path element and metric name.
 
 from __future__ import annotations
 
+from urllib.parse import quote, unquote_plus
+
 
 def sanitize(name: str) -> str:
     """Encode a name: all characters except letters, digits, dot, hyphen and underscore become %XX of their UTF-8."""
-    from urllib.parse import quote
-
     return quote(name, safe="").replace("~", "%7E")
 
 
 def desanitize(text: str) -> str:
     """Decode the result of `sanitize`; a plus sign is decoded as a space, as in Java's URL decoder."""
-    from urllib.parse import unquote_plus
-
     return unquote_plus(text)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from registry.errors import NodeExistsError
 from registry.paths import parent_of
+from registry.znodes.znode import Znode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from re import Pattern
 
     from registry.interface import Registry
-    from registry.znodes.znode import Znode
 
 # The paths that a broker creates at its start if missing, in Kafka's order. Missing parents are created, too.
 PERSISTENT_PATHS: tuple[str, ...] = (
@@ -96,11 +98,6 @@ def is_ours(path: str) -> bool:
 
 def _compiled(modules: Sequence[str]) -> list[tuple[Pattern[str], type[Znode]]]:
     """Compile the templates of some modules. Used by tools and tests only: a broker knows the classes."""
-    import re
-    from importlib import import_module
-
-    from registry.znodes.znode import Znode
-
     found: dict[str, type[Znode]] = {}
     for module in modules:
         for value in vars(import_module(f"registry.znodes.{module}")).values():

@@ -12,6 +12,8 @@ surrogate pairs.
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
@@ -85,9 +87,6 @@ class EmptyZnode(Znode):
 
 def to_json(value: object) -> bytes:
     """Return the bytes of Kafka's JSON writer for dictionaries, lists, strings, numbers and null."""
-    import json
-    import re
-
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\\u" in text:  # (an escaped backslash before a u is not changed)
         text = re.sub(r"\\\\|\\u[0-9a-f]{4}", lambda m: m[0] if m[0] == "\\\\" else _upper(m[0]), text)
@@ -116,8 +115,6 @@ class Content:
     @classmethod
     def parse(cls, data: bytes | None, path: str) -> Content:
         """Parse the bytes. Raises ZnodeFormatError unless they are a JSON object."""
-        import json
-
         if data is None:
             raise ZnodeFormatError(path, "must be a JSON object, but has no content")
         try:
