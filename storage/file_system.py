@@ -10,10 +10,12 @@ uses a descriptor number that has been reused.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
 import resource
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Lock
@@ -138,8 +140,6 @@ class FileSystem:
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run `work` off the event loop. A simulation replaces this with a plain call."""
-        import asyncio
-
         return await asyncio.to_thread(work)
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
@@ -223,8 +223,6 @@ class FileSystem:
 
     def remove_tree(self, path: str) -> None:
         """Delete a directory and its content. Raises OSError."""
-        import shutil
-
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from protocol.classic_names import Reader, advice
 from storage.setting import (
     AT_LEAST_0,
     AT_LEAST_1,
@@ -339,8 +340,6 @@ class LogConfig:
 
 def _instead(name: str) -> str:
     """The end of an error message about an unknown name: what to use instead, if anything."""
-    from protocol.classic_names import Reader, advice  # only on the way to an error
-
     for setting in TOPIC_SETTINGS.values():
         if name in setting.server:
             return f": brokers have it, topics have {setting.name}"

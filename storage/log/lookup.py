@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.message_set import iter_messages
 from protocol.record_batch import RecordBatch
 from storage.log.batch_scan import BatchHeader, iter_headers
 from storage.log.segment import LogSegment
@@ -58,7 +59,5 @@ def _records(segment: LogSegment, header: BatchHeader) -> list[tuple[int, int]]:
     """(timestamp, offset) of the records of one batch."""
     data = segment.fs.pread(segment.file.open().fd, header.size, header.position)
     if header.magic < 2:
-        from protocol.message_set import iter_messages
-
         return [(record.timestamp, record.offset) for message in iter_messages(data) for record in message.records()]
     return [(record.timestamp, record.offset) for record in RecordBatch(memoryview(data)).records()]
