@@ -16,13 +16,15 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from broker.cluster.controlled_shutdown import ControlledShutdown
+from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
 from broker.cluster.registration import ClusterMembership
 from broker.cluster.registry_access import open_registry
 from broker.cluster.session import ClusterSession
+from broker.console.server import ConsoleServer
 from broker.controller import topic_deletion
 from broker.controller.channel import ControllerChannel
 from broker.controller.controller import Controller
@@ -58,9 +60,6 @@ from storage.errors import LoadingStoppedError
 from storage.file_system import FileSystem
 from storage.log.config import LogConfig
 from storage.log_manager import LogManager
-
-if TYPE_CHECKING:
-    from broker.console.server import ConsoleServer
 
 logger = logging.getLogger(__name__)
 
@@ -346,8 +345,6 @@ class Broker:
         handlers = [(api, guarded(api.handler(services), between_brokers)) for api in API_TABLE]
         await self._listeners.bind(Dispatcher(handlers, self.metrics, self._request_tasks.start))
         if self.config.ottla_console_listener is not None:
-            from broker.console.server import ConsoleServer
-
             self.console = ConsoleServer(services, self, self.config.ottla_console_listener)
             await self.console.bind()
 
@@ -404,8 +401,6 @@ class Broker:
         return ConnectionOptions(self._network, client_id, self.config.controller_socket_timeout_ms / 1000)
 
     def _legacy07_view(self, broker_id: int, registry: Registry) -> Coroutine[Any, Any, None]:
-        from broker.cluster.legacy07_view import Legacy07View
-
         address = self.advertised(self.config.advertised_listeners[0])
         return Legacy07View(
             broker_id,

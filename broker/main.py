@@ -69,7 +69,7 @@ def _allow_many_open_files() -> None:
 def _run_event_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run on uvloop if it is installed (`pip install ottla[fast]`), else on asyncio's own loop."""
     try:
-        import uvloop
+        import uvloop  # optional
     except ImportError:
         asyncio.run(main)
     else:

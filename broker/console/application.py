@@ -153,7 +153,7 @@ def _text(text: str, status: int = 200) -> web.Response:
 
 
 def _make_exposition(server: ConsoleServer, version: str) -> Exposition:
-    from broker.console.exposition import Exposition
+    from broker.console.exposition import Exposition  # prometheus_client takes 25 ms and 5 MB
 
     return Exposition(server.services, server.broker.acceptors, version)
 

@@ -7,6 +7,7 @@ an advertised host, it means the name of this machine, which the broker fills in
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 
 from protocol.host_port import HostPort, unbracketed
@@ -120,8 +121,6 @@ def _is_host(host: str) -> bool:
 
 def _ip_version(host: str) -> int:
     """Return 4 or 6 for an address; 0 for a name, or for every interface."""
-    import ipaddress  # slow to import, so only if two listeners share a port
-
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version
     except ValueError:

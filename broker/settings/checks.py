@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from broker.coordinator.consumer.assignors import ASSIGNORS, assignor_name
 from broker.settings.catalog import BROKER_SETTINGS
+from registry.errors import BadArgumentsError
+from registry.paths import validate_path
+from registry.znodes.tree import is_ours
+from registry.zookeeper.address import ZooKeeperAddress
 from storage.setting import ConfigError
 
 if TYPE_CHECKING:
@@ -168,9 +172,6 @@ def _check_internal_topics(config: BrokerConfig) -> None:
 def _check_zookeeper(config: BrokerConfig) -> None:
     if not config.zookeeper_connect:
         return
-    from registry.errors import BadArgumentsError
-    from registry.zookeeper.address import ZooKeeperAddress
-
     try:
         ZooKeeperAddress.parse(config.zookeeper_connect)
     except BadArgumentsError as error:
@@ -181,10 +182,6 @@ def _check_legacy07_chroot(config: BrokerConfig) -> None:
     name, chroot = "ottla.zookeeper.legacy07.chroot", config.ottla_zookeeper_legacy07_chroot
     if not chroot:
         return
-    from registry.errors import BadArgumentsError
-    from registry.paths import validate_path
-    from registry.znodes.tree import is_ours
-
     try:
         validate_path(chroot)
     except BadArgumentsError as error:

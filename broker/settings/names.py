@@ -6,7 +6,9 @@ The error for a classic name has the current name for its purpose, from protocol
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 
+from protocol.classic_names import Reader, advice, classic_name
 from storage.setting import ConfigError, Setting
 
 LISTENER_PREFIX = "listener.name."
@@ -14,8 +16,6 @@ LISTENER_PREFIX = "listener.name."
 
 def refuse_classic(name: str, value: str | None) -> ConfigError | None:
     """Return the error for a former name of Kafka, or a name of its clients' settings; None for any other name."""
-    from protocol.classic_names import Reader, advice, classic_name  # imported only for an error
-
     row, instead = classic_name(name), advice(name, Reader.BROKER)
     if row is None or instead is None:
         return None
@@ -37,8 +37,6 @@ def refuse_unknown(
         server = topic_settings[name].server
         hint = f": use {server[0]}" if server else ""
         return ConfigError(name, value, f"a setting of topics, not of a broker{hint}")
-    from difflib import get_close_matches  # imported only for an error, because the import is slow
-
     known = [other for other in settings if other.startswith("ottla.") == name.startswith("ottla.")]
     close = get_close_matches(name, known, 1, 0.4 if name.startswith("ottla.") else 0.7)
     hint = f"; the nearest is {close[0]}" if close else ""
