@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from client.errors import InvalidOptionError
 from client.options import refuse
+from protocol.classic_names import Reader, classic_name, elsewhere
 
 PREFIX: Final = "kafka."
 
@@ -181,8 +182,6 @@ def _reason(name: str, settings: Settings) -> str:
 
 def _instead(name: str, settings: Settings) -> str | None:
     """The advice for a name that Kafka has or had (protocol.classic_names); None for other names."""
-    from protocol.classic_names import Reader, classic_name, elsewhere  # only needed for the error
-
     row = classic_name(name)
     if row is None:
         return None

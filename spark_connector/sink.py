@@ -18,6 +18,7 @@ from spark_connector.event_loop import run
 from spark_connector.plain_delivery import PlainDelivery
 from spark_connector.sink_columns import SinkColumns
 from spark_connector.sink_options import sink_options
+from spark_connector.transactional_delivery import TransactionalDelivery
 from spark_connector.worker_producers import new_producer
 
 _ONLY_BATCH: Final = 0
@@ -86,6 +87,4 @@ def _delivery(options: Mapping[str, str], schema: StructType, *, is_stream: bool
     run(check_client())
     if checked.prefix is None:
         return PlainDelivery(checked, columns)
-    from spark_connector.transactional_delivery import TransactionalDelivery
-
     return TransactionalDelivery(checked, columns, is_stream=is_stream)
