@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import errno
 import os
 import resource
@@ -141,6 +142,16 @@ class FileSystem:
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run `work` off the event loop. A simulation replaces this with a plain call."""
         return await asyncio.to_thread(work)
+
+    def for_one_thread(self) -> FileSystem:
+        """Return a copy with its own open files.
+
+        The event loop's thread closes files that were not used lately, also while another thread reads them. Work in
+        another thread that opens files through `CachedFile` therefore uses such a copy.
+        """
+        own = copy.copy(self)
+        own.descriptors = DescriptorCache(self.descriptors.limit)
+        return own
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         """Open a file for reading and writing. Raises FileNotFoundError if it is missing and `create` is not set."""

@@ -40,6 +40,7 @@ from storage.log.log import Log
 from storage.log.truncations import LogTruncations
 from storage.log_flusher import LogFlusher
 from storage.log_opener import LogOpener
+from storage.log_reads import LogReads
 from storage.periodic_work import Job, PeriodicWork
 from storage.producers.state import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 
@@ -93,6 +94,7 @@ class LogManager:
         self._loading_stopped = Event()
         self._rolled: set[Log] = set()
         self.flusher = LogFlusher(fs)
+        self.reads = LogReads(fs)
         self.dirs = LogDirectories(
             fs, log_dirs, now_ms, on_offline=self._directory_failed, on_change=lambda: self._work.wake()
         )

@@ -6,6 +6,9 @@ local offset (the log start offset, because Ottla has no tiered storage), -5 the
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
+
 from broker.errors import code_of
 from broker.requests.context import RequestContext
 from broker.requests.handler import Handler, Needs, Operation, Resource
@@ -25,6 +28,7 @@ from replication.isolation import Isolation
 from replication.partition import Partition
 from storage.errors import StorageError
 from storage.log.log import Log
+from storage.log.lookup import Found
 
 LATEST = -1
 EARLIEST = -2
@@ -40,6 +44,15 @@ FIRST_VERSION_WITH = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 
 NEVER = 1 << 15
 
 
+class _Lookup(NamedTuple):
+    """A lookup by timestamp that is still to be made: its answer is `answers[number]`."""
+
+    topic: str
+    asked: ListOffsetsPartition
+    answers: list[ListOffsetsPartitionResponse]
+    number: int
+
+
 class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
     """Answers from the logs that this broker leads."""
 
@@ -49,8 +62,10 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-        """See the module docstring."""
+    def handle(
+        self, request: ListOffsetsRequest, context: RequestContext
+    ) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
+        """See the module docstring. Lookups by timestamp read files; with one of them, the answer comes later."""
         isolation = Isolation(request.isolation_level == 1)
         if request.replica_id != CONSUMER:
             isolation = Isolation.LOG_END
@@ -60,23 +75,57 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)
                 (twice if key in seen else seen).add(key)
-        topics = []
+        response = ListOffsetsResponse(topics=[])
+        lookups: list[_Lookup] = []
         for topic in request.topics:
-            answers = []
+            answers: list[ListOffsetsPartitionResponse] = []
             for asked in topic.partitions:
                 if (topic.name, asked.partition_index) in twice:
                     answers.append(_failed(asked, ErrorCode.INVALID_REQUEST))
+                elif _reads_files(asked.timestamp, context.api_version):
+                    lookups.append(_Lookup(topic.name, asked, answers, len(answers)))
+                    answers.append(_failed(asked, ErrorCode.UNKNOWN_SERVER_ERROR))  # until `_look_up` replaces it
                 else:
-                    answers.append(self._lookup(topic.name, asked, isolation, context.api_version))
-            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        return ListOffsetsResponse(topics=topics)
+                    answers.append(self._answer(topic.name, asked, isolation, context.api_version))
+            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        return self._look_up(response, lookups, isolation, context.api_version) if lookups else response
 
-    def _lookup(
-        self, topic: str, asked: ListOffsetsPartition, isolation: Isolation, version: int
+    async def _look_up(
+        self, response: ListOffsetsResponse, lookups: list[_Lookup], isolation: Isolation, version: int
+    ) -> ListOffsetsResponse:
+        """Replace the answers of partitions that are asked for a timestamp, one partition after the other."""
+        for topic, asked, answers, number in lookups:
+            answers[number] = self._answer(topic, asked, isolation, version, await self._found(topic, asked))
+        return response
+
+    async def _found(self, topic: str, asked: ListOffsetsPartition) -> Found | Exception | None:
+        """Return the record with the timestamp, or the error."""
+
+        def log() -> Log:
+            return self._services.replicas.partition(topic, asked.partition_index).leader_log(
+                asked.current_leader_epoch
+            )
+
+        timestamp = None if asked.timestamp == MAX_TIMESTAMP else asked.timestamp
+        try:
+            return await self._services.logs.reads.look_up(log, timestamp)
+        except (ReplicationError, StorageError, ProtocolError, OSError) as error:
+            return error
+
+    def _answer(
+        self,
+        topic: str,
+        asked: ListOffsetsPartition,
+        isolation: Isolation,
+        version: int,
+        found: Found | Exception | None = None,
     ) -> ListOffsetsPartitionResponse:
+        """found: the result of a lookup by timestamp."""
         if asked.timestamp < 0 and version < FIRST_VERSION_WITH.get(asked.timestamp, NEVER):
             return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
         try:
+            if isinstance(found, Exception):
+                raise found
             partition = self._services.replicas.partition(topic, asked.partition_index)
             log = partition.leader_log(asked.current_leader_epoch)
             if version == 0:
@@ -84,7 +133,7 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
                     partition_index=asked.partition_index,
                     old_style_offsets=_offsets_before(partition, log, asked.timestamp, asked.max_num_offsets),
                 )
-            timestamp, offset, epoch = _find(partition, log, asked.timestamp, isolation)
+            timestamp, offset, epoch = _find(partition, log, asked.timestamp, isolation, found)
         except OffsetNotAvailableError:
             return _failed(
                 asked,
@@ -113,8 +162,13 @@ class ListOffsetsHandler(Handler[ListOffsetsRequest, ListOffsetsResponse]):
         )
 
 
-def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) -> tuple[int, int, int]:
-    """Return (timestamp, offset, leader epoch), each UNKNOWN if there is none.
+def _reads_files(timestamp: int, version: int) -> bool:
+    """Whether the question is for a record, by its timestamp."""
+    return version > 0 and (timestamp >= 0 or (timestamp == MAX_TIMESTAMP and version >= FIRST_VERSION_WITH[timestamp]))
+
+
+def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation, found: Found | None) -> Found:
+    """Return (timestamp, offset, leader epoch), each UNKNOWN if there is none. found: by timestamp.
 
     Raises OffsetNotAvailableError (KIP-207) if a new leader needs its high watermark for the answer and does not know
     it yet.
@@ -130,9 +184,6 @@ def _find(partition: Partition, log: Log, timestamp: int, isolation: Isolation) 
         return UNKNOWN, log.log_start_offset, UNKNOWN if epoch is None else epoch
     if timestamp == LATEST_TIERED:
         return UNKNOWN, UNKNOWN, UNKNOWN
-    found = (
-        log.fetch_offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.fetch_offset_by_timestamp(timestamp)
-    )
     if found is None or found[1] >= end:
         if is_behind:
             raise _not_available(partition)

@@ -8,9 +8,10 @@ such a tail is ignored when the index is loaded and cut off when it is trimmed.
 
 from __future__ import annotations
 
+import copy
 import struct
 from bisect import bisect_right
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from storage.errors import CorruptFileError
 from storage.file_system import CachedFile, FileSystem
@@ -38,6 +39,15 @@ class IndexFile:
             fs.ftruncate(self.file.open().fd, 0)
         else:
             self.entries = self._count_entries(fs.size(path))
+
+    def view(self, fs: FileSystem) -> Self:
+        """Return a copy for reads in another thread: the present entries, with an open file of its own.
+
+        fs: opens the file; no other thread uses it.
+        """
+        view = copy.copy(self)
+        view.file = CachedFile(fs, self.file.path)
+        return view
 
     def _count_entries(self, size: int) -> int:
         """Return the number of entries in a file of `size` bytes, without the zeros that Kafka preallocates."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
+from typing import Self
 
 from storage.file_system import FileSystem
 from storage.index.index_file import IndexFile
@@ -29,6 +30,13 @@ class OffsetIndex(IndexFile):
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_size: int, *, create: bool = False) -> None:
         super().__init__(fs, path, base_offset, max_size, create=create)
         self._forget_recent()
+
+    def view(self, fs: FileSystem) -> Self:
+        """See `IndexFile.view`. The copy reads all entries from the file: appends change those in memory."""
+        view = super().view(fs)
+        view._recent_start = view.entries
+        view._recent_offsets, view._recent_positions = array("I"), array("I")
+        return view
 
     def _forget_recent(self) -> None:
         # Slots from _recent_start on are in memory.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from protocol.buffer import Buffer
 from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
-from storage.log import lookup, retention
+from storage.log import retention
 from storage.log.append import AppendOrigin, LogAppendInfo, LogReadInfo
 from storage.log.config import LogConfig
 from storage.log.files import LogFiles
@@ -27,6 +27,7 @@ from storage.log.follower import FollowerAppends
 from storage.log.leader import LeaderAppends
 from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.loader import LogLoader
+from storage.log.lookup import TimestampLookup
 from storage.log.offsets import LogOffsets
 from storage.log.read import LogReader
 from storage.log.replay import rebuild_producers
@@ -262,15 +263,12 @@ class Log:
         except OSError as error:
             raise self.files.failed(error) from error
 
-    def fetch_offset_by_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record whose timestamp is at least `timestamp`."""
-        with self.files.failing():
-            return lookup.offset_by_timestamp(self.segments, self.offsets.start, timestamp)
+    def prepare_lookup(self, timestamp: int | None) -> TimestampLookup:
+        """The lookup of the first record whose timestamp is at least `timestamp`; None: of the largest timestamp.
 
-    def fetch_offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the log."""
-        with self.files.failing():
-            return lookup.offset_of_max_timestamp(self.segments)
+        `LogReads.look_up` runs it in another thread.
+        """
+        return TimestampLookup(self.segments, self.offsets.start, timestamp)
 
     # -- truncation --------------------------------------------------------------------------------
 

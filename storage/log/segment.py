@@ -12,6 +12,7 @@ opened when they are first needed.
 from __future__ import annotations
 
 import contextlib
+import copy
 
 from protocol.buffer import Buffer
 from protocol.record import NO_TIMESTAMP
@@ -151,6 +152,29 @@ class LogSegment:
             index = self.time_index
             self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
             self.timestamp_known = True
+
+    def adopt_max_timestamp(self, view: LogSegment) -> None:
+        """Keep what `load_max_timestamp` has read for a copy of this segment."""
+        if not self.timestamp_known:
+            self.max_timestamp, self.offset_of_max_timestamp = view.max_timestamp, view.offset_of_max_timestamp
+            self.timestamp_known = True
+
+    def view(self, fs: FileSystem) -> LogSegment:
+        """Return a copy for reads in another thread: the segment as it is now, with open files of its own.
+
+        fs: opens the files; no other thread uses it. Call this on the log's thread; for a segment that is not the
+        active one, any thread may call it. `release` closes the files of the copy.
+        """
+        timestamp_known = self.timestamp_known  # first: it is set after the timestamp
+        offsets, times = self._offset_index, self._time_index
+        view = copy.copy(self)
+        view.fs = fs
+        view.file = CachedFile(fs, self.file.path)
+        view._offset_index = None if offsets is None else offsets.view(fs)
+        view._time_index = None if times is None else times.view(fs)
+        view._txn_index = None
+        view.timestamp_known = timestamp_known
+        return view
 
     @property
     def largest_timestamp(self) -> int:

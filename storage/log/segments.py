@@ -20,15 +20,18 @@ class LogSegments(Sequence[LogSegment]):
 
     `all` is a tuple that is replaced, never changed: a reader keeps what it saw. `hints` maps offsets that were
     translated lately to (segment, position): tail readers ask for them next. `on_roll` is called after a roll.
+    `changes` counts the changes that may invalidate a read in another thread: records were removed or rewritten, or
+    files were renamed. Appends and rolls do not count.
     """
 
     def __init__(self, files: SegmentFiles, segments: Sequence[LogSegment]) -> None:
         self.files = files
         self.hints: dict[int, tuple[LogSegment, int]] = {}
         self.closed = False
+        self.changes = 0
         self.on_roll: Callable[[], None] = lambda: None
         self.configure(files.config)
-        self.replace(tuple(segments))
+        self._assign(tuple(segments))
 
     def configure(self, config: LogConfig) -> None:
         """Use these settings from now on."""
@@ -52,7 +55,11 @@ class LogSegments(Sequence[LogSegment]):
         return self._inactive_bytes + self.active.size
 
     def replace(self, segments: tuple[LogSegment, ...]) -> None:
-        """Replace the segments (at least one, ascending); readers keep what they saw."""
+        """Replace the segments (at least one, ascending) by others; readers keep what they saw."""
+        self.changes += 1
+        self._assign(segments)
+
+    def _assign(self, segments: tuple[LogSegment, ...]) -> None:
         self.all = segments
         self.active = segments[-1]
         self.base_offsets = tuple(segment.base_offset for segment in segments)
@@ -104,7 +111,7 @@ class LogSegments(Sequence[LogSegment]):
         producers.end_offset = base_offset
         producers.take_snapshot()
         segment = self.files.create(base_offset)
-        self.replace((*self.all, segment))
+        self._assign((*self.all, segment))
         self.on_roll()
         return segment
 
@@ -151,11 +158,13 @@ class LogSegments(Sequence[LogSegment]):
     def release(self) -> None:
         """Drop the descriptors. Appends are refused from now on."""
         self.closed = True
+        self.changes += 1
         self.hints.clear()
         for segment in self.all:
             segment.release()
 
     def move_to(self, directory: str) -> None:
         """Note that the directory was renamed."""
+        self.changes += 1
         for segment in self.all:
             segment.move_to(directory)

@@ -20,7 +20,7 @@ from support.broker import ROOT
 from support.counts import count
 from support.deadlines import DEADLINE_S
 from support.faulty_disk import FaultyFileSystem
-from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, open_log, read_batches, read_records
+from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, look_up, open_log, read_batches, read_records
 
 TOPIC_ID = b"T" * 16
 SETTINGS = {"segment_bytes": 1500, "index_interval_bytes": 100, "file_delete_delay_ms": 0}
@@ -40,7 +40,7 @@ def lookups(log):
     for record in read_records(log):
         found = log.read(record.offset, 1, max_offset=log.log_end_offset).records
         assert found is not None
-        assert log.fetch_offset_by_timestamp(record.timestamp)[1] <= record.offset
+        assert look_up(log, record.timestamp)[1] <= record.offset
 
 
 def picture(log):

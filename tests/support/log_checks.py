@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.log_dirs import look_up
 from support.log_model import Batch
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def check_max_timestamp(history: History) -> None:
     batches = history.model.batches
     best = max((each.max_timestamp for each in batches), default=-1)
     if all(each.records for each in batches if each.max_timestamp == best):
-        assert history.log.fetch_offset_of_max_timestamp() == history.model.of_max_timestamp()
+        assert look_up(history.log, None) == history.model.of_max_timestamp()
 
 
 def check_reads(history: History) -> None:
@@ -104,7 +105,7 @@ def check_reads(history: History) -> None:
                 assert info.records.to_bytes() == each.data
     for each in model.batches[::4]:
         wanted = each.max_timestamp
-        assert log.fetch_offset_by_timestamp(wanted) == model.at_timestamp(wanted)
+        assert look_up(log, wanted) == model.at_timestamp(wanted)
     check_max_timestamp(history)
     first = model.epochs[0][1] if model.epochs else model.end
     for each in model.batches:

@@ -174,3 +174,11 @@ def matches(actual: bytes | None, recorded: Any) -> bool:
     if "b64" in recorded:
         return actual == b64decode(recorded["b64"])
     return len(actual) == recorded["len"] and sha256(actual).hexdigest() == recorded["sha256"]
+
+
+def look_up(log: Log, timestamp: int | None) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of the first record at or above `timestamp`; None: of the largest timestamp."""
+    lookup = log.prepare_lookup(timestamp)
+    found = lookup.run()
+    lookup.done()
+    return found

@@ -22,7 +22,7 @@ from storage.log.log import Log
 from support.log_appends import MAX_MESSAGE_BYTES, Appends
 from support.log_checks import check_files, check_max_timestamp, check_reads, expected_read, layout, pick
 from support.log_compaction import CompactionCheck, batches_on_disk
-from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem
+from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, look_up
 from support.log_model import Model
 
 SEGMENT_BYTES = (150, 400, 1000, 100_000)
@@ -408,7 +408,7 @@ class History(Appends):
     def look_up(self, a: int, b: int) -> None:
         times = [timestamp for each in self.model.batches for _, timestamp, _, _ in each.records] or [self.now]
         wanted = times[pick(a, len(times) - 1)] + (0, 1, -1, 0, 5, -70)[b % 6]
-        assert self.log.fetch_offset_by_timestamp(wanted) == self.model.at_timestamp(wanted)
+        assert look_up(self.log, wanted) == self.model.at_timestamp(wanted)
         check_max_timestamp(self)
 
     def ask_for_epoch(self, a: int, b: int) -> None:

@@ -15,7 +15,7 @@ from storage.compaction.cleanable import cleanable_range
 from storage.compaction.run import compact_log
 from storage.log.append import AppendOrigin
 from support.counts import count
-from support.log_dirs import BASE_TIME_MS, open_log, read_batches, read_records
+from support.log_dirs import BASE_TIME_MS, look_up, open_log, read_batches, read_records
 from support.memory_disk import memory_directory
 
 pytestmark = pytest.mark.counted
@@ -224,10 +224,10 @@ class Model:
         if found:
             largest = max(each.timestamp for each in found)
             first = next(each.offset for each in found if each.timestamp == largest)
-            assert self.log.fetch_offset_of_max_timestamp()[:2] == (largest, first)
+            assert look_up(self.log, None)[:2] == (largest, first)
             for timestamp in {each.timestamp for each in found}:
                 first = next(each for each in found if each.timestamp >= timestamp)
-                assert self.log.fetch_offset_by_timestamp(timestamp)[:2] == (first.timestamp, first.offset)
+                assert look_up(self.log, timestamp)[:2] == (first.timestamp, first.offset)
 
 
 @pytest.mark.timeout(0)

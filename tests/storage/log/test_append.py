@@ -25,7 +25,7 @@ from storage.errors import (
     UnexpectedAppendOffsetError,
 )
 from storage.log.append import AppendOrigin
-from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, open_log, read_batches, read_records
+from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, look_up, open_log, read_batches, read_records
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ class TestTimestamps:
         assert stored.timestamp_type is TimestampType.LOG_APPEND_TIME
         assert stored.compression is codec
         assert [record.timestamp for record in stored.records()] == [RECORDED_NOW_MS] * 2
-        assert log.fetch_offset_by_timestamp(RECORDED_NOW_MS) == (RECORDED_NOW_MS, 0, 0)
+        assert look_up(log, RECORDED_NOW_MS) == (RECORDED_NOW_MS, 0, 0)
 
     @pytest.mark.parametrize("settings", [{}, {"cleanup_policy": ("compact",)}, {"compression_type": "lz4"}])
     def test_create_time(self, tmp_path, settings):

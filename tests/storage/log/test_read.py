@@ -8,7 +8,16 @@ from protocol.errors import CorruptRecordError
 from protocol.record_batch_builder import RecordBatchBuilder
 from storage.errors import LogClosedError, OffsetOutOfRangeError
 from storage.file_system import CachedFile, FileSystem
-from support.log_dirs import BASE_TIME_MS, batch, copy_directory, iter_whole, open_log, read_batches, read_records
+from support.log_dirs import (
+    BASE_TIME_MS,
+    batch,
+    copy_directory,
+    iter_whole,
+    look_up,
+    open_log,
+    read_batches,
+    read_records,
+)
 
 
 @pytest.fixture
@@ -218,10 +227,10 @@ class TestTimestamps:
     def test_lookup_is_exact(self, log):
         log.leader_epochs.assign(3, 6)
         for offset in range(18):
-            assert log.fetch_offset_by_timestamp(BASE_TIME_MS + offset) == (BASE_TIME_MS + offset, offset, 0)
-        assert log.fetch_offset_by_timestamp(0) == (BASE_TIME_MS, 0, 0)
-        assert log.fetch_offset_by_timestamp(BASE_TIME_MS + 18) is None
-        assert log.fetch_offset_of_max_timestamp() == (BASE_TIME_MS + 17, 17, 0)
+            assert look_up(log, BASE_TIME_MS + offset) == (BASE_TIME_MS + offset, offset, 0)
+        assert look_up(log, 0) == (BASE_TIME_MS, 0, 0)
+        assert look_up(log, BASE_TIME_MS + 18) is None
+        assert look_up(log, None) == (BASE_TIME_MS + 17, 17, 0)
 
     def test_against_a_scan_with_times_that_go_back(self, tmp_path):
         rng = random.Random(11)
@@ -238,18 +247,18 @@ class TestTimestamps:
             log.increment_log_start_offset(start)
             for wanted in range(BASE_TIME_MS - 60, BASE_TIME_MS + len(times) + 40):
                 expected = next((o for o in range(start, len(times)) if times[o] >= wanted), None)
-                found = log.fetch_offset_by_timestamp(wanted)
+                found = look_up(log, wanted)
                 assert (found and found[1]) == expected
         largest = max(times)
-        assert log.fetch_offset_of_max_timestamp() == (largest, times.index(largest), 2)
+        assert look_up(log, None) == (largest, times.index(largest), 2)
 
     def test_an_empty_log(self, tmp_path):
         log = open_log(tmp_path / "t-0")
-        assert log.fetch_offset_by_timestamp(5) is None
-        assert log.fetch_offset_of_max_timestamp() is None
+        assert look_up(log, 5) is None
+        assert look_up(log, None) is None
 
     def test_after_a_restart(self, log):
         log.close()
         log = open_log(log.directory)
-        assert log.fetch_offset_by_timestamp(BASE_TIME_MS + 7) == (BASE_TIME_MS + 7, 7, 0)
-        assert log.fetch_offset_of_max_timestamp() == (BASE_TIME_MS + 17, 17, 0)
+        assert look_up(log, BASE_TIME_MS + 7) == (BASE_TIME_MS + 7, 7, 0)
+        assert look_up(log, None) == (BASE_TIME_MS + 17, 17, 0)

@@ -12,7 +12,7 @@ from storage.errors import CorruptFileError, InconsistentTopicIdError, InvalidLo
 from storage.file_system import FileSystem
 from storage.log.batch_scan import iter_headers, iter_valid_batches
 from storage.log.files import parse_directory_name
-from support.log_dirs import BASE_TIME_MS, batch, copy_directory, iter_whole, open_log, read_records
+from support.log_dirs import BASE_TIME_MS, batch, copy_directory, iter_whole, look_up, open_log, read_records
 
 TINY = {"segment_bytes": 200, "index_interval_bytes": 50}
 SMALL = {"segment_bytes": 600, "index_interval_bytes": 100}
@@ -330,7 +330,7 @@ def test_old_message_formats_in_the_log(tmp_path):
     assert log.size_bytes == len(data)
     times = log.segments[0].time_index
     assert (times.last_timestamp, times.last_offset) == (BASE_TIME_MS + 29, 29)
-    assert log.fetch_offset_by_timestamp(BASE_TIME_MS + 12) == (BASE_TIME_MS + 12, 12, -1)
+    assert look_up(log, BASE_TIME_MS + 12) == (BASE_TIME_MS + 12, 12, -1)
     size = len(data) // 30
     records = log.read(29, 1000, max_offset=30).records
     assert struct.unpack(">q", records.read(0, 8)) == (29,)

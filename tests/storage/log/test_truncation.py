@@ -11,7 +11,7 @@ from storage.errors import LogDirIOError, OffsetOutOfRangeError
 from storage.file_system import FileSystem
 from storage.log.append import AppendOrigin
 from support.faulty_disk import FaultyFileSystem
-from support.log_dirs import BASE_TIME_MS, batch, open_log, read_records
+from support.log_dirs import BASE_TIME_MS, batch, look_up, open_log, read_records
 
 SIZE = len(batch("v00"))
 
@@ -49,11 +49,11 @@ def test_truncation(log, offset):
     assert log.size_bytes == offset * SIZE
     log.append_as_leader(batch("new", timestamp=BASE_TIME_MS + 100), 5)
     assert values(log) == [*expected(0, offset), "new"]
-    assert log.fetch_offset_by_timestamp(BASE_TIME_MS + 50)[1] == offset
+    assert look_up(log, BASE_TIME_MS + 50)[1] == offset
     log.close()
     log = open_log(log.directory, now_ms=BASE_TIME_MS)
     assert values(log) == [*expected(0, offset), "new"]
-    assert log.fetch_offset_by_timestamp(BASE_TIME_MS + 50)[1] == offset
+    assert look_up(log, BASE_TIME_MS + 50)[1] == offset
 
 
 @pytest.mark.parametrize(
@@ -367,8 +367,6 @@ def test_a_directory_that_is_gone(tmp_path):
         lambda: log.append_as_leader(batch("a"), 0),
         lambda: log.append_as_follower(batch("a", base_offset=1)),
         lambda: log.read(0, 100, max_offset=1),
-        lambda: log.fetch_offset_by_timestamp(0),
-        lambda: log.fetch_offset_of_max_timestamp(),
         log.roll,
     ):
         with pytest.raises(LogDirIOError, match="No such file or directory"):

@@ -1,0 +1,54 @@
+"""Reads of logs that may wait for the disk, in other threads, so that the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from storage.file_system import FileSystem
+from storage.log.log import Log
+from storage.log.lookup import Found
+
+T = TypeVar("T")
+
+_AT_ONCE = 4
+"""A read holds about one batch, or a few MiB, in memory. Four also leave threads for syncs and for records to send."""
+
+
+class LogReads:
+    """Runs reads in other threads, at most `_AT_ONCE` at a time. Call all methods on the event loop's thread."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self, read: Callable[[], T]) -> T:
+        """Return the result of `read`, which must not use what the event loop's thread changes."""
+        async with self._turns:
+            return await self._fs.run_blocking(read)
+
+    async def look_up(self, get_log: Callable[[], Log], timestamp: int | None) -> Found | None:
+        """Find the first record whose timestamp is at least `timestamp`; None: the one with the largest timestamp.
+
+        get_log: returns the log, or raises the reason why it may not be read. It is called again after the lookup: if
+        the log has been replaced, truncated, compacted or renamed meanwhile, the lookup is repeated.
+
+        Raises CorruptFileError, CorruptRecordError, LogDirIOError, and what `get_log` raises.
+        """
+        while True:
+            log = get_log()
+            lookup = log.prepare_lookup(timestamp)
+            failure: Exception | None = None
+            try:
+                found = await self.run(lookup.run)
+            except Exception as error:  # of any kind, if the files have changed during the lookup
+                failure = error
+            if get_log() is not log or lookup.is_outdated:
+                continue
+            if failure is None:
+                lookup.done()
+                return found
+            if isinstance(failure, OSError):
+                raise log.files.failed(failure) from failure
+            raise failure

@@ -1,0 +1,119 @@
+"""Requests that read files are served by other threads: other connections do not wait for a slow disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+
+from broker.broker import Broker
+from broker.settings.config import BrokerConfig
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.messages.metadata import MetadataRequest
+from storage.file_system import FileSystem
+from support.broker import settings
+from support.deadlines import DEADLINE_S
+from support.polling import until
+from support.wire import NOW_MS, append, batch, create_topic, wire_client
+
+
+class SlowFileSystem(FileSystem):
+    """A disk that does not answer while `gate` is closed. Reads on the event loop's thread fail meanwhile."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.waiting = 0
+        self.loop_thread = threading.current_thread()
+        self.on_loop = []
+
+    def _wait(self, what):
+        if self.gate.is_set():
+            return
+        if threading.current_thread() is self.loop_thread:
+            self.on_loop.append(what)
+            return
+        self.waiting += 1
+        assert self.gate.wait(DEADLINE_S)
+
+    def pread(self, fd, length, position):
+        self._wait(f"pread of {length} bytes")
+        return super().pread(fd, length, position)
+
+    def open(self, path, *, create=False):
+        self._wait(f"open {path}")
+        return super().open(path, create=create)
+
+    def size(self, path):
+        self._wait(f"size of {path}")
+        return super().size(path)
+
+    @contextlib.asynccontextmanager
+    async def slow(self):
+        """The disk answers nothing until the end of the block, in which the event loop's thread reads nothing."""
+        self.gate.clear()
+        try:
+            yield
+        finally:
+            self.gate.set()
+        assert self.on_loop == []
+
+
+@pytest.fixture
+def fs():
+    return SlowFileSystem()
+
+
+@contextlib.asynccontextmanager
+async def served_meanwhile(fs, bootstrap, request, version):
+    """Yield the answer to a request that has to wait for the disk, while the broker has answered another connection."""
+    async with wire_client(bootstrap) as one, wire_client(bootstrap) as other:
+        async with fs.slow():
+            answering = asyncio.create_task(one.call(request, version))
+            await until(lambda: fs.waiting or fs.on_loop, "the broker reads from the disk")
+            await other.call(MetadataRequest(topics=[]), 4)
+            assert not answering.done()
+        yield await answering
+
+
+def list_offsets(timestamp):
+    asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, max_num_offsets=1)
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+
+
+@contextlib.asynccontextmanager
+async def three_segments(tmp_path, fs):
+    """A broker with the topic `t`: a batch of one record in each of its three segments."""
+    config = BrokerConfig.load(None, settings(tmp_path / "data"))
+    async with contextlib.AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(Broker(config, fs=fs))
+        async with wire_client(broker.bootstrap_servers) as client:
+            await create_topic(client, "t", segment_bytes="80")
+            for number in range(3):
+                await append(client, "t", batch(b"v%d" % number, timestamp=NOW_MS + number))
+        log = broker.services.logs.get("t", 0)
+        assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+        yield broker, log
+
+
+@pytest.mark.parametrize(("timestamp", "offset"), [(NOW_MS + 1, 1), (-3, 2)])
+async def test_list_offsets_by_timestamp(tmp_path, fs, timestamp, offset):
+    async with three_segments(tmp_path, fs) as (broker, _):
+        request = list_offsets(timestamp)
+        async with served_meanwhile(fs, broker.bootstrap_servers, request, 7) as answer:
+            (found,) = answer.topics[0].partitions
+            assert (found.error_code, found.offset) == (0, offset)
+
+
+async def test_list_offsets_of_a_log_that_is_truncated_meanwhile(tmp_path, fs):
+    async with three_segments(tmp_path, fs) as (broker, log), wire_client(broker.bootstrap_servers) as client:
+        async with fs.slow():
+            answering = asyncio.create_task(client.call(list_offsets(-3), 7))
+            await until(lambda: fs.waiting, "the broker reads from the disk")
+            log.truncate_fully_and_start_at(9)
+            fs.on_loop.clear()
+        (found,) = (await answering).topics[0].partitions
+        assert (found.error_code, found.offset) == (0, -1)

@@ -1,0 +1,111 @@
+"""Lookups in another thread, while the log changes."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from protocol.errors import CorruptRecordError
+from storage.errors import LogDirIOError
+from storage.log_reads import LogReads
+from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, batch, open_log
+
+
+class Meanwhile(UnsyncedFileSystem):
+    """Does something to the log before the first read in another thread, and something after it."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = self.after = lambda: None
+        self.reads = 0
+
+    async def run_blocking(self, work):
+        self.reads += 1
+        before, after = self.before, self.after
+        self.before = self.after = lambda: None
+        before()
+        try:
+            return await super().run_blocking(work)
+        finally:
+            after()
+
+
+@pytest.fixture
+def fs():
+    return Meanwhile()
+
+
+@pytest.fixture
+def log(tmp_path, fs):
+    """Six segments of three batches, each of one record."""
+    log = open_log(tmp_path / "t-0", fs=fs, segment_bytes=250, retention_ms=-1)
+    append(log, 18)
+    assert len(log.segments) == 6
+    return log
+
+
+def append(log, count):
+    for _ in range(count):
+        log.append_as_leader(batch("a", timestamp=BASE_TIME_MS + log.log_end_offset), 0)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def at(offset):
+    return BASE_TIME_MS + offset, offset, 0
+
+
+async def test_an_append_meanwhile_does_not_matter(log, fs):
+    fs.before = lambda: append(log, 18)
+    assert await LogReads(fs).look_up(lambda: log, None) == at(17)
+    assert fs.reads == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("change", "timestamp", "expected"),
+    [
+        (lambda log: log.truncate_to(7), None, at(6)),
+        (lambda log: log.truncate_to(17), None, at(16)),  # within the active segment
+        (lambda log: log.truncate_fully_and_start_at(30), 0, None),
+        (lambda log: log.increment_log_start_offset(9) and log.delete_old_segments(), 0, at(9)),
+        (lambda log: log.move_to(log.directory.with_name("t-1")), 4, at(0)),
+    ],
+)
+async def test_a_log_that_has_changed_is_read_again(log, fs, when, change, timestamp, expected):
+    setattr(fs, when, lambda: change(log))
+    assert await LogReads(fs).look_up(lambda: log, timestamp) == expected
+    assert fs.reads == 2
+
+
+async def test_the_log_may_be_replaced(log, fs, tmp_path):
+    other = open_log(tmp_path / "other-0", fs=fs)
+    current = [log]
+    fs.after = lambda: current.__setitem__(0, other)
+    assert await LogReads(fs).look_up(lambda: current[0], None) is None
+    assert fs.reads == 2
+
+
+async def test_errors_of_files_that_have_not_changed_are_raised(log, fs):
+    path = log.directory / f"{15:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[16] = 9
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError):
+        await LogReads(fs).look_up(lambda: log, None)
+    failures = []
+    fs.on_failure = failures.append
+    shutil.rmtree(log.directory)
+    for timestamp in (0, None):
+        with pytest.raises(LogDirIOError, match="No such file or directory"):
+            await LogReads(fs).look_up(lambda: log, timestamp)
+    assert len(failures) == 2
+
+
+async def test_timestamps_are_read_once(log, fs, tmp_path):
+    log.close()
+    log = open_log(tmp_path / "t-0", fs=fs, segment_bytes=250, retention_ms=-1)
+    assert not log.segments[0].timestamp_known
+    assert await LogReads(fs).look_up(lambda: log, None) == at(17)
+    assert all(segment.timestamp_known for segment in log.segments[:-1])
+    assert fs.descriptors.open_files <= 3, "a lookup closes its files"
