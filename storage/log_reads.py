@@ -24,9 +24,19 @@ class LogReads:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self, read: Callable[[], T]) -> T:
-        """Return the result of `read`, which must not use what the event loop's thread changes."""
-        async with self._turns:
-            return await self._fs.run_blocking(read)
+        """Return the result of `read`, which must not use what the event loop's thread changes.
+
+        A cancelled caller does not wait for the end of the read, but the next read does.
+        """
+        await self._turns.acquire()
+        reading = asyncio.ensure_future(self._fs.run_blocking(read))
+        reading.add_done_callback(self._ended)
+        return await asyncio.shield(reading)
+
+    def _ended(self, reading: asyncio.Future[T]) -> None:
+        self._turns.release()
+        if not reading.cancelled():
+            reading.exception()  # the caller may be gone
 
     async def look_up(self, get_log: Callable[[], Log], timestamp: int | None) -> Found | None:
         """Find the first record whose timestamp is at least `timestamp`; None: the one with the largest timestamp.

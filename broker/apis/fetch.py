@@ -1,11 +1,12 @@
 """Fetch: read record batches, with incremental sessions (KIP-227), topic ids (KIP-516) and long polls.
 
 The handler does not read records: the answer contains ranges of segment files, which the connection sends when the
-socket is writable. Only for old clients (before v4) are records converted in memory.
+socket is writable. Only for old clients (before v4) are records converted, in memory and in another thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Callable, Sequence
 
@@ -48,6 +49,7 @@ from replication.fetch import CONSUMER, FetchedPartition, FetchParams, FetchPart
 from replication.isolation import Isolation
 from replication.partition import Partition
 from replication.replica_selector import RACK_AWARE, preferred_replica
+from storage.log.file_records import FileRecords
 
 FIRST_VERSION_WITH_SESSIONS = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -60,7 +62,7 @@ FIRST_VERSION_WITH_ZSTD = 10
 LAST_VERSION_WITH_HARD_LIMIT = 2
 
 MAX_CONVERTED_BYTES = 4 << 20
-"""The limit for one answer, shared by its partitions, because conversion blocks the event loop."""
+"""The limit for one answer, shared by its partitions: converted records are in memory until they are sent."""
 
 CUT_OFF_MESSAGE = struct.Struct(">qi")  # offset, size
 MIN_MESSAGE_BYTES = 26
@@ -117,6 +119,8 @@ class FetchHandler(Handler[FetchRequest, FetchResponse]):
         )
         answer = _Answer(self._services, context, session, params, wanted, is_incremental=is_incremental)
         fetched = self._services.replicas.fetch(params, wanted, session)
+        if version < FIRST_VERSION_WITH_MAGIC_2:
+            return CancelOnDisconnect(asyncio.ensure_future(answer.build_converted(fetched)))
         if isinstance(fetched, list):
             return answer.build(fetched)
         return then(fetched, answer.build)
@@ -227,6 +231,7 @@ class _Answer:
 
     __slots__ = (
         "_context",
+        "_converted",
         "_count",
         "_is_follower",
         "_is_incremental",
@@ -252,10 +257,25 @@ class _Answer:
         self._params = params
         self._is_incremental = is_incremental
         self._count = len(wanted)
+        self._converted: dict[FetchPartition, Buffer] = {}
+        """The records of the partitions, for a client before v4."""
         for request in wanted:
             if not request.topic and request.topic_id != ZERO_UUID:
                 # The topic's id may have become known after the session began.
                 request.topic = services.metadata.snapshot.topic_names.get(request.topic_id, "")
+
+    async def build_converted(
+        self, fetching: Sequence[FetchedPartition] | asyncio.Future[list[FetchedPartition]]
+    ) -> FetchResponse:
+        """Return the response for a client before v4, which gets no record batches of magic 2."""
+        fetched = await fetching if isinstance(fetching, asyncio.Future) else fetching
+        for one in fetched:
+            if one.info is not None:
+                try:
+                    self._converted[one.request] = await self._convert(one.request, one.info.records)
+                except (ProtocolError, OSError) as error:
+                    one.error = error
+        return self.build(fetched)
 
     def build(self, fetched: Sequence[FetchedPartition]) -> FetchResponse:
         """Return the response; for an incremental fetch only with partitions that have changed."""
@@ -303,10 +323,12 @@ class _Answer:
         info = one.info
         assert info is not None
         records: Buffer | LazyRecords = b"" if info.records is None else info.records
-        if self._context.api_version < FIRST_VERSION_WITH_ZSTD:
+        if self._context.api_version < FIRST_VERSION_WITH_MAGIC_2:
+            records = self._converted[request]
+        elif self._context.api_version < FIRST_VERSION_WITH_ZSTD:
             try:
-                records = self._for_old_client(request, records)
-            except (ProtocolError, OSError) as error:
+                self._check_codec(request)
+            except UnsupportedCompressionError as error:
                 return PartitionData(
                     partition_index=request.partition,
                     error_code=code_of(error),
@@ -375,32 +397,39 @@ class _Answer:
                     endpoints[node.id] = NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
         return data
 
-    def _for_old_client(self, request: FetchPartition, records: Buffer | LazyRecords) -> Buffer | LazyRecords:
-        """Return the records for a client before v10: no zstd, and before v4 no record batches of magic 2."""
-        version = self._context.api_version
-        topic_config = self._services.configs.topic_config(request.topic)
-        if topic_config.compression_type == "zstd":
+    def _check_codec(self, request: FetchPartition) -> None:
+        """Raise UnsupportedCompressionError if the topic is compressed with zstd. For a client before v10."""
+        if self._services.configs.topic_config(request.topic).compression_type == "zstd":
             raise UnsupportedCompressionError(
                 f"{request.topic} is compressed with zstd, which Fetch before v10 cannot carry"
             )
-        if version >= FIRST_VERSION_WITH_MAGIC_2:
-            return records
-        if not topic_config.message_downconversion_enable:
-            raise UnsupportedVersionError(f"message.downconversion.enable is false for {request.topic}")
-        magic = 1 if version >= FIRST_VERSION_WITH_MAGIC_1 else 0
-        data = records if isinstance(records, bytes | bytearray | memoryview) else self._read_to_convert(records)
-        converted = down_convert(data, magic, first_offset=request.offset)
-        if not converted and len(data):
-            # The first batch is larger than the limit, or has no records for this client: a truncated message tells
-            # the client so, as in Kafka.
-            return CUT_OFF_MESSAGE.pack(-1, max(len(data), MIN_MESSAGE_BYTES))
-        return converted
 
-    def _read_to_convert(self, records: LazyRecords) -> Buffer:
-        """Read the records to convert for one answer: at least the first batch, if it is complete."""
-        size = min(len(records), max(MAX_CONVERTED_BYTES // max(self._count, 1), LOG_OVERHEAD))
-        data = records.read(0, size)
-        first = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-        if size < first:
-            data = records.read(0, min(first, len(records)))
-        return data
+    async def _convert(self, request: FetchPartition, records: FileRecords | None) -> Buffer:
+        """Return the records for a client before v4. Raises ProtocolError, OSError.
+
+        Meanwhile the log may be deleted, compacted or moved: `records` keeps its file open. A truncation does not
+        remove what a consumer may read: these records are committed.
+        """
+        self._check_codec(request)
+        if not self._services.configs.topic_config(request.topic).message_downconversion_enable:
+            raise UnsupportedVersionError(f"message.downconversion.enable is false for {request.topic}")
+        if records is None:
+            return b""
+        magic = 1 if self._context.api_version >= FIRST_VERSION_WITH_MAGIC_1 else 0
+        limit = max(MAX_CONVERTED_BYTES // max(self._count, 1), LOG_OVERHEAD)
+        return await self._services.logs.reads.run(lambda: _converted(records, limit, magic, request.offset))
+
+
+def _converted(records: FileRecords, limit: int, magic: int, first_offset: int) -> Buffer:
+    """Read and convert about `limit` bytes: at least the first batch, if it is complete."""
+    size = min(len(records), limit)
+    data = records.read(0, size)
+    first = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+    if size < first:
+        data = records.read(0, min(first, len(records)))
+    converted = down_convert(data, magic, first_offset=first_offset)
+    if not converted and len(data):
+        # The first batch is larger than the limit, or has no records for this client: a truncated message tells
+        # the client so, as in Kafka.
+        return CUT_OFF_MESSAGE.pack(-1, max(len(data), MIN_MESSAGE_BYTES))
+    return converted

@@ -36,7 +36,10 @@ class TimestampLookup:
 
     def run(self) -> Found | None:
         """Return the record; None if there is none. Raises OSError, CorruptFileError, CorruptRecordError."""
-        return self._of_max_timestamp() if self._timestamp is None else self._by_timestamp(self._timestamp)
+        try:
+            return self._of_max_timestamp() if self._timestamp is None else self._by_timestamp(self._timestamp)
+        finally:
+            self._active.release()
 
     @property
     def is_outdated(self) -> bool:
@@ -55,8 +58,10 @@ class TimestampLookup:
             view.load_max_timestamp()
             if not segment.timestamp_known:
                 self._loaded.append((segment, view))
-            yield view
-            view.release()
+            try:
+                yield view
+            finally:
+                view.release()
         self._active.load_max_timestamp()
         yield self._active  # it keeps its indexes: what a full disk left behind their entries must not be read
 
@@ -74,12 +79,15 @@ class TimestampLookup:
 
     def _of_max_timestamp(self) -> Found | None:
         segment = max(self._views(), key=lambda candidate: candidate.max_timestamp)
-        position = segment.offset_index.lookup(segment.offset_of_max_timestamp)
-        for header in iter_headers(segment.file, position, segment.size):
-            if header.max_timestamp == segment.max_timestamp:
-                for timestamp, offset in _records(segment, header):
-                    if timestamp == segment.max_timestamp:
-                        return timestamp, offset, header.leader_epoch
+        try:
+            position = segment.offset_index.lookup(segment.offset_of_max_timestamp)
+            for header in iter_headers(segment.file, position, segment.size):
+                if header.max_timestamp == segment.max_timestamp:
+                    for timestamp, offset in _records(segment, header):
+                        if timestamp == segment.max_timestamp:
+                            return timestamp, offset, header.leader_epoch
+        finally:
+            segment.release()
         return self._max_timestamp_by_records()
 
     def _max_timestamp_by_records(self) -> Found | None:

@@ -10,13 +10,16 @@ import pytest
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
+from protocol.message_set import iter_messages
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest
 from storage.file_system import FileSystem
 from support.broker import settings
 from support.deadlines import DEADLINE_S
 from support.polling import until
-from support.wire import NOW_MS, append, batch, create_topic, wire_client
+from support.wire import NOW_MS, append, batch, create_topic, fetch, wire_client
+
+VALUE = b"v" * 20_000
 
 
 class SlowFileSystem(FileSystem):
@@ -26,12 +29,14 @@ class SlowFileSystem(FileSystem):
         super().__init__()
         self.gate = threading.Event()
         self.gate.set()
+        self.shortest = 0
+        """The length of the shortest read that waits."""
         self.waiting = 0
         self.loop_thread = threading.current_thread()
         self.on_loop = []
 
-    def _wait(self, what):
-        if self.gate.is_set():
+    def _wait(self, what, length=0):
+        if self.gate.is_set() or length < self.shortest:
             return
         if threading.current_thread() is self.loop_thread:
             self.on_loop.append(what)
@@ -40,7 +45,7 @@ class SlowFileSystem(FileSystem):
         assert self.gate.wait(DEADLINE_S)
 
     def pread(self, fd, length, position):
-        self._wait(f"pread of {length} bytes")
+        self._wait(f"pread of {length} bytes", length)
         return super().pread(fd, length, position)
 
     def open(self, path, *, create=False):
@@ -91,21 +96,32 @@ async def three_segments(tmp_path, fs):
     async with contextlib.AsyncExitStack() as stack:
         broker = await stack.enter_async_context(Broker(config, fs=fs))
         async with wire_client(broker.bootstrap_servers) as client:
-            await create_topic(client, "t", segment_bytes="80")
+            await create_topic(client, "t", segment_bytes="30000")
             for number in range(3):
-                await append(client, "t", batch(b"v%d" % number, timestamp=NOW_MS + number))
+                await append(client, "t", batch(VALUE, timestamp=NOW_MS + number))
         log = broker.services.logs.get("t", 0)
         assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
         yield broker, log
 
 
-@pytest.mark.parametrize(("timestamp", "offset"), [(NOW_MS + 1, 1), (-3, 2)])
+@pytest.mark.parametrize(("timestamp", "offset"), [(NOW_MS + 1, 1), (-3, 2)], ids=["any", "largest"])
 async def test_list_offsets_by_timestamp(tmp_path, fs, timestamp, offset):
     async with three_segments(tmp_path, fs) as (broker, _):
         request = list_offsets(timestamp)
         async with served_meanwhile(fs, broker.bootstrap_servers, request, 7) as answer:
             (found,) = answer.topics[0].partitions
             assert (found.error_code, found.offset) == (0, offset)
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 60_000])
+async def test_fetch_of_an_old_client(tmp_path, fs, max_wait_ms):
+    fs.shortest = 10_000  # the records, not the header of the batch
+    async with three_segments(tmp_path, fs) as (broker, _):
+        request = fetch("t", max_wait_ms=max_wait_ms)
+        async with served_meanwhile(fs, broker.bootstrap_servers, request, 3) as answer:
+            (found,) = answer.responses[0].partitions
+            assert found.error_code == 0
+            assert [message.value for message in iter_messages(found.records)] == [VALUE]
 
 
 async def test_list_offsets_of_a_log_that_is_truncated_meanwhile(tmp_path, fs):

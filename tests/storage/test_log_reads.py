@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from protocol.errors import CorruptRecordError
 from storage.errors import LogDirIOError
 from storage.log_reads import LogReads
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, batch, open_log
+from support.polling import until
 
 
 class Meanwhile(UnsyncedFileSystem):
@@ -100,6 +102,32 @@ async def test_errors_of_files_that_have_not_changed_are_raised(log, fs):
         with pytest.raises(LogDirIOError, match="No such file or directory"):
             await LogReads(fs).look_up(lambda: log, timestamp)
     assert len(failures) == 2
+
+
+async def test_few_reads_at_once_even_if_their_callers_give_up():
+    limit = 4
+
+    class Endless(UnsyncedFileSystem):
+        def __init__(self):
+            super().__init__()
+            self.begun = 0
+            self.disk = asyncio.Event()
+
+        async def run_blocking(self, work):
+            self.begun += 1
+            await self.disk.wait()
+            return work()
+
+    fs = Endless()
+    reads = LogReads(fs)
+    callers = [asyncio.create_task(reads.run(lambda number=number: number)) for number in range(3 * limit)]
+    await until(lambda: fs.begun == limit, "some have begun")
+    for caller in callers[: 2 * limit]:
+        caller.cancel()
+    await asyncio.wait(callers[: 2 * limit])
+    assert fs.begun == limit
+    fs.disk.set()
+    assert await asyncio.gather(*callers[2 * limit :]) == list(range(2 * limit, 3 * limit))
 
 
 async def test_timestamps_are_read_once(log, fs, tmp_path):
