@@ -7,6 +7,10 @@ as often as the rollback journal would. EXTRA has no further effect in WAL mode.
 Lock: `locking_mode=EXCLUSIVE`. The first transaction takes SQLite's file lock and keeps it until the file is closed or
 the process ends, so a second process is refused. WAL then needs no shared memory file.
 
+Checkpoints: SQLite copies the WAL to the database after every `_CHECKPOINT_PAGES` pages. So the space that a checkpoint
+needs for a database that has grown is limited, and the reserve is larger (registry/embedded/reserve.py). If the disk is
+full, a checkpoint also lets the WAL begin again in the space that it has.
+
 Tables: `znode` has the fields of TreeNode except the number of children, which is counted at load; `acl` is null for
 the open ACL, else lines of `permissions:scheme:id`. `meta` has the last zxid, which must never decrease: Kafka uses it
 as broker epoch. `user_version` is the version of the layout; `application_id` identifies Ottla's files.
@@ -15,8 +19,10 @@ as broker epoch. `user_version` is the version of the layout; `application_id` i
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from registry.embedded.reserve import Reserve
 from registry.embedded.tree import Draft, Tree, TreeNode, new_root
 from registry.errors import RegistryCorruptError, RegistryFullError, RegistryInUseError, RegistryStorageError
 from registry.interface import OPEN_ACL, Acl
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 
 _APPLICATION_ID = 0x4F74746C  # "Ottl"
 _LAYOUT = 1
+_CHECKPOINT_PAGES = 128  # of 4 KiB
 
 _CREATE_ZNODE = (
     "CREATE TABLE znode (path TEXT PRIMARY KEY NOT NULL, data BLOB, czxid INTEGER NOT NULL,"
@@ -47,11 +54,16 @@ class RegistryFile:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
+        self.full: str | None = None
+        """Why only writes that may use the reserve are tried; None if there is room."""
         self._connection = connection
+        self._reserve = Reserve(path.with_name(f"{path.name}-reserve"))
 
     @classmethod
     def open(cls, path: Path, now_ms: int) -> tuple[RegistryFile, Tree]:
         """Open or create the file, and read the tree without the ephemeral nodes of earlier processes.
+
+        An existing file can be opened on a full disk.
 
         Raises RegistryInUseError, RegistryCorruptError, RegistryStorageError.
         """
@@ -62,18 +74,56 @@ class RegistryFile:
         file = cls(path, connection)
         try:
             tree = file._load()
+            file.look_for_room()
             file._drop_ephemerals(tree, now_ms)
         except BaseException as error:
             connection.close()
             raise file._explained(error) from error
         return file, tree
 
-    def write(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
+    def write(self, changes: Mapping[str, TreeNode | None], zxid: int, *, use_reserve: bool = False) -> None:
         """Make changes durable, all or none.
+
+        use_reserve: if the disk is full, release the reserve step by step until the write succeeds.
 
         Raises RegistryFullError if the disk is full: then nothing has changed. Raises RegistryStorageError for every
         other failure: then the state of the file is unknown.
         """
+        try:
+            if self.full is None or use_reserve or self.look_for_room():
+                self._write(changes, zxid)
+                return
+        except RegistryFullError as error:
+            self.full = str(error)
+        if not use_reserve:
+            raise RegistryFullError(str(self.full))
+        self._write_with_reserve(changes, zxid)
+
+    def look_for_room(self) -> bool:
+        """Restore the reserve. Return whether the disk has room beyond it; `full` then becomes None."""
+        self.full = None if self._reserve.fill() else self.full or f"{self.path}: the disk is full"
+        return self.full is None
+
+    def _write_with_reserve(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
+        self._checkpoint()
+        while True:
+            try:
+                self._write(changes, zxid)
+                return
+            except RegistryFullError:
+                if not self._reserve.release():
+                    raise
+                self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Copy the WAL to the database, so that the next write reuses the WAL's space, if the disk has room for it."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                raise RegistryStorageError(f"{self.path}: a checkpoint failed: {error}") from error
+
+    def _write(self, changes: Mapping[str, TreeNode | None], zxid: int) -> None:
         execute = self._connection.execute
         try:
             execute("BEGIN")
@@ -101,14 +151,16 @@ class RegistryFile:
         return True
 
     def close(self) -> None:
-        """Close the file; an open transaction is rolled back."""
+        """Close the file; an open transaction is rolled back. The reserve gets the space of the WAL if it needs it."""
         self._connection.close()
+        self._reserve.fill()
 
     def _load(self) -> Tree:
         execute = self._connection.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
+        execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         execute("BEGIN EXCLUSIVE")  # takes the lock for as long as the file is open
         if execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -144,14 +196,18 @@ class RegistryFile:
         return {path: node._replace(num_children=counts[path]) for path, node in nodes.items()}
 
     def _drop_ephemerals(self, tree: Tree, now_ms: int) -> None:
-        """Delete the ephemeral nodes of the previous process, whose sessions ended with it."""
+        """Delete the ephemeral nodes of the previous process, whose sessions ended with it.
+
+        If there is no room for this, they are deleted in memory only, and on disk by a later start.
+        """
         ephemerals = [path for path, node in tree.nodes.items() if node.ephemeral_owner]
         if not ephemerals:
             return
         draft = Draft(tree.get, tree.zxid + 1, now_ms)
         for path in ephemerals:
             draft.remove(path)
-        self.write(draft.changes, draft.zxid)
+        with suppress(RegistryFullError):
+            self.write(draft.changes, draft.zxid, use_reserve=True)
         tree.merge(draft)
 
     def _explained(self, error: BaseException) -> BaseException:
@@ -159,8 +215,6 @@ class RegistryFile:
             return RegistryInUseError(f"{self.path}: another process has the registry open")
         if isinstance(error, sqlite3.OperationalError):
             return RegistryStorageError(f"{self.path}: cannot be opened: {error}")
-        if isinstance(error, RegistryFullError):
-            return RegistryStorageError(f"{error}: the registry cannot be opened")
         if isinstance(error, (sqlite3.DatabaseError, ValueError, TypeError)):
             return RegistryCorruptError(f"{self.path}: not a registry: {error}")
         return error

@@ -10,20 +10,25 @@ So writes are applied in the order of the calls, many callers share one fsync, a
 cut could undo. Reads are served from memory and never wait.
 
 If a commit fails, the state on disk is unknown: every caller gets RegistryStorageError, every session expires (which
-makes a broker give up its leadership), and the store refuses further calls. If the disk is full, nothing was written:
-the callers get RegistryFullError and may try again. Only the end of a session cannot be refused. It is applied in
-memory, which is sufficient because ephemeral nodes do not survive a restart of the process.
+makes a broker give up its leadership), and the store refuses further calls.
+
+If the disk is full, nothing was written. The writes of the group are then tried one by one. Those that may use the
+reserve (registry/embedded/reserve.py) use it; the others are refused with RegistryFullError and may be tried again.
+Once a second the store tries to restore the reserve. The end of a session is never refused: if even the reserve is used
+up, it is applied in memory. This is sufficient because ephemeral nodes do not survive a restart of the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from registry.embedded.file import RegistryFile
+from registry.embedded.reserve import may_use_reserve
 from registry.embedded.session import EmbeddedRegistry
 from registry.embedded.tree import Draft, Tree, new_root
 from registry.errors import (
@@ -38,9 +43,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 DEFAULT_SESSION_TIMEOUT_MS = 18_000  # Kafka's zookeeper.session.timeout.ms
+_ROOM_CHECK_INTERVAL_S = 1.0
 
 
 class RunBlocking(Protocol):
@@ -86,6 +94,7 @@ class EmbeddedStore:
         self._runner = runner
         self._queue: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None  # runs only while there are writes
+        self._room_check: asyncio.Task[None] | None = None  # runs only while the disk is full
         self._sessions: dict[int, EmbeddedRegistry] = {}  # live sessions by id
         self._ended: list[EmbeddedRegistry] = []  # sessions that end with the group being written
         self._last_session_id = now_ms() << 16
@@ -118,12 +127,19 @@ class EmbeddedStore:
                 file.close()
             raise
         ((file, tree),) = opened
-        return cls(tree, file, now_ms, runner)
+        store = cls(tree, file, now_ms, runner)
+        store._note_if_full()
+        return store
 
     @property
     def tree(self) -> Tree:
         """The durable tree. Do not change it."""
         return self._tree
+
+    @property
+    def full(self) -> str | None:
+        """Why the store refuses writes that need more space, with the path of the file; None if there is room."""
+        return None if self._file is None else self._file.full
 
     def session(self, timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS) -> EmbeddedRegistry:
         """Create a registry on this store; `await registry.start()` opens its session.
@@ -140,6 +156,9 @@ class EmbeddedStore:
         self._failure = RegistryClosedError("the registry's store is closed")
         while self._writer is not None:
             await asyncio.wait([self._writer])
+        if self._room_check is not None:
+            self._room_check.cancel()
+            await asyncio.wait([self._room_check])
         self._end_all_sessions()
         if self._file is not None and failed is None:
             await self._runner(self._file.close)
@@ -199,37 +218,95 @@ class EmbeddedStore:
     async def _write_group(self) -> None:
         """Apply and commit all queued writes and make them visible."""
         group, self._queue = self._queue, []
-        draft = Draft(self._tree.get, self._tree.zxid, self._now_ms())
+        draft = self._new_draft()
         try:
             for write in group:
                 self._apply(write, draft)
-            file = self._file
-            if file is not None and draft.changes:
-                await self._runner(lambda: file.write(draft.changes, draft.zxid))
+            await self._commit(draft)
         except RegistryFullError as error:
-            draft = self._refuse(group, error)
+            await self._write_one_by_one(group, error)
         except BaseException:
             self._queue = group + self._queue  # `_fail` answers them
             raise
+        else:
+            self._show(draft, group)
+        self._note_if_full()
+
+    async def _write_one_by_one(self, group: list[_Write], full: RegistryFullError) -> None:
+        """Commit the writes of a group that may use the reserve, each on its own, and refuse the others.
+
+        Small commits need little of the reserve.
+        """
+        for index, write in enumerate(group):
+            draft = self._new_draft()
+            if write.ends_session:
+                draft.zxid += 1
+                self._remove_ephemerals(write.session_id, draft)
+            elif not isinstance(write.error, SessionExpiredError):
+                self._apply_if_reserved(write, draft, full)
+            try:
+                await self._commit(draft, use_reserve=True)
+            except RegistryFullError as error:
+                if not write.ends_session:
+                    write.error = error
+                    draft = self._new_draft()
+            except BaseException:
+                self._queue = group[index:] + self._queue
+                raise
+            self._show(draft, [write])
+
+    def _apply_if_reserved(self, write: _Write, draft: Draft, full: RegistryFullError) -> None:
+        """Apply a write to an empty draft. If it may not use the reserve, refuse it and leave the draft empty.
+
+        It is applied anew because the writes before it may have been refused.
+        """
+        draft.zxid += 1
+        write.error = None
+        try:
+            write.result = write.apply(draft)
+        except RegistryError as error:
+            write.error = error
+        else:
+            if all(may_use_reserve(path, self._tree.get(path), node) for path, node in draft.changes.items()):
+                return
+            write.error = full
+        draft.changes.clear()
+        draft.zxid -= 1
+
+    def _new_draft(self) -> Draft:
+        return Draft(self._tree.get, self._tree.zxid, self._now_ms())
+
+    async def _commit(self, draft: Draft, *, use_reserve: bool = False) -> None:
+        file = self._file
+        if file is not None and draft.changes:
+            await self._runner(lambda: file.write(draft.changes, draft.zxid, use_reserve=use_reserve))
+
+    def _show(self, draft: Draft, writes: list[_Write]) -> None:
+        """Make a committed draft visible, and answer the writes."""
         changes = self._tree.merge(draft)
-        ended, self._ended = self._ended, []
-        for registry in ended:
-            registry.session_ended()
-        for write in group:
+        if any(write.ends_session for write in writes):
+            ended, self._ended = self._ended, []
+            for registry in ended:
+                registry.session_ended()
+        for write in writes:
             write.answer()
         for registry in self._sessions.values():
             registry.changed(changes)
 
-    def _refuse(self, group: list[_Write], error: RegistryFullError) -> Draft:
-        """Refuse a group of writes because the disk is full; return a draft with only the ends of sessions."""
-        draft = Draft(self._tree.get, self._tree.zxid, self._now_ms())
-        for write in group:
-            if write.ends_session:
-                draft.zxid += 1
-                self._remove_ephemerals(write.session_id, draft)
-            elif write.error is None:
-                write.error = error
-        return draft
+    def _note_if_full(self) -> None:
+        if self.full is not None and self._room_check is None:
+            logger.error("%s: only writes that make room are accepted until the disk has room", self.full)
+            self._room_check = asyncio.create_task(self._look_for_room(), name="embedded registry room check")
+
+    async def _look_for_room(self) -> None:
+        """Check once a second whether the disk has room, until it does."""
+        file = self._file
+        assert file is not None
+        while file.full is not None:
+            await asyncio.sleep(_ROOM_CHECK_INTERVAL_S)
+            await self._runner(file.look_for_room)
+        logger.info("%s: the disk has room, all writes are accepted", file.path)
+        self._room_check = None
 
     def _apply(self, write: _Write, draft: Draft) -> None:
         if write.session_id not in self._sessions:

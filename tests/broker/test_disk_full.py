@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -21,11 +19,11 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.record_batch import iter_batches
 from registry.embedded.store import EmbeddedStore
-from support.broker import ROOT, settings
-from support.deadlines import DEADLINE_S
+from support.broker import settings
 from support.faulty_disk import FaultyFileSystem
-from support.full_disk import NOT_MOUNTED, SCENARIOS
+from support.full_disk import DISK_BYTES, SCENARIOS
 from support.polling import until
+from support.small_disk import run_on_small_disk
 from support.transactions import TransactionalProducer, committed, describe, until_state
 from support.wire import append, batch, create_topic, fetch, wire_client
 
@@ -38,28 +36,7 @@ STORAGE_ERROR = 56
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_real_disk_of_a_few_megabytes(tmp_path, scenario):
     """The scenario runs in a process that has mounts of its own."""
-    paths = [str(ROOT), str(ROOT / "tests")]
-    code = (
-        f"import sys; sys.path[:0] = {paths!r}; from pathlib import Path; from support.full_disk import main; "
-        f"sys.exit(main({scenario!r}, Path({str(tmp_path / 'disk')!r})))"
-    )
-    said = []
-    for unshare in (["unshare", "-rm"], ["unshare", "-m"]):  # as root of a user namespace, or as root
-        try:
-            command = [*unshare, sys.executable, "-c", code]
-            done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, timeout=2 * DEADLINE_S, check=False
-            )
-        except FileNotFoundError as error:
-            said.append(str(error))
-            continue
-        said.append(f"{done.stdout}\n{done.stderr}")
-        if done.returncode == 0:
-            return
-        may_not_unshare = "unshare:" in done.stderr and "Traceback" not in done.stderr
-        if done.returncode != NOT_MOUNTED and not may_not_unshare:
-            pytest.fail(said[-1])
-    pytest.skip(f"no disk can be mounted here, the tests with an injected one have to do: {said}")
+    run_on_small_disk("support.full_disk", "main", tmp_path / "disk", DISK_BYTES, scenario)
 
 
 # -- an injected one ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A broker on a disk of a few megabytes that fills up: for a process with mounts of its own (`unshare`).
+"""A broker on a disk of a few megabytes that fills up, for `support.small_disk`.
 
 An idempotent producer of confluent-kafka fills the disk, beside a ballast file; the broker refuses what finds no room,
 lives on and serves readers; the ballast goes; the producer gets on by itself. What was acknowledged is then read back:
@@ -7,7 +7,6 @@ each record once, in order.
 
 from __future__ import annotations
 
-import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from support.deadlines import DEADLINE_S
 DISK_BYTES = 8 << 20
 BALLAST_BYTES = 5 << 20
 RECORDS = 4000
-NOT_MOUNTED = 77
 
 
 class FilledDisk:
@@ -231,18 +229,11 @@ def compact_without_room(filled: FilledDisk) -> None:
 SCENARIOS = {"fill": fill_and_free, "kill": kill_while_full, "compact": compact_without_room}
 
 
-def main(scenario: str, disk: Path) -> int:
-    """Mount a tmpfs on `disk` and run a scenario there. NOT_MOUNTED where that is not allowed."""
-    disk.mkdir(parents=True, exist_ok=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(disk)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(done.stderr)
-        return NOT_MOUNTED
+def main(disk: Path, scenario: str) -> None:
+    """Run a scenario on this disk."""
     filled = FilledDisk(disk)
     try:
         SCENARIOS[scenario](filled)
     finally:
         if filled.broker.process is not None and filled.broker.process.poll() is None:
             filled.broker.kill()
-    return 0
