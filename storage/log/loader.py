@@ -15,7 +15,7 @@ from storage.errors import CorruptFileError, LogDirIOError
 from storage.index.offset_index import OffsetIndex
 from storage.index.time_index import TimeIndex
 from storage.log.batch_scan import iter_headers
-from storage.log.epoch_recovery import complete_leader_epochs, rebuild_leader_epochs
+from storage.log.epoch_recovery import complete_leader_epochs
 from storage.log.leader_epoch_cache import LeaderEpochCache
 from storage.log.leftovers import Leftovers
 from storage.log.offsets import LogOffsets
@@ -79,14 +79,12 @@ class LogLoader:
         remaining, end_offset = self._from_start(recovery.segments, log_start_offset)
         opened += remaining
         segments = LogSegments(self._segment_files, remaining)
-        if epochs_lost:
-            rebuild_leader_epochs(epochs, segments, log_start_offset)
         epochs.truncate_from_end(end_offset)
         start = max(log_start_offset, remaining[0].base_offset)
         offsets = LogOffsets(start, start, end_offset)
         epochs.truncate_from_start(log_start_offset)
-        if not clean_shutdown:
-            complete_leader_epochs(epochs, segments, offsets)
+        if epochs_lost or not clean_shutdown:
+            complete_leader_epochs(epochs, segments, offsets, file_is_lost=epochs_lost)
         self._load_producers(segments, offsets)
         return segments, offsets
 

@@ -288,10 +288,39 @@ class TestSmallFiles:
             snapshot.unlink()
         assert reopen(directory, clean=True).producers.producers[7].last_sequence == 19
 
+    @pytest.mark.parametrize("clean", [True, False])
     @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n3\n0 0\n", b"7\n0\n", b"0\n1\nx y\n"])
-    def test_corrupt_leader_epochs_are_read_from_the_log(self, directory, content):
+    def test_corrupt_leader_epochs_are_read_from_the_log(self, directory, content, clean):
+        log = open_log(directory, **SMALL)
+        log.append_as_leader(batch("in another epoch"), 4)
+        log.close()
         (directory / "leader-epoch-checkpoint").write_bytes(content)
-        assert reopen(directory).leader_epochs.entries == [(1, 0)]
+        assert reopen(directory, clean=clean).leader_epochs.entries == [(1, 0), (4, 40)]
+
+    def test_all_leader_epochs_are_read_again_if_a_segment_between_is_recovered_too(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        for epoch in range(4):
+            log.append_as_leader(batch("value"), epoch)
+            log.roll()
+        log.close()
+        (log.directory / "leader-epoch-checkpoint").write_bytes(b"")
+        (log.directory / f"{1:020d}.index").unlink()
+        assert reopen(log.directory, clean=True).leader_epochs.entries == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+    def test_a_corrupt_file_of_leader_epochs_is_replaced_if_no_batch_has_an_epoch(self, tmp_path):
+        log = open_log(tmp_path / "t-0")
+        log.append_as_follower(batch("value"))
+        log.close()
+        (log.directory / "leader-epoch-checkpoint").write_bytes(b"")
+        reopen(log.directory, clean=True).release()
+        assert (log.directory / "leader-epoch-checkpoint").read_bytes() == b"0\n0\n"
+
+    def test_corrupt_leader_epochs_begin_at_the_log_start(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        log.append_as_leader(batch("a", "b", "c"), 1)
+        log.close()
+        (log.directory / "leader-epoch-checkpoint").write_bytes(b"")
+        assert reopen(log.directory, clean=True, log_start_offset=1).leader_epochs.entries == [(1, 1)]
 
     def test_topic_ids(self, tmp_path):
         log = open_log(tmp_path / "t-0", topic_id=b"A" * 16)
