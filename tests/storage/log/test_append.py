@@ -360,6 +360,10 @@ class TestIdempotence:
             again(16)
         with pytest.raises(OutOfOrderSequenceError):  # part of what is known: no client does that
             log.append_as_leader(batch("b", producer=(7, 0, 29)), 0)
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append_as_leader(batch("a", "b", producer=(7, 0, 27)), 0)
+        with pytest.raises(OutOfOrderSequenceError):  # as far behind as ahead
+            log.append_as_leader(batch("b", producer=(7, 0, 28 + 2**30)), 0)
         assert log.log_end_offset == 10
         for number in range(15, 19):
             assert not again(number)
@@ -371,6 +375,15 @@ class TestIdempotence:
         log.append_as_leader(batch("a", producer=(7, 1, 0)), 0)
         with pytest.raises(InvalidProducerEpochError):
             again(13)
+
+    def test_nothing_is_forgotten_of_an_epoch_that_begins_after_the_snapshot(self, tmp_path):
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        log.append_as_leader(batch("a", producer=(7, 0, 0)), 0)
+        log.close()
+        log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
+        log.append_as_leader(batch("a", producer=(7, 1, 0)), 0)
+        with pytest.raises(OutOfOrderSequenceError):
+            log.append_as_leader(batch("a", producer=(7, 1, 2**31 - 1)), 0)
 
     def test_producers_expire(self, tmp_path):
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
