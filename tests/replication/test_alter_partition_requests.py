@@ -84,7 +84,7 @@ async def asking(max_version=3):
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_waited_goes_with_the_next_request():
+async def test_waiting_changes_are_sent_with_the_next_request():
     async with asking() as (controller, manager):
         first = asyncio.create_task(manager.submit(change()))
         await until(lambda: controller.requests, "the first is sent")
@@ -124,7 +124,7 @@ async def test_older_versions(max_version, topic_id, version):
         (AlterPartitionResponse(), 0),  # which says nothing of the partition
     ],
 )
-async def test_what_fails_as_a_whole_is_asked_again(failure, closed):
+async def test_a_failed_request_is_retried(failure, closed):
     async with asking() as (controller, manager):
         decided = asyncio.create_task(manager.submit(change()))
         controller.answers.put_nowait(failure)
@@ -142,7 +142,7 @@ async def test_a_refusal_of_one_partition():
             await decided
 
 
-async def test_a_newer_change_of_the_same_partition_takes_the_place_of_the_first():
+async def test_a_newer_change_of_a_partition_replaces_the_waiting_one():
     async with asking() as (controller, manager):
         first = asyncio.create_task(manager.submit(change()))
         await until(lambda: controller.requests, "it is sent")

@@ -59,7 +59,7 @@ def test_outcomes(partition, satisfied, outcome):
     assert error is None if outcome is None else type(error) is outcome
 
 
-def test_all_partitions_have_to_be_done():
+def test_all_partitions_must_be_complete():
     slow = Partition(3)
     operation = produced(p0=Partition(10), p1=slow, p2=None)
     assert not operation.is_satisfied()

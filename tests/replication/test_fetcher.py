@@ -83,7 +83,7 @@ async def test_errors(group, code, stays):
     assert not stays or not state.is_introduced
 
 
-async def test_bad_records_are_fetched_again(group):
+async def test_invalid_records_are_fetched_again(group):
     follower, state = await follow(group)
     follower.fetcher._introduction = Scripted(PartitionData(records=b"\x00" * 100, high_watermark=9))
     await follower.fetch()
@@ -115,7 +115,7 @@ async def test_an_offset_out_of_range(group, leaders_end, leaders_start, end, st
     ],
     ids=repr,
 )
-async def test_an_offset_out_of_range_of_a_leader_that_does_not_tell_its_offsets(group, error, stays):
+async def test_an_offset_out_of_range_without_offsets_of_the_leader(group, error, stays):
     follower, state = await follow(group)
     answer = PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
     follower.fetcher._introduction = Scripted(answer, [error])
@@ -124,7 +124,7 @@ async def test_an_offset_out_of_range_of_a_leader_that_does_not_tell_its_offsets
     assert (follower.log.log_end_offset, state.retries.failures) == (5, 1 if stays else 0)
 
 
-def test_what_the_leader_says_of_its_offsets_may_be_no_news(tmp_path):
+def test_offsets_of_the_leader_may_change_nothing(tmp_path):
     log = open_log(tmp_path / "t-0")
     log.append_as_follower(batch(*"abcde"))
     answers = [(3, 0), (3, 0), (2, 0), (3, 1), (9, 1), (9, 1)]
@@ -132,7 +132,7 @@ def test_what_the_leader_says_of_its_offsets_may_be_no_news(tmp_path):
     assert (log.high_watermark, log.log_start_offset) == (5, 1)
 
 
-async def test_offsets_of_the_leader_that_come_too_late_do_not_count(group):
+async def test_late_offsets_of_the_leader_are_ignored(group):
     follower, _ = await follow(group)
 
     class Slow(Scripted):
@@ -148,7 +148,7 @@ async def test_offsets_of_the_leader_that_come_too_late_do_not_count(group):
 
 @pytest.mark.parametrize(("number", "stays"), [(errno.EIO, False), (errno.ENOSPC, True)])
 @pytest.mark.parametrize("change", ["append", "truncate"])
-async def test_a_disk_that_fails_ends_the_fetching_and_one_that_is_full_delays_it(group, change, number, stays):
+async def test_a_failed_disk_stops_fetching_and_a_full_disk_delays_it(group, change, number, stays):
     follower, state = await follow(group)
     group.fs.broken = {follower.log.directory: number}
     if change == "append":
@@ -161,7 +161,7 @@ async def test_a_disk_that_fails_ends_the_fetching_and_one_that_is_full_delays_i
     assert state.retries.failures == (1 if stays else 0)
 
 
-async def test_what_is_asked_for_follows_the_log_start(group):
+async def test_fetch_requests_contain_the_log_start_offset(group):
     follower, state = await follow(group)
     first = state.wanted(compare=True)
     assert state.wanted(compare=True) is first
@@ -170,7 +170,7 @@ async def test_what_is_asked_for_follows_the_log_start(group):
     assert (first.log_start_offset, state.wanted(compare=True).log_start_offset) == (0, 2)
 
 
-async def test_a_leader_that_leads_no_more_has_no_fetcher(group):
+async def test_the_fetcher_of_a_former_leader_is_closed(group):
     await follow(group)
     fetchers = group.replicas[1].manager.fetchers
     assert [leader for leader, _ in fetchers.fetchers] == [0]
@@ -179,7 +179,7 @@ async def test_a_leader_that_leads_no_more_has_no_fetcher(group):
     assert [leader for leader, _ in fetchers.fetchers] == [2]
 
 
-async def test_an_answer_to_an_older_question_does_not_count(group):
+async def test_an_answer_to_an_older_request_is_ignored(group):
     follower, state = await follow(group)
     session = Scripted()
     wanted = {KEY: state.wanted(compare=True)._replace(offset=4)}
@@ -190,7 +190,7 @@ async def test_an_answer_to_an_older_question_does_not_count(group):
     assert KEY in follower.fetcher.states
 
 
-async def test_introductions_do_not_wait_where_something_is_new(group):
+async def test_a_fetch_with_new_partitions_does_not_wait(group):
     follower, state = await follow(group)
     leader = Scripted(PartitionData(high_watermark=5, log_start_offset=0))
     follower.fetcher._introduction = leader
@@ -201,7 +201,7 @@ async def test_introductions_do_not_wait_where_something_is_new(group):
     assert [wait_ms for _, wait_ms in leader.asked] == [0]
 
 
-async def test_a_partition_is_given_back_only_when_nobody_changes_its_log(group):
+async def test_a_partition_is_released_only_when_its_log_is_not_being_changed(group):
     follower, state = await follow(group)
     state.begin_change()
     removing = asyncio.ensure_future(follower.manager.fetchers.remove([KEY]))
@@ -213,7 +213,7 @@ async def test_a_partition_is_given_back_only_when_nobody_changes_its_log(group)
     await removing
 
 
-async def test_a_connection_that_is_lost(group):
+async def test_a_lost_connection(group):
     follower, state = await follow(group)
     follower.fetcher._introduction = Scripted(ConnectionLostError("leader", 1, "gone"))
     running = asyncio.ensure_future(follower.fetcher._run_introduction())
@@ -247,7 +247,7 @@ async def test_deleted_records_within_the_first_batch(group):
 @pytest.mark.parametrize(
     ("topic", "partition", "count"), [("t", 0, 1), ("t", 0, 4), ("t", 1, 4), ("orders", 7, 3), ("a" * 40, 2, 7)]
 )
-def test_which_fetcher_by_kafkas_hash(topic, partition, count):
+def test_partitions_map_to_fetchers_by_kafkas_hash(topic, partition, count):
     """31 * topic.hashCode() + partition in Java's int, its absolute value, modulo the number of fetchers."""
     value = 0
     for character in topic:
@@ -301,7 +301,7 @@ class Sessions:
         }
 
 
-async def test_only_what_was_answered_is_looked_at_again():
+async def test_only_answered_partitions_are_checked():
     session = Sessions()
     before = session.fetcher._session_wants
     session.a.asks = session.b.asks = 2
@@ -312,13 +312,13 @@ async def test_only_what_was_answered_is_looked_at_again():
     assert session.wants("a") == {"a": 3, "b": 2}
 
 
-async def test_all_are_looked_at_when_a_poll_has_brought_nothing():
+async def test_all_partitions_are_checked_after_an_empty_poll():
     session = Sessions()
     session.b.asks = 2
     assert session.wants() == {"a": 1, "b": 2}
 
 
-async def test_who_is_taken_away_or_in_trouble_is_not_asked_for():
+async def test_removed_and_failed_partitions_are_not_fetched():
     session = Sessions()
     session.fetcher.remove(session.b.key)
     assert session.wants("a") == {"a": 1}
@@ -331,7 +331,7 @@ async def test_who_is_taken_away_or_in_trouble_is_not_asked_for():
     assert session.wants("a", "b") == {"a": 1}
 
 
-async def test_who_was_busy_is_asked_for_as_soon_as_it_is_not():
+async def test_a_busy_partition_is_fetched_when_it_is_free():
     session = Sessions()
     session.b.is_busy = True
     assert session.wants() == {"a": 1}
@@ -339,7 +339,7 @@ async def test_who_was_busy_is_asked_for_as_soon_as_it_is_not():
     assert session.wants("a") == {"a": 1, "b": 1}
 
 
-async def test_who_is_throttled_is_not_asked_for():
+async def test_throttled_partitions_are_not_fetched():
     session = Sessions()
     session.quota.is_exceeded = True
     session.a.lag = 0
@@ -348,7 +348,7 @@ async def test_who_is_throttled_is_not_asked_for():
     assert session.wants("a") == {"a": 1, "b": 1}
 
 
-async def test_what_an_introduction_has_changed_is_looked_at():
+async def test_partitions_changed_by_an_introduction_are_checked():
     session = Sessions()
     await session.fetcher._take({}, {}, session.fetcher._introduction)
     session.b.asks = 2

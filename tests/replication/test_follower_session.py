@@ -20,7 +20,7 @@ def begun(session, partitions):
     return session
 
 
-def test_only_what_has_changed_is_named():
+def test_only_changed_partitions_are_named():
     session = FollowerSession()
     first = {("t", 0): wanted(), ("t", 1): wanted()}
     assert session.changes(first, by_id=True) == (first, [])
@@ -36,7 +36,7 @@ def test_only_what_has_changed_is_named():
     assert session.changes(second, by_id=True) == ({}, [])
 
 
-def test_a_topic_that_was_made_anew_is_another_one():
+def test_a_recreated_topic_is_another_topic():
     session = begun(FollowerSession(), {("t", 0): wanted(5)})
     named, forgotten = session.changes({("t", 0): wanted(0, OTHER_ID)}, by_id=True)
     assert named == {("t", 0): wanted(0, OTHER_ID)}
@@ -47,7 +47,7 @@ def test_a_topic_that_was_made_anew_is_another_one():
     ("code", "session_id"),
     [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 7)],
 )
-def test_after_an_error_everything_is_named_again(code, session_id):
+def test_after_an_error_all_partitions_are_named_again(code, session_id):
     """And the leader's old session is named where it may still be there."""
     partitions = {("t", 0): wanted()}
     session = begun(FollowerSession(), partitions)
@@ -57,7 +57,7 @@ def test_after_an_error_everything_is_named_again(code, session_id):
     assert session.changes(partitions, by_id=True) == (partitions, [])
 
 
-def test_a_leader_without_a_place_for_it():
+def test_a_leader_without_a_free_session():
     partitions = {("t", 0): wanted()}
     session = FollowerSession()
     session.changes(partitions, by_id=True)
@@ -66,14 +66,14 @@ def test_a_leader_without_a_place_for_it():
     assert session.changes(partitions, by_id=True) == (partitions, [])
 
 
-def test_topics_are_named_by_id_from_a_new_session_on():
+def test_a_change_between_topic_ids_and_names_begins_a_new_session():
     partitions = {("t", 0): wanted()}
     session = begun(FollowerSession(), partitions)
     assert session.changes(partitions, by_id=False) == (partitions, [])
     assert (session.session_id, session.epoch) == (0, 0)
 
 
-def test_the_epoch_begins_again_at_one():
+def test_the_session_epoch_wraps_to_one():
     session = begun(FollowerSession(), {("t", 0): wanted()})
     session.epoch = 2**31 - 1
     session.answered(ErrorCode.NONE, 7)
@@ -84,7 +84,7 @@ def test_the_epoch_begins_again_at_one():
     ("release", "keeps_session", "has_one"),
     [("3.9", True, True), ("3.9", False, False), ("1.1", True, True), ("1.0", True, False), ("1.0", False, False)],
 )
-def test_who_fetches_in_a_session(release, keeps_session, has_one):
+def test_when_a_follower_uses_a_session(release, keeps_session, has_one):
     """Sessions are there from Kafka 1.1 on; introductions do without."""
     versions = InterBrokerProtocol(release)
     endpoint = LeaderEndpoint(1, None, versions, None, lambda: 0, keeps_session=keeps_session)

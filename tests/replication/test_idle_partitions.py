@@ -113,14 +113,14 @@ def consumer(leader):
     return session
 
 
-async def test_what_rests_is_not_read_until_something_happens(leader, consumer):
+async def test_an_idle_partition_is_not_read_until_it_changes(leader, consumer):
     assert consumer.ask() == []
     leader.append(1)
     assert [one.size_bytes > 0 for one in consumer.ask()] == [True]
     assert consumer.awake == [1]
 
 
-async def test_a_poll_of_what_rests_is_ended_by_what_happens(leader, consumer):
+async def test_a_change_of_an_idle_partition_ends_the_poll(leader, consumer):
     polling = consumer.ask(wait_ms=60_000)
     assert not polling.done()
     leader.append(0)
@@ -129,14 +129,14 @@ async def test_a_poll_of_what_rests_is_ended_by_what_happens(leader, consumer):
     assert {one.request.partition: one.size_bytes > 0 for one in await polling} == {0: False, 1: True}
 
 
-async def test_a_poll_that_begins_awake_is_ended_by_what_rested(leader, consumer):
+async def test_a_change_of_an_idle_partition_ends_a_poll_with_active_partitions(leader, consumer):
     polling = consumer.ask((0, 0), wait_ms=60_000)
     assert consumer.awake == [0]
     leader.append(1)
     assert [one.size_bytes > 0 for one in await polling] == [False, True]
 
 
-async def test_what_happens_between_reading_and_resting_is_not_missed(leader):
+async def test_a_change_between_read_and_idle_is_not_missed(leader):
     session = Session(leader, CONSUMER)
     fetched = session.ask((0, 0), (1, 0))
     leader.append(1)
@@ -144,7 +144,7 @@ async def test_what_happens_between_reading_and_resting_is_not_missed(leader):
     assert session.awake == [1]
 
 
-async def test_a_record_that_is_committed_between_reading_and_resting(leader):
+async def test_a_record_committed_between_read_and_idle(leader):
     session = Session(leader, 1)
     leader.append()
     fetched = session.ask((0, 1))
@@ -153,7 +153,7 @@ async def test_a_record_that_is_committed_between_reading_and_resting(leader):
     assert session.awake == [0]
 
 
-async def test_an_end_that_is_not_read_up_to_keeps_it_awake(leader, consumer):
+async def test_a_partition_that_is_not_read_to_the_end_stays_active(leader, consumer):
     leader.append(1)
     consumer.rest(consumer.ask())
     assert consumer.awake == [1]
@@ -161,7 +161,7 @@ async def test_an_end_that_is_not_read_up_to_keeps_it_awake(leader, consumer):
     assert consumer.awake == []
 
 
-async def test_another_role_wakes(leader, consumer):
+async def test_a_role_change_activates_a_partition(leader, consumer):
     await leader.lead(epoch=1)
     assert sorted(consumer.awake) == [0, 1]
     consumer.rest(consumer.ask())
@@ -169,7 +169,7 @@ async def test_another_role_wakes(leader, consumer):
     assert consumer.awake == [1]
 
 
-async def test_a_log_that_starts_elsewhere_wakes(leader, consumer):
+async def test_a_changed_log_start_activates_a_partition(leader, consumer):
     leader.append(1)
     consumer.rest(consumer.ask((1, 1)))
     assert consumer.awake == []
@@ -178,7 +178,7 @@ async def test_a_log_that_starts_elsewhere_wakes(leader, consumer):
     assert consumer.awake == [1]
 
 
-async def test_all_is_looked_at_from_time_to_time(leader, consumer):
+async def test_all_partitions_are_checked_periodically(leader, consumer):
     leader.ms += LOOK_AGAIN_MS
     assert consumer.ask() == []
     leader.ms += 1
@@ -188,7 +188,7 @@ async def test_all_is_looked_at_from_time_to_time(leader, consumer):
     assert consumer.ask() == []
 
 
-async def test_who_forgets_or_ends_rests_no_more(leader, consumer):
+async def test_a_forgotten_partition_or_a_closed_session_is_not_idle(leader, consumer):
     assert ("t", 1) in leader.manager.idle
     consumer.held.update((), [("t", 1)])
     assert ("t", 1) not in leader.manager.idle
@@ -200,7 +200,7 @@ async def test_who_forgets_or_ends_rests_no_more(leader, consumer):
 # -- followers ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_follower_that_rests_is_caught_up(leader):
+async def test_an_idle_follower_is_caught_up(leader):
     """Its requests name nothing for longer than it may lag: then a record comes."""
     session = Session(leader, 1)
     session.rest(session.ask((0, 0)))
@@ -215,7 +215,7 @@ async def test_a_follower_that_rests_is_caught_up(leader):
     assert leader.sync.out_of_sync(1) == [1, 2]
 
 
-async def test_also_one_that_names_the_partition_again(leader):
+async def test_an_idle_follower_that_names_the_partition_again_is_caught_up(leader):
     session = Session(leader, 1)
     session.rest(session.ask((0, 0)))
     leader.ms += 5 * MAX_LAG_MS
@@ -224,7 +224,7 @@ async def test_also_one_that_names_the_partition_again(leader):
     assert leader.sync.progress[1].last_caught_up_ms == 5 * MAX_LAG_MS
 
 
-async def test_a_new_epoch_knows_nothing_of_a_rest_in_the_one_before(leader):
+async def test_a_new_leader_epoch_forgets_when_an_idle_follower_was_caught_up(leader):
     session = Session(leader, 1)
     session.rest(session.ask((0, 0)))
     leader.ms += 5 * MAX_LAG_MS
@@ -236,14 +236,14 @@ async def test_a_new_epoch_knows_nothing_of_a_rest_in_the_one_before(leader):
     assert leader.sync.progress[1].last_caught_up_ms < 0
 
 
-async def test_who_is_not_in_sync_does_not_rest(leader):
+async def test_an_out_of_sync_follower_is_not_idle(leader):
     await leader.lead(epoch=1, isr=(0, 1))
     outsider = Session(leader, 2)
     outsider.rest(outsider.ask((0, 0)))
     assert outsider.awake == [0]
 
 
-async def test_a_committed_record_is_told_to_a_follower_that_has_it(leader):
+async def test_a_new_high_watermark_is_sent_to_an_idle_follower(leader):
     """Who has the record waits for the next one; when the other follower has it, too, there is something to be told."""
     session = Session(leader, 1)
     session.rest(session.ask((0, 0)))

@@ -62,7 +62,7 @@ def test_under_min_isr(all_of, isr, min_isr, under):
     st.integers(1, 6),
     st.data(),
 )
-def test_what_is_committed_is_on_every_in_sync_replica(leader_end, offsets, current, min_isr, data):
+def test_committed_records_are_on_every_in_sync_replica(leader_end, offsets, current, min_isr, data):
     all_of = list(range(len(offsets) + 1))
     isr = [0, *data.draw(st.lists(st.sampled_from(all_of[1:]), unique=True))] if offsets else [0]
     made = replicas(all_of, isr, dict(enumerate(offsets, 1)))
@@ -96,7 +96,7 @@ class Cluster:
         return self.sync.may_join(replica, high_watermark, epoch_start, leader_end)
 
 
-def test_who_may_join_counts_before_it_is_decided():
+def test_a_joining_replica_counts_before_the_decision():
     """Else what is committed between the two would be missing on an in-sync replica."""
     made = Cluster(isr=(0, 1))
     made.fetch(1, 10)
@@ -111,7 +111,7 @@ def test_who_may_join_counts_before_it_is_decided():
     assert made.watermark() == 10
 
 
-def test_who_shall_leave_counts_until_it_is_decided():
+def test_a_leaving_replica_counts_until_the_decision():
     made = Cluster()
     made.fetch(1, 10)
     made.fetch(2, 7)
@@ -120,7 +120,7 @@ def test_who_shall_leave_counts_until_it_is_decided():
     assert made.watermark() == 7
 
 
-def test_min_insync_replicas_count_who_is_decided_only():
+def test_min_insync_replicas_counts_only_the_decided_isr():
     made = Cluster(isr=(0,))
     made.fetch(1, 10)
     made.sync.propose(joining=1)
@@ -155,7 +155,7 @@ def test_a_replica_outside_the_isr_that_is_too_many_messages_behind_is_not_waite
     ("end", "high_watermark", "epoch_start", "joins"),
     [(5, 5, 5, True), (4, 5, 0, False), (5, 0, 6, False), (6, 5, 6, True)],
 )
-def test_who_may_join_has_what_is_committed_and_has_seen_the_epoch(end, high_watermark, epoch_start, joins):
+def test_a_replica_may_join_with_all_committed_records_and_the_current_epoch(end, high_watermark, epoch_start, joins):
     made = Cluster(isr=(0, 1))
     made.fetch(2, end)
     assert made.may_join(2, high_watermark, epoch_start) is joins
@@ -167,7 +167,7 @@ def test_who_may_join_has_what_is_committed_and_has_seen_the_epoch(end, high_wat
     assert not made.may_join(2, high_watermark, epoch_start)  # one change at a time
 
 
-def test_who_is_out_of_sync():
+def test_when_a_replica_is_out_of_sync():
     made = Cluster()
     made.fetch(1, 10)
     made.now_ms += 100
@@ -179,7 +179,7 @@ def test_who_is_out_of_sync():
     assert made.sync.out_of_sync(11) == []
 
 
-def test_a_follower_of_a_busy_partition_is_in_sync_without_ever_seeing_the_end():
+def test_a_follower_of_a_busy_partition_is_in_sync_without_reaching_the_end():
     made = Cluster()
     for end in range(10, 200, 10):
         made.fetch(1, end - 10, leader_end=end)
@@ -190,7 +190,7 @@ def test_a_follower_of_a_busy_partition_is_in_sync_without_ever_seeing_the_end()
     assert 1 in made.sync.out_of_sync(300)
 
 
-def test_too_many_messages_behind_is_out_of_sync_where_that_is_asked_for():
+def test_a_replica_too_many_messages_behind_is_out_of_sync_if_configured():
     made = Cluster(isr=(0, 1), max_lag_messages=3)
     made.fetch(1, 6)
     made.fetch(2, 6)
@@ -200,7 +200,7 @@ def test_too_many_messages_behind_is_out_of_sync_where_that_is_asked_for():
     assert made.may_join(2)
 
 
-def test_requests_of_an_earlier_life_do_not_count():
+def test_requests_with_an_older_broker_epoch_are_ignored():
     made = Cluster()
     made.fetch(1, 10, epoch=7)
     with pytest.raises(NotLeaderOrFollowerError, match="broker epoch 6"):

@@ -52,14 +52,14 @@ async def test_stopped_followers_that_are_too_far_behind_do_not_keep_a_record_un
     assert await is_answered(group, waiting)
 
 
-async def test_what_is_written_after_they_have_left_is_committed_at_once(group):
+async def test_records_written_after_they_left_are_committed_at_once(group):
     produce(group, LIMIT + 1)
     await group.wait(1)
     for _ in range(3):
         assert await is_answered(group, produce(group, 1))
 
 
-async def test_stopped_followers_within_the_limit_leave_when_their_time_is_up(group):
+async def test_stopped_followers_within_the_limit_leave_after_lag_time_max(group):
     waiting = produce(group, LIMIT)
     await group.wait(LAG_MS)
     assert group.isr == (0, 1, 2)
@@ -97,7 +97,7 @@ async def follower_that_may_join_soon(group):
     return waiting
 
 
-async def test_a_stopped_follower_outside_the_isr_is_waited_for_until_its_time_is_up(group):
+async def test_a_stopped_follower_outside_the_isr_is_waited_for_until_lag_time_max(group):
     waiting = await follower_that_may_join_soon(group)  # it was caught up last at 0, and it is 1 now
     await group.wait(LAG_MS - 1)
     assert not await is_answered(group, waiting)

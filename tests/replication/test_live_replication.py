@@ -117,7 +117,7 @@ async def test_a_killed_follower_catches_up(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.6"])
-async def test_a_follower_that_stands_still_leaves_and_comes_back(tmp_path, version):
+async def test_a_paused_follower_leaves_the_isr_and_rejoins(tmp_path, version):
     """Its session lives on, so that it is the leader that decides; before 2.7 it writes to ZooKeeper itself."""
     settings = {"zookeeper_session_timeout_ms": "30000", "inter_broker_protocol_version": version}
     async with cluster_with_topic(tmp_path, **settings) as (cluster, leader, other, another):
@@ -135,7 +135,7 @@ async def test_a_follower_that_stands_still_leaves_and_comes_back(tmp_path, vers
         await logs_are_equal(tmp_path)
 
 
-async def test_min_insync_replicas_are_asked_for(tmp_path):
+async def test_min_insync_replicas_are_required(tmp_path):
     settings = {"zookeeper_session_timeout_ms": "30000"}
     async with cluster_with_topic(tmp_path, **settings) as (cluster, leader, other, another):
         async with wire_client(cluster.bootstrap(leader)) as client:
@@ -202,7 +202,7 @@ async def test_records_that_were_deleted_are_deleted_everywhere(tmp_path):
 
 @pytest.mark.counted
 @pytest.mark.timeout(0)
-async def test_a_killed_leader_is_followed_by_another(tmp_path):
+async def test_a_killed_leader_is_replaced(tmp_path):
     async with cluster_with_topic(tmp_path) as (cluster, *_):
         reader = Reader(cluster.bootstrap(), [KEPT])
         with producing(cluster) as load:

@@ -77,7 +77,7 @@ async def test_offsets_and_fetches_wait_for_the_replicas(tmp_path):
         assert await offsets(client, LATEST) == (ErrorCode.NONE, 3)
 
 
-async def test_a_follower_begins_again_where_its_leader_has_deleted_what_follows(tmp_path):
+async def test_a_follower_restarts_at_the_log_start_of_its_leader(tmp_path):
     async with pair(tmp_path) as (leader, follower), wire_client(leader.bootstrap_servers) as client:
         assert (await append(client, "t", batch(b"a"))).error_code == 0
         copy = follower.services.logs.get("t", 0)
@@ -93,6 +93,6 @@ async def test_a_follower_begins_again_where_its_leader_has_deleted_what_follows
 
 
 @pytest.mark.parametrize("version", [4, 9])
-async def test_a_partition_with_one_replica_knows_at_once(tmp_path, version):
+async def test_a_partition_with_one_replica_knows_its_high_watermark_at_once(tmp_path, version):
     async with pair(tmp_path) as (leader, _), wire_client(leader.bootstrap_servers) as client:
         assert await offsets(client, LATEST, version) == (ErrorCode.NONE, 0)

@@ -48,7 +48,7 @@ async def test_a_check_of_any_key_completes_once():
     await empty(purgatory)
 
 
-async def test_time_is_up():
+async def test_a_timeout():
     purgatory, operation = Purgatory(), Operation("late")
     assert await purgatory.wait(operation, ["a"], 0.01) == "late"
     assert operation.completed == 1
@@ -56,7 +56,7 @@ async def test_time_is_up():
 
 
 @pytest.mark.parametrize("timeout_s", [0, -5])
-async def test_no_time_at_all(timeout_s):
+async def test_a_timeout_of_zero(timeout_s):
     purgatory = Purgatory()
     assert await purgatory.wait(Operation(), ["a"], timeout_s) == "answer"
     await empty(purgatory)
@@ -76,7 +76,7 @@ async def test_cancelled():
     await empty(purgatory)
 
 
-async def test_without_keys_only_time_ends_it():
+async def test_without_keys_only_the_timeout_completes_it():
     purgatory = Purgatory()
     assert await purgatory.wait(Operation(), [], 0.01) == "answer"
     await empty(purgatory)
@@ -92,7 +92,7 @@ async def test_complete_all():
     await empty(purgatory)
 
 
-async def test_an_error_goes_to_who_waits():
+async def test_an_error_is_raised_in_the_waiter():
     purgatory = Purgatory()
     waiting = purgatory.wait(Operation(ValueError("x")), ["a"], 0.001)
     with pytest.raises(ValueError, match="x"):
@@ -100,7 +100,7 @@ async def test_an_error_goes_to_who_waits():
     await empty(purgatory)
 
 
-async def test_one_check_wakes_all_that_are_satisfied():
+async def test_one_check_completes_all_satisfied_operations():
     purgatory = Purgatory()
     operations = [Operation(i) for i in range(4)]
     waiting = [purgatory.wait(operation, ["a"], 60) for operation in operations]
@@ -113,7 +113,7 @@ async def test_one_check_wakes_all_that_are_satisfied():
     await empty(purgatory)
 
 
-async def test_looking_that_goes_wrong_is_for_the_waiter_to_hear():
+async def test_an_exception_of_a_check_is_raised_in_the_waiter():
     """Whoever appends must not."""
 
     class Broken(Operation):
@@ -131,7 +131,7 @@ async def test_looking_that_goes_wrong_is_for_the_waiter_to_hear():
     await empty(purgatory)
 
 
-async def test_who_has_left_is_not_looked_at():
+async def test_cancelled_operations_are_not_checked():
     purgatory = Purgatory()
     operation = Operation()
     purgatory.wait(operation, ["t"], 60).cancel()

@@ -106,7 +106,7 @@ async def at(tmp_path):
     made.logs.dirs.unlock()
 
 
-async def test_unknown_and_elsewhere(at):
+async def test_unknown_partitions_and_partitions_on_other_brokers(at):
     with pytest.raises(UnknownTopicOrPartitionError):
         at.manager.partition("t", 0)
     at.elsewhere.add(("t", 0))
@@ -161,7 +161,7 @@ async def test_controller_epochs(at):
     assert at.manager.controller_requests.controller_epoch == 6
 
 
-async def test_leader_epochs_fence_and_are_noted_in_the_log(at):
+async def test_leader_epochs_fence_and_are_stored_in_the_log(at):
     await at.become(epoch=3)
     at.append()
     at.append()
@@ -175,7 +175,7 @@ async def test_leader_epochs_fence_and_are_noted_in_the_log(at):
     assert at.partition.leader_epoch_start_offset == 2
 
 
-async def test_followers_refuse_clients(at):
+async def test_followers_refuse_requests_of_clients(at):
     await at.become()
     at.append()
     assert await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[0, 1]) is None
@@ -187,7 +187,7 @@ async def test_followers_refuse_clients(at):
     assert at.append().first_offset == 1
 
 
-async def test_a_log_that_finds_no_room_is_begun_when_there_is_some(tmp_path):
+async def test_a_log_is_created_when_a_full_disk_has_space_again(tmp_path):
     fs = FaultyFileSystem(tmp_path)
     at = Fixture(tmp_path / "data", fs)
     at.logs.dirs.lock()
@@ -225,7 +225,7 @@ async def test_min_insync_replicas(at):
     assert at.append(ACKS_ALL).first_offset == 1
 
 
-async def test_alone_min_insync_replicas_mean_nothing(at):
+async def test_min_insync_replicas_are_ignored_for_one_replica(at):
     at.config = LogConfig({"min.insync.replicas": "3"})
     await at.become()
     assert at.append(ACKS_ALL).first_offset == 0
@@ -278,7 +278,7 @@ async def test_an_append_that_cannot_be_flushed_fails(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["follower", "stopped", "deleted", "closed"])
-async def test_waiting_ends_with_leadership(at, way):
+async def test_waiting_ends_when_leadership_ends(at, way):
     await at.become(replicas=[0, 1], isr=[0, 1])
     info = at.append(ACKS_ALL)
     waiting = at.manager.wait_for_commit({("t", 0): info.last_offset + 1}, 60)
@@ -301,7 +301,7 @@ async def test_waiting_ends_with_leadership(at, way):
     assert fetched is None if way == "closed" else isinstance(fetched, expected)
 
 
-async def test_what_will_not_be_committed_is_told_at_once(at):
+async def test_records_that_cannot_be_committed_fail_at_once(at):
     await at.become(replicas=[0, 1], isr=[0, 1])
     info = at.append(ACKS_ALL)
     await at.become(leader=1, epoch=1, replicas=[0, 1], isr=[1])
@@ -337,7 +337,7 @@ async def test_stop_replica_and_its_epoch(at, epoch, refused):
         await at.manager.controller_requests.stop_replica("t", 0, epoch, delete=True)  # again: nothing to do
 
 
-async def test_consumers_see_what_is_committed_followers_all(at):
+async def test_consumers_read_committed_records_and_followers_read_all(at):
     await at.become(replicas=[0, 1], isr=[0, 1])
     at.append(1, 3)
     (consumer,) = at.fetch(0)
@@ -395,7 +395,7 @@ async def test_delete_records(at):
     assert at.partition.delete_records_before(-1) == 10
 
 
-async def test_changed_settings_reach_logs(at):
+async def test_changed_settings_apply_to_logs(at):
     await at.become()
     at.config = LogConfig({"retention.ms": "5"})
     at.manager.topic_config_changed("other")
@@ -434,13 +434,13 @@ async def test_deletion_waits_for_the_last_live_replica(replicated):
     assert replicated.manager.wait_for_deletion({KEY: 3}, 30) == {KEY: 3}  # at once
 
 
-async def test_deletion_that_a_replica_does_not_hear_of_in_time(replicated):
+async def test_deletion_times_out_without_a_replica(replicated):
     replicated.partition.delete_records_before(3)
     outcome = await replicated.manager.wait_for_deletion({KEY: 3}, 0.01)
     assert isinstance(outcome[KEY], DeletionTimedOutError)
 
 
-async def test_deletion_does_not_wait_for_the_dead(replicated):
+async def test_deletion_does_not_wait_for_offline_replicas(replicated):
     replicated.partition.rules.is_alive = lambda replica: replica != 2
     replicated.partition.delete_records_before(3)
     replicated.partition.follower_fetches(1, 4, 3)

@@ -32,7 +32,7 @@ def test_preferred_replica(offset, rack, expected):
     assert preferred_replica(SimpleNamespace(sync=sync), offset, rack, RACKS.get) == expected
 
 
-def test_of_equals_the_one_that_was_caught_up_last():
+def test_of_equal_replicas_the_last_caught_up_is_selected():
     sync = InSyncReplicas(0, [0, 1, 2], [0, 1, 2])
     for replica, caught_up_ms in ((1, 2000), (2, 1000)):
         sync.end_offsets[replica] = 9
@@ -41,5 +41,5 @@ def test_of_equals_the_one_that_was_caught_up_last():
     assert preferred_replica(SimpleNamespace(sync=sync), 5, "b", RACKS.get) == 1
 
 
-def test_who_does_not_lead_sends_nobody_on():
+def test_a_follower_returns_no_preferred_replica():
     assert preferred_replica(SimpleNamespace(sync=None), 5, "b", RACKS.get) is None

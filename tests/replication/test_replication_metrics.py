@@ -14,7 +14,7 @@ def read(broker, name):
     return dict(metric.read(Source(broker.services, broker.acceptors, "0")))
 
 
-async def test_of_a_leader_and_its_follower(tmp_path):
+async def test_metrics_of_a_leader_and_its_follower(tmp_path):
     lag = {"replica_lag_time_max_ms": "600", "replica_fetch_wait_max_ms": "50"}
     async with pair(tmp_path, topic={"min.insync.replicas": "2"}, **lag) as (leader, follower):
         async with wire_client(leader.bootstrap_servers) as client:
@@ -40,7 +40,7 @@ async def test_of_a_leader_and_its_follower(tmp_path):
         assert read(follower, "ottla_failed_replicas") == {(): 1}
 
 
-async def test_nothing_is_told_of_a_topic_that_was_deleted(tmp_path):
+async def test_a_deleted_topic_has_no_metrics(tmp_path):
     async with pair(tmp_path) as brokers:
         async with wire_client(brokers[0].bootstrap_servers) as client:
             assert (await append(client, "t", batch(b"v"), acks=-1)).error_code == 0

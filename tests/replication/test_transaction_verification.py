@@ -40,7 +40,7 @@ def end(partition, producer_id=5, epoch=0):
     partition.append_as_leader(memoryview(marker), ACKS_ALL, AppendOrigin.COORDINATOR)
 
 
-def test_the_first_batch_needs_a_guard_and_the_next_ones_none(partition):
+def test_only_the_first_batch_needs_a_guard(partition):
     with pytest.raises(InvalidTxnStateError):
         append(partition, UNVERIFIED)
     append(partition, partition.start_verification(5, 0, 0, NOW_MS))
@@ -49,7 +49,7 @@ def test_the_first_batch_needs_a_guard_and_the_next_ones_none(partition):
     assert partition.verification.guards == {}
 
 
-def test_a_marker_makes_the_guard_worthless(partition):
+def test_a_marker_invalidates_the_guard(partition):
     """The transaction ended while the coordinator was asked."""
     append(partition, partition.start_verification(5, 0, 0, NOW_MS))
     end(partition)
@@ -63,7 +63,7 @@ def test_a_marker_makes_the_guard_worthless(partition):
     append(partition, newer, sequence=1)
 
 
-def test_a_guard_does_not_outlive_leadership(partition):
+def test_a_guard_ends_with_leadership(partition):
     guard = partition.start_verification(5, 0, 0, NOW_MS)
     role = {"leader_epoch": 1, "partition_epoch": 1, "controller_epoch": 0, "replicas": (0, 1), "isr": (0, 1)}
     partition.make_follower(partition.log, leader_id=1, **role)
@@ -72,7 +72,7 @@ def test_a_guard_does_not_outlive_leadership(partition):
         append(partition, guard)
 
 
-def test_guards_are_the_producers_own(partition):
+def test_a_guard_belongs_to_one_producer(partition):
     guard = partition.start_verification(5, 0, 0, NOW_MS)
     with pytest.raises(InvalidTxnStateError):
         append(partition, guard, producer_id=6)
@@ -80,7 +80,7 @@ def test_guards_are_the_producers_own(partition):
     append(partition, guard)
 
 
-def test_what_was_refused_before_must_come_first(partition):
+def test_a_refused_batch_must_be_retried_first(partition):
     """A batch waits for its second try, and the one behind it must not overtake it."""
     guard = partition.start_verification(5, 0, 0, NOW_MS)  # the coordinator did not answer
     assert partition.start_verification(5, 0, 3, NOW_MS) is guard
@@ -89,7 +89,7 @@ def test_what_was_refused_before_must_come_first(partition):
     append(partition, guard, sequence=0)
 
 
-def test_a_new_epoch_begins_anew():
+def test_a_new_producer_epoch_starts_over():
     verification = TransactionVerification()
     guard = verification.start(5, 0, 7, NOW_MS, EXPIRATION_MS)
     assert verification.start(5, 1, 0, NOW_MS, EXPIRATION_MS) is guard
@@ -98,7 +98,7 @@ def test_a_new_epoch_begins_anew():
     assert (guard.producer_epoch, guard.lowest_sequence) == (1, 0)
 
 
-def test_old_guards_go():
+def test_old_guards_expire():
     verification = TransactionVerification()
     for producer_id in range(10):
         verification.start(producer_id, 0, 0, NOW_MS + producer_id * 100, EXPIRATION_MS)

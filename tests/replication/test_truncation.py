@@ -50,7 +50,7 @@ def are_possible(one, other):
     return all(one[: one.index(epoch)] == other[: other.index(epoch)] for epoch in set(one) & set(other))
 
 
-def test_every_two_histories_come_to_their_common_beginning(make):
+def test_any_two_histories_truncate_to_their_common_prefix(make):
     """Asked again until final, as a follower does, whatever epochs the two logs have had."""
     histories = [epochs for length in range(1, 5) for epochs in itertools.product(range(3), repeat=length)]
     histories = [epochs for epochs in histories if list(epochs) == sorted(epochs)]
