@@ -190,7 +190,7 @@ async def test_expiry(registry_backend, registry, other, calls):
     assert (await other.exists("/e")).ephemeral_owner == registry.session_id
 
 
-async def test_a_suspended_session_lives_on(registry_backend, registry, other, calls):
+async def test_a_suspended_session_can_continue(registry_backend, registry, other, calls):
     states, called = [], calls()
     registry.listen(states.append)
     await registry.create("/e", ephemeral=True)

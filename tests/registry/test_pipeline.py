@@ -8,7 +8,7 @@ from registry.errors import ConnectionLossError
 from registry.pipeline import READS_AT_ONCE, read_all
 
 
-async def test_the_order_is_that_of_the_keys_and_the_number_of_reads_at_once_is_bounded():
+async def test_results_are_in_the_order_of_keys_and_concurrent_reads_are_bounded():
     running = most = 0
 
     async def read(key):

@@ -63,7 +63,7 @@ class Disk:
         return work()
 
 
-async def test_everything_but_ephemerals_survives(tmp_path):
+async def test_persistent_nodes_survive(tmp_path):
     path = tmp_path / "registry.sqlite"
     acl = [Acl(31, "world", "anyone"), Acl(1, "digest", "a:b:c")]
     async with opened(path) as store:
@@ -162,7 +162,7 @@ asyncio.run(main())
 
 @pytest.mark.counted
 @pytest.mark.parametrize("kill", range(count(2, 25)))
-async def test_what_was_acknowledged_survives_a_kill(tmp_path, kill):
+async def test_acknowledged_writes_survive_a_kill(tmp_path, kill):
     path = tmp_path / "registry.sqlite"
     acknowledged = await asyncio.to_thread(acknowledged_until_killed, path, 20 + 13 * kill)
     assert len(acknowledged) >= 20
@@ -213,7 +213,7 @@ async def test_a_second_opener_is_refused(tmp_path):
     assert (await asyncio.to_thread(other_process)).returncode == 0
 
 
-async def test_files_that_are_no_registry_are_refused(tmp_path):
+async def test_files_that_are_not_a_registry_are_refused(tmp_path):
     garbage = tmp_path / "garbage"
     garbage.write_bytes(bytes(range(256)) * 64)
     with pytest.raises(RegistryCorruptError, match="not a registry"):
@@ -300,7 +300,7 @@ async def test_concurrent_writes_share_a_commit_and_keep_their_order(tmp_path):
         assert b.czxid == a.czxid + 2
 
 
-async def test_a_failed_commit_ends_everything(tmp_path, calls):
+async def test_a_failed_commit_stops_the_store(tmp_path, calls):
     disk = Disk()
     path = tmp_path / "registry.sqlite"
     async with opened(path, run_blocking=disk) as store:
@@ -323,7 +323,7 @@ async def test_a_failed_commit_ends_everything(tmp_path, calls):
         assert sorted(store.tree.nodes) == ["/", "/kept"]
 
 
-async def test_a_write_that_finds_no_room_changes_nothing_and_may_be_tried_again(tmp_path, open_file):
+async def test_a_write_on_a_full_disk_changes_nothing_and_can_be_retried(tmp_path, open_file):
     file, tree = open_file(tmp_path / "registry.sqlite")
     file._connection.execute("PRAGMA max_page_count = 8")
     node = tree.node("/")._replace(data=bytes(1 << 20))
@@ -337,7 +337,7 @@ async def test_a_write_that_finds_no_room_changes_nothing_and_may_be_tried_again
         assert store.tree.zxid == 2
 
 
-async def test_a_store_lives_on_a_full_disk(tmp_path):
+async def test_a_store_works_on_a_full_disk(tmp_path):
     """What cannot be written is refused, reads go on, sessions end, and later writes are kept."""
     path = tmp_path / "registry.sqlite"
     async with opened(path) as store:
@@ -365,7 +365,7 @@ async def _refused(registry):
         await registry.create("/large", bytes(200_000))
 
 
-async def test_a_caller_that_gives_up_does_not_stop_its_write(tmp_path):
+async def test_a_cancelled_caller_does_not_cancel_its_write(tmp_path):
     disk = Disk()
     async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
         registry = await connected(store)
@@ -381,7 +381,7 @@ async def test_a_caller_that_gives_up_does_not_stop_its_write(tmp_path):
         assert await registry.children("/") == ["a", "b"]
 
 
-async def test_writes_under_way_are_lost_to_sight_at_a_disconnect(tmp_path):
+async def test_writes_in_flight_have_an_unknown_outcome_after_a_disconnect(tmp_path):
     disk = Disk()
     async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
         registry = await connected(store)
@@ -397,7 +397,7 @@ async def test_writes_under_way_are_lost_to_sight_at_a_disconnect(tmp_path):
             await registry.create("/a")
 
 
-async def test_an_expired_session_writes_nothing_that_it_queued_later(tmp_path):
+async def test_an_expired_session_does_not_execute_its_later_writes(tmp_path):
     disk = Disk()
     async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:
         registry, other = await connected(store), await connected(store)
@@ -416,7 +416,7 @@ async def test_an_expired_session_writes_nothing_that_it_queued_later(tmp_path):
             await other.get("/before")
 
 
-async def test_the_end_of_a_session_takes_only_its_own_ephemerals(tmp_path):
+async def test_the_end_of_a_session_deletes_only_its_own_ephemerals(tmp_path):
     """Created in the same commit as the end of one of the sessions."""
     disk = Disk()
     async with opened(tmp_path / "registry.sqlite", run_blocking=disk) as store:

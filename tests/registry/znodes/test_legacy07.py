@@ -94,7 +94,7 @@ def test_as_0_7_wrote_it_with_spaces():
         ("/consumers/g/owners/t/29-5", b"nobody", "the id of a consumer's thread"),
     ],
 )
-def test_what_is_broken_is_told(path, data, rule):
+def test_broken_content_is_reported(path, data, rule):
     znode = znode_class(path, LEGACY_07)
     with pytest.raises(ZnodeFormatError, match=rule) as raised:
         znode.decode(data, path)

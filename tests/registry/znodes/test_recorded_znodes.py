@@ -30,7 +30,7 @@ def writes(name):
                 yield part["path"], recorded_bytes(part)
 
 
-def test_there_is_something_to_check():
+def test_there_are_recorded_znodes():
     assert len(DUMPS) == 20
     assert len(OPS) == 3
 
@@ -55,7 +55,7 @@ def test_persistent_paths_are_created_in_the_recorded_order():
     assert tuple(path for path in created if path in PERSISTENT_PATHS) == PERSISTENT_PATHS
 
 
-def test_orders_reproduce_the_recorded_maps():
+def test_map_orders_match_the_recording():
     """The imitated hash maps agree with every recorded map that has more than one variable key."""
     configs = partitions = 0
     entries = [entry for name in DUMPS for entry in json.loads((FOLDER / name).read_text())]

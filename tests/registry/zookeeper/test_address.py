@@ -44,7 +44,7 @@ def test_parse(text, servers, chroot):
         "a?b",
     ],
 )
-def test_what_is_no_address(text):
+def test_invalid_addresses(text):
     with pytest.raises(BadArgumentsError):
         ZooKeeperAddress.parse(text)
 

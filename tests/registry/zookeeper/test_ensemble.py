@@ -90,7 +90,7 @@ async def test_the_session_moves_to_another_server(ensemble, connect, calls, way
     assert server_of(ensemble, registry) is not server
 
 
-async def test_without_a_majority_nothing_is_decided(ensemble, connect, eventually):
+async def test_without_a_majority_no_write_succeeds(ensemble, connect, eventually):
     registry = await connect(timeout_ms=20_000)
     await registry.create("/e", b"0", ephemeral=True)
     session = registry.session_id
@@ -132,7 +132,7 @@ async def test_everything_survives_the_death_of_all_servers(ensemble, connect):
     assert (await retried(lambda: registry.set("/kept/deep", b"2"))).mzxid > before.mzxid
 
 
-async def test_a_session_ends_with_its_server_cut_off(ensemble, connect, calls):
+async def test_a_session_expires_if_its_server_is_partitioned(ensemble, connect, calls):
     """A server without a majority cannot keep a session alive: the others end it, and its client learns that."""
     server = next(server for server in ensemble.servers if server.mode() == "follower")
     registry, other = await connect(1_000, server), await connect()
@@ -149,13 +149,13 @@ async def test_a_session_ends_with_its_server_cut_off(ensemble, connect, calls):
     assert states[0] is SUSPENDED
 
 
-async def test_a_directory_is_that_of_one_ensemble(ensemble):
+async def test_a_directory_belongs_to_one_ensemble(ensemble):
     for nodes, message in ((3, "in use by another ZooKeeper"), (1, "in use by another")):
         with pytest.raises(CommandError, match=message):
             await ZooKeeperEnsemble(ensemble.data_dir, nodes=nodes).start()
 
 
-async def test_a_directory_keeps_what_was_written(tmp_path):
+async def test_a_directory_keeps_its_data(tmp_path):
     async def opened(ensemble):
         registry = ZooKeeperRegistry(ZooKeeperAddress.parse(ensemble.connect))
         await registry.start()

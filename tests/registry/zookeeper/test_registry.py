@@ -131,7 +131,7 @@ async def test_names_are_looked_up_at_every_connection(backend, opened, monkeypa
             await registry.close()
 
 
-async def test_the_chroot_is_made_and_hidden(backend, opened):
+async def test_the_chroot_is_created_and_hidden(backend, opened):
     plain = opened(backend.ensemble.connect)
     inside = opened(f"{backend.ensemble.connect}{backend.chroot}/a/b")
     await plain.start()
@@ -151,13 +151,13 @@ async def test_the_chroot_is_made_and_hidden(backend, opened):
     assert (await again.get("/x"))[0] == b"1"
 
 
-async def test_two_make_the_same_chroot(backend, opened):
+async def test_two_sessions_create_the_same_chroot(backend, opened):
     registries = [opened(f"{backend.ensemble.connect}{backend.chroot}/deep/er") for _ in range(4)]
     await asyncio.gather(*(registry.start() for registry in registries))
     assert [await registry.children("/") for registry in registries] == [[]] * 4
 
 
-async def test_the_largest_request_passes(backend, opened):
+async def test_the_largest_request_is_accepted(backend, opened):
     registry = await backend.connect()
     room = MAX_REQUEST_BYTES - 64 - len("/big") - len(backend.chroot)
     await registry.create("/big", bytes(room))
@@ -174,7 +174,7 @@ async def test_the_largest_request_passes(backend, opened):
     assert registry.state is CONNECTED
 
 
-async def test_an_identity_that_we_do_not_have(backend):
+async def test_an_acl_with_an_identity_that_the_session_does_not_have(backend):
     registry = await backend.connect()
     await registry.create("/secret", b"x", acl=[Acl(Permission.ALL, "digest", "somebody:else")])
     with pytest.raises(NoAuthError):
@@ -184,7 +184,7 @@ async def test_an_identity_that_we_do_not_have(backend):
 # -- a lost connection -------------------------------------------------------------------------------------------------
 
 
-async def test_a_write_under_way_is_reported_and_may_have_been_applied(backend):
+async def test_a_write_in_flight_is_reported_and_may_have_been_applied(backend):
     registry, other = await backend.connect(), await backend.connect()
     await registry.create("/a", b"0")
     proxy = backend.proxies[registry]
@@ -203,7 +203,7 @@ async def test_a_write_under_way_is_reported_and_may_have_been_applied(backend):
     assert (data, stat.version) == (b"1", 1)
 
 
-async def test_reads_under_way_are_sent_again(backend):
+async def test_reads_in_flight_are_resent(backend):
     registry = await backend.connect()
     await registry.create("/a", b"0")
     backend.proxies[registry].stall()
@@ -220,7 +220,7 @@ async def test_reads_under_way_are_sent_again(backend):
     assert acl == (Acl(Permission.ALL, "world", "anyone"),)
 
 
-async def test_only_so_many_writes_are_under_way_and_the_rest_keep_their_order(backend):
+async def test_writes_in_flight_are_limited_and_the_others_keep_their_order(backend):
     registry = await backend.connect(max_in_flight=4)
     await registry.create("/q")
     backend.proxies[registry].stall()
@@ -237,7 +237,7 @@ async def test_only_so_many_writes_are_under_way_and_the_rest_keep_their_order(b
     ]  # fmt: skip
 
 
-async def test_a_call_given_up_while_suspended_is_not_sent(backend):
+async def test_a_call_cancelled_while_suspended_is_not_sent(backend):
     registry = await backend.connect()
     await backend.disconnect(registry)
     given_up = asyncio.create_task(registry.create("/given-up"))
@@ -260,7 +260,7 @@ async def test_a_silent_server_is_noticed(backend):
     assert (await registry.exists("/e")).ephemeral_owner == registry.session_id
 
 
-async def test_changes_missed_without_a_connection_are_called_for(backend, calls):
+async def test_watches_fire_for_changes_during_a_disconnect(backend, calls):
     registry, other = await backend.connect(), await backend.connect()
     await other.create("/changed", b"0")
     await other.create("/deleted")
@@ -361,7 +361,7 @@ async def test_closing_without_a_connection(backend, eventually):
 # -- the end of a session ----------------------------------------------------------------------------------------------
 
 
-async def test_no_call_slips_into_a_new_session(backend):
+async def test_no_call_continues_in_a_new_session(backend):
     """Writers that never pause while their session is ended: all they made is gone with it."""
     registry, other = await backend.connect(), await backend.connect()
     await other.create("/q")
@@ -394,7 +394,7 @@ async def test_no_call_slips_into_a_new_session(backend):
     assert await other.children("/q") == ["new"]
 
 
-async def test_a_write_in_the_moment_of_expiry_is_not_carried_out(backend, opened):
+async def test_a_write_during_expiry_is_not_executed(backend, opened):
     """kazoo knows that the session has ended and wants a new one, the event loop does not know yet, and writes."""
     registry, other = opened(f"{backend.ensemble.connect}{backend.chroot}"), await backend.connect()
     await registry.start()
@@ -415,7 +415,7 @@ async def test_a_write_in_the_moment_of_expiry_is_not_carried_out(backend, opene
     assert await other.exists("/late") is None
 
 
-async def test_who_knows_the_password_can_end_a_session(backend, eventually):
+async def test_a_session_can_be_closed_with_its_password(backend, eventually):
     registry, other = await backend.connect(), await backend.connect()
     await registry.create("/e", ephemeral=True)
     address = ZooKeeperAddress.parse(backend.ensemble.connect)

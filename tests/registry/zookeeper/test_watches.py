@@ -104,7 +104,7 @@ async def test_a_cancelled_watch_is_not_armed_again(server, watches, calls):
     assert len(server.reads) == 1
 
 
-async def test_children_of_a_node_that_is_made_between_the_two_reads(server, watches, calls):
+async def test_children_of_a_node_created_between_the_two_reads(server, watches, calls):
     called = calls()
     watches.add_children("/a", called)
     assert (await server.answer(NoNodeError("none", "/a")))[0] == "children"
@@ -113,7 +113,7 @@ async def test_children_of_a_node_that_is_made_between_the_two_reads(server, wat
     assert [read[0] for read in server.reads] == ["children"]
 
 
-async def test_children_of_a_node_that_is_made_later(server, watches, calls):
+async def test_children_of_a_node_created_later(server, watches, calls):
     called = calls()
     watches.add_children("/a", called)
     await server.answer(NoNodeError("none", "/a"))
@@ -125,7 +125,7 @@ async def test_children_of_a_node_that_is_made_later(server, watches, calls):
     assert [read[0] for read in server.reads] == ["children"]
 
 
-async def test_children_that_may_not_be_read(server, watches, calls, caplog):
+async def test_children_without_read_permission(server, watches, calls, caplog):
     """What is left is the node itself; and nothing is asked over and over again."""
     called = calls()
     watches.add_children("/a", called)
@@ -137,7 +137,7 @@ async def test_children_that_may_not_be_read(server, watches, calls, caplog):
 
 
 @pytest.mark.parametrize("add", ["add_data", "add_children"])
-async def test_a_read_that_fails_by_itself_is_repeated(server, watches, calls, add):
+async def test_a_failed_read_is_retried(server, watches, calls, add):
     """An overloaded server, say: the connection stays, so nobody else arms again."""
     called = calls()
     getattr(watches, add)("/a", called)
