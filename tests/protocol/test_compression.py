@@ -86,7 +86,7 @@ def test_kafka_python_reads_ours_and_we_read_its() -> None:
         assert decompress(CompressionType.GZIP, kafka_codec.gzip_encode(data)) == data
 
 
-def test_gzip_of_several_members_and_of_rubbish_behind() -> None:
+def test_gzip_with_several_members_and_with_trailing_garbage() -> None:
     packed = gzip.compress(b"one ") + gzip.compress(b"two")
     assert decompress(CompressionType.GZIP, packed) == b"one two"
     assert decompress(CompressionType.GZIP, packed + b"\x00rubbish") == b"one two"
@@ -175,14 +175,14 @@ def test_zstd_frames_with_and_without_content_size() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_bombs_are_refused_before_they_unfold(codec: CompressionType) -> None:
+def test_decompression_bombs_are_refused_before_they_expand(codec: CompressionType) -> None:
     bomb = compress(codec, bytes(30_000_000))
     with pytest.raises(CorruptRecordError, match="more than 100000 bytes"):
         decompress(codec, bomb, 100_000)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_cut_off_is_refused(codec: CompressionType) -> None:
+def test_truncated_data_is_refused(codec: CompressionType) -> None:
     packed = compress(codec, SAMPLES[3])
     whole = SAMPLES[3]
     for length in range(0, len(packed), max(1, len(packed) // 300)):

@@ -68,7 +68,7 @@ def test_commit_and_abort() -> None:
     assert not EndTransactionMarker(ControlRecordType.ABORT, 1).committed
 
 
-def test_later_versions_and_other_types_are_passed_over() -> None:
+def test_later_versions_and_other_types_are_skipped() -> None:
     assert decode_control_key(bytes.fromhex("0001 0001 ff")) is ControlRecordType.COMMIT
     assert decode_control_key(bytes.fromhex("0000 0002")) is ControlRecordType.UNKNOWN
     assert decode_end_marker(Record(0, 0, bytes.fromhex("00000002"), None)) is None

@@ -57,7 +57,7 @@ def test_up_to_another_codec_and_to_log_append_time() -> None:
     assert up_convert(b"") == b""
 
 
-def test_what_up_refuses() -> None:
+def test_up_conversion_errors() -> None:
     wrapped, single = message_set(1, CompressionType.GZIP), message_set(1, CompressionType.NONE)
     with pytest.raises(InvalidRecordError, match="only message"):
         up_convert(wrapped + wrapped)

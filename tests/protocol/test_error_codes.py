@@ -34,6 +34,6 @@ def test_unknown_codes_are_no_member():
         (-7, ErrorCode.UNKNOWN_SERVER_ERROR, "unknown error code -7"),
     ],
 )
-def test_a_code_of_an_answer_has_a_name_whether_it_is_known_or_not(number, code, name):
+def test_every_code_of_an_answer_has_a_name(number, code, name):
     assert known_code(number) is code
     assert code_name(number) == name

@@ -7,10 +7,10 @@ from protocol.host_port import HostPort, bracketed, unbracketed
     ("address", "text"),
     [(HostPort("broker-1.example", 9092), "broker-1.example:9092"), (HostPort("::1", 0), "[::1]:0")],
 )
-def test_an_ipv6_address_stands_in_brackets(address, text):
+def test_an_ipv6_address_is_in_brackets(address, text):
     assert str(address) == f"{address}" == text
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "fe80::1%eth0", ""])
-def test_brackets_are_put_on_and_taken_off(host):
+def test_brackets_are_added_and_removed(host):
     assert unbracketed(bracketed(host)) == host

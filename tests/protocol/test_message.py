@@ -67,7 +67,7 @@ class FileRange:
 
 
 class TestConstructor:
-    def test_fields_that_are_not_given_have_kafkas_defaults(self):
+    def test_omitted_fields_have_kafkas_defaults(self):
         request = FetchRequest()
         assert request.replica_id == -1
         assert request.max_bytes == 0x7FFFFFFF

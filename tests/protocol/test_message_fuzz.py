@@ -68,7 +68,7 @@ def test_every_version_of_every_message_is_fuzzed():
     assert set(every_version()) == set(SAMPLES)
 
 
-def test_damaged_messages_are_refused_or_read_and_never_anything_else():
+def test_damaged_messages_are_either_refused_or_read():
     rng = random.Random(20240607)
     keys = list(SAMPLES)
     outcomes = {"refused": 0, "read": 0}

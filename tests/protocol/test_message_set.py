@@ -145,7 +145,7 @@ def test_kafka_python_in_both_directions(magic: int, codec: CompressionType, fie
     assert [(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in theirs] == rows
 
 
-def test_log_append_time_of_the_wrapper_counts_for_all() -> None:
+def test_log_append_time_of_the_wrapper_applies_to_all_messages() -> None:
     builder = MessageSetBuilder(1, CompressionType.GZIP, TimestampType.LOG_APPEND_TIME, 99)
     for row in some(1):
         builder.append(*row)
@@ -174,7 +174,7 @@ def test_a_wrapper_of_offset_0_leaves_the_offsets_inside() -> None:
         (wrapper(1, build_set(1, some(1)), 18, 4), "zstd"),
     ],
 )
-def test_wrappers_that_are_refused(message_set: bytes, reason: str) -> None:
+def test_invalid_wrappers_are_refused(message_set: bytes, reason: str) -> None:
     message = read_message(message_set)
     message.check_crc()
     with pytest.raises(InvalidRecordError, match=reason):
@@ -246,7 +246,7 @@ def test_a_log_that_holds_all_formats() -> None:
         list(iter_mixed(whole + b"\x00" * 16 + b"\x09"))
 
 
-def test_what_the_builder_refuses() -> None:
+def test_builder_errors() -> None:
     with pytest.raises(ValueError, match="magic"):
         MessageSetBuilder(2)
     with pytest.raises(UnsupportedCompressionError):

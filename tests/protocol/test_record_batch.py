@@ -45,7 +45,7 @@ def test_iter_batches_walks_to_the_end_and_gives_positions() -> None:
     assert [batch.size_bytes for batch in batches] == [len(first), len(second)]
 
 
-def test_nothing_is_no_batches() -> None:
+def test_empty_data_has_no_batches() -> None:
     assert list(iter_batches(b"")) == []
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_no_batches() -> None:
         (lambda batch: patched(batch, ">i", 23, -1), "last offset delta -1"),
     ],
 )
-def test_iter_batches_refuses(damage, reason) -> None:
+def test_iter_batches_errors(damage, reason) -> None:
     good = build(some_rows(3))
     batches = iter_batches(good + damage(good))
     assert next(batches).position == 0
@@ -280,7 +280,7 @@ def test_an_unknown_codec_is_refused() -> None:
         list(view.records())
 
 
-def test_a_batch_that_unfolds_to_too_much_is_refused() -> None:
+def test_a_batch_that_decompresses_to_too_much_is_refused() -> None:
     for codec in list(CompressionType)[1:]:
         batch = read_batch(build([(0, None, bytes(1_000_000), ())], codec=codec))
         assert len(list(batch.records(limit=1_000_100))) == 1

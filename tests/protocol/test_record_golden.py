@@ -139,7 +139,7 @@ def test_the_builder_writes_the_same_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name.startswith("codec")])
-def test_what_is_compressed_again_reads_the_same(name: str) -> None:
+def test_recompressed_batches_have_the_same_records(name: str) -> None:
     for data, _ in segments(name):
         for batch in iter_batches(data):
             for codec in CompressionType:

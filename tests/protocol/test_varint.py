@@ -10,7 +10,7 @@ from protocol.varint import encode_unsigned_varint
     [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (16383, "ff7f"), (16384, "808001"),
      (2**32 - 1, "ffffffff0f"), (2**64 - 1, "ff" * 9 + "01")],
 )  # fmt: skip
-def test_seven_bits_a_byte(value, raw):
+def test_each_byte_holds_seven_bits(value, raw):
     assert encode_unsigned_varint(value).hex() == raw
 
 

@@ -34,7 +34,7 @@ def test_vector(file):
     assert lines > 0
 
 
-def test_unknown_tags_are_kept_as_they_came():
+def test_unknown_tags_are_kept_unchanged():
     seen = 0
     for file in vector_files():
         for cls, vector in read_vectors(file):
@@ -46,7 +46,7 @@ def test_unknown_tags_are_kept_as_they_came():
     assert seen == 254
 
 
-def test_every_line_is_there():
+def test_no_vector_is_missing():
     assert sum(1 for file in vector_files() for _ in read_vectors(file)) == 2345
 
 

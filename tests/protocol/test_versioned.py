@@ -11,7 +11,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.versioned import decode_versioned, encode_versioned, peek_version
 
 
-def test_the_version_is_in_front():
+def test_the_version_comes_first():
     key = OffsetCommitKey(group="g", topic="t", partition=4)
     raw = encode_versioned(key, 1)
     assert raw.hex() == "0001" + "000167" + "000174" + "00000004"
@@ -26,7 +26,7 @@ def test_offset_commit_value(version):
     assert (decoded, found) == (value, version)
 
 
-def test_refusals():
+def test_invalid_data_is_refused():
     with pytest.raises(DecodeError, match=r"GroupMetadataKey.*needs 2 bytes, 1 left"):
         decode_versioned(GroupMetadataKey, b"\0")
     with pytest.raises(UnsupportedVersionError, match="no version 1"):

@@ -27,7 +27,7 @@ def test_promises_are_kept():
 
 
 @pytest.mark.timeout(300)
-def test_a_seed_is_a_run():
+def test_a_seed_determines_a_run():
     runs = [simulate(*KIND, "--seed", 3, hash_seed=hash_seed)[1] for hash_seed in ("1", "random")]
     traces = [re.findall(r"seed 3: trace ([0-9a-f]{8}), (\d+) events", printed) for printed in runs]
     assert traces[0]
@@ -72,7 +72,7 @@ def answered(group, commit):
     commit.is_acknowledged = True
 
 
-def test_a_commit_that_was_acknowledged_does_not_go_back(group):
+def test_an_acknowledged_commit_is_not_undone(group):
     first = group.commit(0, 1)
     answered(group, first)
     second = group.commit(0, 1)
@@ -86,7 +86,7 @@ def test_a_commit_that_was_acknowledged_does_not_go_back(group):
     group.read(0, 1, before_s=second.answered_s)
 
 
-def test_a_commit_without_an_answer_may_come_late_but_not_in_a_later_generation(group):
+def test_an_unanswered_commit_may_apply_late_but_not_in_a_later_generation(group):
     lost, later = group.commit(0, 1), group.commit(0, 1)
     answered(group, later)
     group.read(0, lost.offset, before_s=group.now_s())
@@ -97,19 +97,19 @@ def test_a_commit_without_an_answer_may_come_late_but_not_in_a_later_generation(
 
 
 @pytest.mark.parametrize("offset", [0, 2])
-def test_offsets_that_nobody_has_committed(group, offset):
+def test_offsets_that_were_never_committed(group, offset):
     group.commit(0, 1)
     with pytest.raises(BrokenPromiseError, match="nobody has committed"):
         group.read(0, offset, before_s=0)
 
 
-def test_a_commit_that_was_refused_is_not_there(group):
+def test_a_refused_commit_is_not_visible(group):
     group.commit(0, 1).is_refused = True
     with pytest.raises(BrokenPromiseError, match="nobody has committed"):
         group.read(0, 1, before_s=0)
 
 
-def test_members_of_a_generation_are_given_what_one_leader_sent(group):
+def test_members_of_a_generation_get_the_assignment_of_one_leader(group):
     shares = group.send(1, {"a": [0], "b": [1]})
     assert group.give(1, "a", shares["a"])[1] == [0]
     for member, share in (("a", shares["b"]), ("b", b"")):
@@ -161,7 +161,7 @@ def test_transactions_are_all_or_nothing(end, where, offset, what):
         ledger.check(content, {"p": offset}.__getitem__)
 
 
-def test_readers_are_given_what_is_committed_once_and_in_order():
+def test_readers_get_committed_records_once_and_in_order():
     ledger, value = ended(End.NOT_ASKED)
     with pytest.raises(BrokenPromiseError, match="is read as committed"):
         ledger.see(0, value)

@@ -72,7 +72,7 @@ class Pair:
         return self
 
 
-def test_time_passes_only_where_nothing_is_to_be_done(loop):
+def test_time_advances_only_when_all_hosts_are_idle(loop):
     async def main():
         await asyncio.gather(asyncio.sleep(3600), asyncio.sleep(7200))
         return loop.time()
@@ -80,7 +80,7 @@ def test_time_passes_only_where_nothing_is_to_be_done(loop):
     assert loop.run_until_complete(main()) == 7200
 
 
-def test_nobody_waits_for_ever(loop):
+def test_a_deadlock_is_detected(loop):
     async def main():
         await loop.create_future()
 
@@ -88,7 +88,7 @@ def test_nobody_waits_for_ever(loop):
         loop.run_until_complete(main())
 
 
-def test_circles_are_noticed(loop):
+def test_endless_loops_are_detected(loop):
     async def main():
         while True:  # noqa: ASYNC110 - that is what is tested
             await asyncio.sleep(0)
@@ -102,7 +102,7 @@ def test_threads_are_refused(loop):
         loop.run_until_complete(asyncio.to_thread(print))
 
 
-def test_a_paused_process_goes_on_later_and_a_dead_one_never(loop):
+def test_a_paused_process_continues_later_and_a_dead_one_does_not(loop):
     async def count(ticks):
         try:
             while True:
@@ -145,7 +145,7 @@ def test_bytes_arrive_in_order_and_in_pieces(loop, network):
     loop.run_until_complete(main())
 
 
-def test_what_is_sent_into_a_cut_link_arrives_when_it_heals(loop, network):
+def test_data_sent_into_a_cut_link_arrives_when_it_is_restored(loop, network):
     async def main():
         pair = await Pair(network).open()
         link = network.link("client", "server")
@@ -197,7 +197,7 @@ def test_a_reset_ends_both_sides(loop, network):
     loop.run_until_complete(main())
 
 
-def test_links_take_their_time(loop):
+def test_links_have_latency(loop):
     async def main():
         link = Link(random.Random(1))
         link.latency_s = (2.0, 3.0)
@@ -207,7 +207,7 @@ def test_links_take_their_time(loop):
     loop.run_until_complete(main())
 
 
-def test_a_session_over_a_wire(loop):
+def test_a_session_over_a_link(loop):
     async def main():
         store = await EmbeddedStore.open(None, now_ms=lambda: int(loop.time() * 1000))
         process = SimulatedProcess("host")

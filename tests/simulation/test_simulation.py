@@ -32,7 +32,7 @@ def test_promises_are_kept():
 
 
 @pytest.mark.timeout(300)
-def test_a_seed_is_a_run():
+def test_a_seed_determines_a_run():
     # Two processes, whatever the hashes of strings and the addresses of objects are in them.
     runs = [simulate("--seed", 3, "--count", 2, hash_seed=hash_seed)[1] for hash_seed in ("1", "random")]
     traces = [re.findall(r"seed (\d+): trace ([0-9a-f]{8}), (\d+) events", printed) for printed in runs]
@@ -55,7 +55,7 @@ def test_a_planted_bug_is_found(mutation):
     assert failure(repeated) == failure(printed)
 
 
-def test_every_planted_bug_is_looked_for():
+def test_every_planted_bug_has_a_test():
     from support.simulation.mutations import MUTATIONS
 
     assert set(PLANTED) == set(MUTATIONS)
