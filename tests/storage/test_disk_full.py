@@ -89,7 +89,7 @@ class PiecemealFileSystem(FileSystem):
         return super().pwrite(fd, memoryview(data)[:7], position)
 
 
-def test_what_the_kernel_writes_in_pieces_is_written_whole(tmp_path):
+def test_partial_writes_are_completed(tmp_path):
     log = open_log(tmp_path / "t-0", fs=PiecemealFileSystem())
     written = bytearray()
     for number in range(3):
@@ -150,7 +150,7 @@ def test_at_whatever_byte_the_disk_is_full(tmp_path):
     assert refusals > 100
 
 
-def test_an_idempotent_producer_that_tries_again(tmp_path):
+def test_an_idempotent_producer_retries(tmp_path):
     fs = FaultyFileSystem(tmp_path, None)
     log = open_log(tmp_path / "t-0", fs=fs)
     log.append_as_leader(batch("a", producer=(5, 0, 0)), 0)
@@ -176,7 +176,7 @@ def test_kinds_of_full_disks(tmp_path, number):
     assert refused.value.extent == (0, len(batch("x" * 200)))
 
 
-def test_descriptors_are_not_the_disk(tmp_path):
+def test_too_many_open_files_is_not_a_disk_error(tmp_path):
     error = LogDirIOError(tmp_path, OSError(errno.EMFILE, "too many"))
     assert not error.is_disk_full
     assert not error.is_fatal
@@ -184,7 +184,7 @@ def test_descriptors_are_not_the_disk(tmp_path):
     assert LogDirIOError(tmp_path, OSError(errno.ENOSPC, "full"), lost_writes=True).is_fatal
 
 
-def test_index_entries_without_room_are_left_out(tmp_path):
+def test_index_entries_without_space_are_omitted(tmp_path):
     class NoIndexes(FaultyFileSystem):
         def _room(self, path):
             return 0 if path.endswith("index") else None
@@ -201,7 +201,7 @@ def test_index_entries_without_room_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("room", [0, 5, 20])  # for nothing; for empty files; for a part of the snapshot
-def test_a_roll_without_room_leaves_the_segments_as_they_were(tmp_path, room):
+def test_a_roll_without_space_keeps_the_segments(tmp_path, room):
     fs = FaultyFileSystem(tmp_path, None)
     log = open_log(tmp_path / "t-0", fs=fs)
     log.append_as_leader(batch("a", producer=(1, 0, 0)), 0)
@@ -217,7 +217,7 @@ def test_a_roll_without_room_leaves_the_segments_as_they_were(tmp_path, room):
     assert len(log.segments) == 2
 
 
-def test_a_leader_epoch_without_room_is_written_later(tmp_path):
+def test_a_leader_epoch_without_space_is_written_later(tmp_path):
     fs = FaultyFileSystem(tmp_path, None)
     log = open_log(tmp_path / "t-0", fs=fs)
     log.append_as_leader(batch("a"), 1)
@@ -279,7 +279,7 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
-async def test_full_and_room_again(tmp_path, caplog):
+async def test_a_full_disk_gets_space_again(tmp_path, caplog):
     caplog.set_level("INFO")
     fs = FaultyFileSystem(tmp_path, None)
     logs = manager(fs, tmp_path / "a", high_watermark_checkpoint_interval_ms=10)
@@ -321,7 +321,7 @@ async def test_full_and_room_again(tmp_path, caplog):
     assert caplog.text.count("has room again") == 1
 
 
-async def test_room_is_what_the_refused_write_needs(tmp_path):
+async def test_the_space_check_asks_for_the_size_of_the_refused_write(tmp_path):
     """A few free bytes are none, nor does it help that small writes work where a large one does not."""
     fs = FaultyFileSystem(tmp_path, None)
     logs = manager(fs, tmp_path / "a")
@@ -364,7 +364,7 @@ async def test_a_stop_on_a_full_disk_is_not_marked_clean_and_loses_nothing(tmp_p
     await logs.shutdown()
 
 
-async def test_one_log_that_cannot_be_closed_is_enough_not_to_be_clean(tmp_path):
+async def test_one_log_that_cannot_be_closed_makes_the_shutdown_unclean(tmp_path):
     class NoSnapshots(FaultyFileSystem):
         def _room(self, path):
             return 0 if ".snapshot" in path and "/t-0/" in path else None
@@ -382,7 +382,7 @@ async def test_one_log_that_cannot_be_closed_is_enough_not_to_be_clean(tmp_path)
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_log_is_begun_where_there_is_room(tmp_path):
+async def test_a_log_is_created_in_a_directory_with_space(tmp_path):
     fs = FaultyFileSystem(tmp_path / "a", None)
     logs = manager(fs, tmp_path / "a", tmp_path / "b")
     logs.dirs.lock()

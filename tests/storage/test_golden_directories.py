@@ -165,7 +165,7 @@ def _contents(directory):
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_open_and_close_leaves_the_bytes_as_they_are(name, clean, tmp_path):
+def test_open_and_close_does_not_change_the_files(name, clean, tmp_path):
     """Recovery builds the same indexes and snapshots that Kafka wrote while it appended."""
     directory = copy_directory(name, tmp_path)
     before = _contents(directory)

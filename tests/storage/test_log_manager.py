@@ -87,7 +87,7 @@ class TestLock:
         logs.dirs.unlock()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-    def test_the_file_goes_with_the_lock(self, tmp_path):
+    def test_the_lock_file_is_removed_with_the_lock(self, tmp_path):
         """As in Kafka. Who has opened it just before must not take that for a lock."""
 
         class Meanwhile(FileSystem):
@@ -109,7 +109,7 @@ class TestLock:
 
 
 class TestMeta:
-    def test_a_new_directory_becomes_this_brokers(self, tmp_path):
+    def test_a_new_directory_gets_the_id_of_this_broker(self, tmp_path):
         logs = manager(tmp_path / "a", tmp_path / "b")
         logs.dirs.lock()
         assert logs.dirs.check_meta(3).cluster_id is None
@@ -133,7 +133,7 @@ class TestMeta:
         with pytest.raises(InconsistentClusterIdError):
             manager(tmp_path / "a", tmp_path / "c").dirs.check_meta(None)
 
-    def test_what_newer_brokers_write_into_meta_properties_stays(self, tmp_path):
+    def test_unknown_keys_of_meta_properties_are_kept(self, tmp_path):
         meta = tmp_path / "meta.properties"
         text = "#\nversion=0\nbroker.id=3\ncluster.id=cluster-x\ndirectory.id=bnmSj7nlTHYvFCT3VNZvdQ\n"
         meta.write_text(text)
@@ -234,7 +234,7 @@ async def test_a_start_after_a_kill_recovers_from_the_recovery_points(tmp_path, 
     logs.dirs.unlock()
 
 
-async def test_new_logs_go_where_the_fewest_are(tmp_path):
+async def test_new_logs_go_to_the_directory_with_the_fewest_logs(tmp_path):
     logs = manager(tmp_path / "a", tmp_path / "b", tmp_path / "c")
     logs.dirs.lock()
     await logs.load()
@@ -245,7 +245,7 @@ async def test_new_logs_go_where_the_fewest_are(tmp_path):
     await logs.shutdown()
 
 
-async def test_what_does_not_belong_there_is_left_alone(tmp_path, caplog):
+async def test_foreign_files_are_kept(tmp_path, caplog):
     for name in ("lost+found", ".hidden", "notes", "t-0.0123-future", "t-1.0123-stray"):
         (tmp_path / name).mkdir()
     (tmp_path / "file-0").write_text("x")
@@ -295,7 +295,7 @@ class TestDeletion:
         assert renamed.startswith("xxx")
         assert renamed.endswith("-delete")
 
-    async def test_a_deletion_that_was_interrupted_goes_on(self, tmp_path):
+    async def test_an_interrupted_deletion_continues(self, tmp_path):
         logs = manager(tmp_path, settings={"file_delete_delay_ms": 0})
         await logs.load()
         logs.get_or_create("t", 0)
@@ -337,7 +337,7 @@ class TestPeriodicWork:
             assert log.recovery_point == 0
             await until(lambda: log.recovery_point == 3)
 
-    async def test_who_waits_for_a_sync_does_not_wait_for_what_was_truncated(self, tmp_path):
+    async def test_a_wait_for_a_sync_excludes_truncated_records(self, tmp_path):
         logs = manager(tmp_path)
         await logs.load()
         log = logs.get_or_create("t", 0)
@@ -378,7 +378,7 @@ class TestPeriodicWork:
             await until(lambda: not list(log.directory.glob("*.deleted")))
         assert len(read_batches(log)) == 1
 
-    async def test_retention_leaves_alone_what_nobody_has_claimed(self, tmp_path):
+    async def test_retention_ignores_logs_without_a_known_topic(self, tmp_path):
         """The registry may not know the topic (yet): nobody has said then how long to keep it."""
         settings = {"segment_bytes": 100, "retention_bytes": 0, "file_delete_delay_ms": 0}
         logs = manager(tmp_path, settings=settings)
@@ -411,7 +411,7 @@ class TestPeriodicWork:
             clock[0] += 1000
             await until(lambda: not log.producers.producers)
 
-    async def test_a_failing_directory_ends_the_service_with_its_reason(self, tmp_path):
+    async def test_a_failed_directory_stops_the_service_with_the_reason(self, tmp_path):
         logs = manager(tmp_path / "a", high_watermark_checkpoint_interval_ms=10)
         logs.dirs.lock()
         await logs.load()
@@ -434,7 +434,7 @@ async def test_a_directory_that_cannot_be_closed_is_not_marked_clean(tmp_path):
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
-async def test_what_is_to_go_in_a_failed_directory_stays(tmp_path):
+async def test_files_scheduled_for_removal_in_a_failed_directory_are_kept(tmp_path):
     deletes = DelayedDeletes(FileSystem(), lambda: 0, lambda: None)
     assert deletes.next_due_ms is None
     paths = [tmp_path / place / "t-0" / "0.log.deleted" for place in ("a", "b", "ab")]
@@ -450,7 +450,7 @@ async def test_what_is_to_go_in_a_failed_directory_stays(tmp_path):
     assert deletes.next_due_ms == 1
 
 
-async def test_a_directory_whose_checkpoints_have_no_room_is_not_marked_as_clean(tmp_path):
+async def test_a_directory_without_space_for_checkpoints_is_not_marked_clean(tmp_path):
     class Full(FileSystem):
         is_full = False
 

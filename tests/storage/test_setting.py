@@ -115,7 +115,7 @@ def test_a_password_is_never_shown():
     ("kind", "text"),
     [(INT, "-5"), (BOOLEAN, "true"), (LIST, "a,b"), (LIST, ""), (DOUBLE, "0.5"), (STRING, "x"), (LONG, "0")],
 )
-def test_value_becomes_the_text_that_kafka_writes(kind, text):
+def test_values_are_formatted_as_by_kafka(kind, text):
     assert setting(kind).text(setting(kind).parse(text)) == text
     assert setting(kind, default=text).default == setting(kind).parse(text)
 

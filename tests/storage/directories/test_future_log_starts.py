@@ -50,7 +50,7 @@ def cleaner_offsets(logs):
     return {name: offsets[KEY] for name, offsets in found.items() if KEY in offsets}
 
 
-async def test_a_copy_is_recovered_and_gone_on_with(move):
+async def test_a_copy_is_recovered_and_continued(move):
     move.append(30)
     await move.begin()
     for _ in range(5):
@@ -71,7 +71,7 @@ async def test_a_copy_is_recovered_and_gone_on_with(move):
     let_go(logs)
 
 
-async def test_both_have_the_name(move):
+async def test_a_stop_between_the_two_renames(move):
     """The stop came between the two renames."""
     move.append(10)
     await move.begin()
@@ -93,7 +93,7 @@ async def test_both_have_the_name(move):
     let_go(logs)
 
 
-async def test_both_have_the_name_and_nobody_says_why(move, caplog):
+async def test_log_and_copy_have_the_same_name_without_a_note(move, caplog):
     logging.getLogger("storage").setLevel(logging.NOTSET)
     move.append(10)
     let_go(move.logs)
@@ -105,7 +105,7 @@ async def test_both_have_the_name_and_nobody_says_why(move, caplog):
     let_go(logs)
 
 
-async def test_a_note_about_another_directory_decides_nothing(move):
+async def test_a_note_about_another_directory_is_ignored(move):
     move.append(10)
     let_go(move.logs)
     shutil.copytree(move.root / "a" / "t-0", move.root / "b" / "t-0")
@@ -115,7 +115,7 @@ async def test_a_note_about_another_directory_decides_nothing(move):
     let_go(logs)
 
 
-async def test_a_copy_without_its_log_is_left_alone(move, caplog):
+async def test_a_copy_without_its_log_is_kept(move, caplog):
     logging.getLogger("storage").setLevel(logging.NOTSET)
     move.append(10)
     await move.begin()
@@ -142,7 +142,7 @@ async def test_two_copies(move):
     let_go(logs)
 
 
-async def test_a_note_that_was_left_behind_goes_with_the_next_move(move):
+async def test_a_leftover_note_is_removed_by_the_next_move(move):
     """Else both would have one after a stop in the midst of it."""
     move.append(10)
     (move.current.directory / MOVED_FROM).write_text(str(move.root / "b"))
@@ -150,7 +150,7 @@ async def test_a_note_that_was_left_behind_goes_with_the_next_move(move):
     assert not (move.current.directory / MOVED_FROM).exists()
 
 
-def test_a_directory_that_fails_while_it_is_decided(tmp_path):
+def test_a_directory_fails_during_the_decision(tmp_path):
     class Failing(FileSystem):
         def rename(self, source, target):
             raise OSError(5, "I/O error")
@@ -269,7 +269,7 @@ def await_all_clean(logs):
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-def test_the_power_is_cut_behind_every_operation(tmp_path):
+def test_a_power_cut_after_every_operation(tmp_path):
     fs, story, written = asyncio.run(moved_with_a_journal(tmp_path / "run"))
     words = " ".join(text for text, _ in fs.journal)
     assert "-future to b/t-0" in words
@@ -373,7 +373,7 @@ async def move_until_killed(root, at):
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
-def test_a_kill_in_front_of_every_operation(tmp_path):
+def test_a_kill_before_every_operation(tmp_path):
     at, killed, seen = 0, True, set()
     while killed:
         at += count(3, 1)

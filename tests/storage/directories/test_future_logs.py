@@ -50,7 +50,7 @@ async def test_an_empty_log(move):
     move.append()
 
 
-async def test_what_is_appended_on_the_way(move):
+async def test_records_appended_during_the_copy(move):
     move.append(10)
     await move.begin()
     while await move.copy.copy(STEP):
@@ -92,7 +92,7 @@ async def test_aborted_transactions_and_open_ones(move):
     assert move.future.producers.has_ongoing_transaction(8)
 
 
-async def test_what_is_known_of_producers_whose_records_are_gone(move):
+async def test_state_of_producers_whose_records_are_deleted(move):
     move.append(producer=(7, 2, 40))
     move.append(20)
     move.current.increment_log_start_offset(15)
@@ -132,7 +132,7 @@ async def test_a_compacted_log_that_lacks_its_last_records(move):
     assert [record.offset for record in read_records(move.future)] == [0, 1, 2, 10]
 
 
-async def test_segments_begin_where_the_logs_do_whatever_the_settings_are_now(move):
+async def test_segments_begin_at_the_offsets_of_the_log_for_any_current_settings(move):
     move.append(20)
     before = files(move.current.directory)
     move.current.config = LogConfig().with_overrides(segment_bytes=100_000)
@@ -142,7 +142,7 @@ async def test_segments_begin_where_the_logs_do_whatever_the_settings_are_now(mo
     assert len(before) > 3
 
 
-async def test_what_a_directory_says_of_an_earlier_log_is_forgotten(move):
+async def test_the_checkpoint_entry_of_an_earlier_log_is_reset(move):
     move.append(3)
     move.logs.dirs.all[1].recovery_points.write({KEY: 1000})
     await move.begin()
@@ -160,7 +160,7 @@ async def test_a_clean_stop_closes_the_copy(move):
     assert directory.take_clean_shutdown()
 
 
-async def test_a_directory_with_a_copy_is_sound(move):
+async def test_a_directory_with_a_copy_is_valid(move):
     move.append(3)
     await move.begin()
     await move.copy_all()
@@ -170,7 +170,7 @@ async def test_a_directory_with_a_copy_is_sound(move):
     assert not any("are not here" in text for text in problems)
 
 
-async def test_files_that_are_to_go_go_from_the_new_place(move):
+async def test_files_scheduled_for_removal_are_removed_from_the_new_directory(move):
     move.append(30)
     await move.begin()
     await move.copy_all()
@@ -182,7 +182,7 @@ async def test_files_that_are_to_go_go_from_the_new_place(move):
     assert not list((move.root / "b" / "t-0").glob("*.deleted"))
 
 
-async def test_a_running_compaction_is_given_up(move):
+async def test_a_running_compaction_is_aborted(move):
     from storage.compaction.run import CompactionRun
 
     move.append(20)
@@ -192,7 +192,7 @@ async def test_a_running_compaction_is_given_up(move):
     run.end()
 
 
-async def test_segments_are_deleted_in_the_copy_too(move):
+async def test_segments_are_deleted_in_the_copy(move):
     move.append(30)
     await move.begin()
     for _ in range(4):
@@ -209,7 +209,7 @@ async def test_segments_are_deleted_in_the_copy_too(move):
     await move.finish()
 
 
-async def test_records_are_deleted_while_the_copy_is_synced_for_the_last_time(move, monkeypatch):
+async def test_records_are_deleted_during_the_last_sync_of_the_copy(move, monkeypatch):
     move.append(20)
     await move.begin()
     await move.copy_all()
@@ -246,7 +246,7 @@ async def test_a_truncated_log_has_a_truncated_copy(move):
     assert values == [b"%d" % number * 10 for number in (*range(1, 13), *range(21, 34))]
 
 
-async def test_a_log_that_begins_anew(move):
+async def test_a_log_that_is_truncated_fully(move):
     move.append(20)
     await move.begin()
     await move.copy_all()
@@ -261,7 +261,7 @@ async def test_a_log_that_begins_anew(move):
     assert [record.offset for record in read_records(move.future)] == [40, 41, 42]
 
 
-async def test_a_truncation_that_the_copy_has_not_seen(move):
+async def test_a_truncation_not_yet_applied_to_the_copy(move):
     """The copy was offline meanwhile: leader epochs tell where the two part."""
     move.append(10)
     move.epoch = 5
@@ -303,7 +303,7 @@ def test_common_end(current, future, end):
     assert common_end(Side(current), Side(future)) == end
 
 
-async def test_no_swap_while_a_truncation_is_coming(move, monkeypatch):
+async def test_no_swap_before_a_pending_truncation(move, monkeypatch):
     move.append(20)
     await move.begin()
     await move.copy_all()
@@ -331,7 +331,7 @@ async def test_no_swap_while_a_truncation_is_coming(move, monkeypatch):
 # -- syncing -----------------------------------------------------------------------------------------------------------
 
 
-async def test_who_waits_for_the_old_log_waits_for_the_new_one(move):
+async def test_waiters_for_the_old_log_wait_for_the_new_one(move):
     move.append(5)
     await move.begin()
     await move.copy_all()
@@ -346,7 +346,7 @@ async def test_who_waits_for_the_old_log_waits_for_the_new_one(move):
         move.current.append_as_leader(batch(b"late"), 3)
 
 
-async def test_a_flush_that_runs_is_waited_for(tmp_path):
+async def test_the_swap_waits_for_a_running_flush(tmp_path):
     """And what it promises of the old log holds for the new one."""
     held, go_on = [], asyncio.Event()
 
@@ -377,7 +377,7 @@ async def test_a_flush_that_runs_is_waited_for(tmp_path):
     move.logs.dirs.unlock()
 
 
-async def test_given_up(move, monkeypatch):
+async def test_an_abandoned_move(move, monkeypatch):
     move.append(20)
     await move.begin()
     await move.copy.copy(STEP)
@@ -398,7 +398,7 @@ async def test_given_up(move, monkeypatch):
     assert [path.name.rpartition("-")[2] for path in (move.root / "b").glob("t-0*")] == ["delete"]
 
 
-async def test_a_directory_of_that_name_is_in_the_way(move):
+async def test_a_directory_of_the_same_name_exists(move):
     (move.root / "b" / "t-0").mkdir()
     with pytest.raises(LogDirIOError, match="File exists"):
         await move.begin()
@@ -424,7 +424,7 @@ async def test_checkpoints_of_both_directories(move):
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_a_disk_that_fails_when_it_is_read(cached, tmp_path):
+async def test_a_disk_that_fails_on_read(cached, tmp_path):
     error = OSError(errno.EIO, "Input/output error")
 
     class Broken(UnsyncedFileSystem):
@@ -449,7 +449,7 @@ async def test_a_disk_that_fails_when_it_is_read(cached, tmp_path):
     assert [failure.path for failure in failures] == [str(move.current.directory)]
 
 
-async def test_a_truncation_while_the_disk_is_read(tmp_path):
+async def test_a_truncation_during_a_read(tmp_path):
     """What was read is of before: none of it may get into the copy."""
 
     class Cold(UnsyncedFileSystem):
@@ -482,7 +482,7 @@ async def test_a_truncation_while_the_disk_is_read(tmp_path):
     move.logs.dirs.unlock()
 
 
-async def test_a_sync_behind_the_swap_syncs_the_new_name(tmp_path):
+async def test_a_sync_after_the_swap_syncs_the_new_name(tmp_path):
     """Else what is acknowledged as being on disk would be in a directory that a power cut calls a copy."""
     for name in "ab":
         (tmp_path / "run" / name).mkdir(parents=True)
@@ -506,7 +506,7 @@ async def test_a_sync_behind_the_swap_syncs_the_new_name(tmp_path):
     move.logs.dirs.unlock()
 
 
-async def test_the_cleaner_is_told(move):
+async def test_the_cleaner_is_notified(move):
     told = []
 
     class Cleaner:

@@ -109,7 +109,7 @@ async def test_a_line_every_few_seconds_and_one_at_the_end(tmp_path, caplog, thr
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-async def test_a_recovery_that_is_stopped_ends_at_the_next_read(tmp_path, threads):
+async def test_a_stopped_recovery_ends_at_the_next_read(tmp_path, threads):
     before = await fill(tmp_path, stop=False)
     fs = WatchedFileSystem()
     logs = manager(tmp_path, fs=fs, threads=threads)
@@ -133,7 +133,7 @@ async def test_a_recovery_that_is_stopped_ends_at_the_next_read(tmp_path, thread
         assert contents(logs) == before
 
 
-async def test_a_clean_start_can_be_stopped_too(tmp_path):
+async def test_a_clean_start_can_be_stopped(tmp_path):
     before = await fill(tmp_path, stop=True)
     logs = manager(tmp_path)
     asyncio.get_running_loop().call_soon(logs.stop_loading)
@@ -144,7 +144,7 @@ async def test_a_clean_start_can_be_stopped_too(tmp_path):
         assert contents(logs) == before
 
 
-async def test_directories_are_recovered_side_by_side(tmp_path):
+async def test_directories_are_recovered_in_parallel(tmp_path):
     paths = [tmp_path / "a", tmp_path / "b"]
     await fill(*paths, stop=False)
     fs = WatchedFileSystem()
@@ -166,7 +166,7 @@ async def test_directories_are_recovered_side_by_side(tmp_path):
         assert set(both) == {"a", "b"}
 
 
-async def test_of_a_clean_directory_only_the_ends_are_read(tmp_path):
+async def test_only_the_ends_of_clean_logs_are_read(tmp_path):
     await fill(tmp_path, stop=True)
     fs = WatchedFileSystem()
     async with started(tmp_path, fs=fs) as logs:

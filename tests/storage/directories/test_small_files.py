@@ -54,7 +54,7 @@ class TestOffsetCheckpoint:
             (b"\xff\xfe\n0\n", "version"),
         ],
     )
-    def test_what_is_refused(self, tmp_path, content, rule):
+    def test_invalid_files_are_refused(self, tmp_path, content, rule):
         (tmp_path / "c").write_bytes(content)
         with pytest.raises(CorruptFileError, match=rule) as corrupt:
             OffsetCheckpoint(FS, str(tmp_path / "c")).read()
@@ -93,7 +93,7 @@ class TestLeaderEpochs:
         assert again.latest_epoch == expected[-1][0]
 
     @pytest.mark.parametrize("entry", [(-1, 0), (0, -1)])
-    def test_what_cannot_be_assigned(self, cache, entry):
+    def test_invalid_assignments(self, cache, entry):
         with pytest.raises(ValueError, match="leader epoch"):
             cache.assign(*entry)
 
@@ -156,17 +156,17 @@ class TestMetaProperties:
         stored = read_meta_properties(FS, str(LOG_DIRS / "broker-0"))
         assert stored == MetaProperties(0, "o49C908cRjWCOSxMqwtNNw")
 
-    def test_what_is_written(self, tmp_path):
+    def test_the_written_file(self, tmp_path):
         write_meta_properties(FS, str(tmp_path), MetaProperties(0, "o49C908cRjWCOSxMqwtNNw"), 1795235540_000)
         recorded = (LOG_DIRS / "broker-0" / "meta.properties").read_bytes()
         assert (tmp_path / "meta.properties").read_bytes() == recorded
         assert read_meta_properties(FS, str(tmp_path)) == MetaProperties(0, "o49C908cRjWCOSxMqwtNNw")
 
-    def test_none(self, tmp_path):
+    def test_a_missing_file(self, tmp_path):
         assert read_meta_properties(FS, str(tmp_path)) is None
 
     @pytest.mark.parametrize("content", ["", "broker.id=1\n", "version=1\nnode.id=1\n", "version=0\nbroker.id=x\n"])
-    def test_what_is_refused(self, tmp_path, content):
+    def test_invalid_files_are_refused(self, tmp_path, content):
         (tmp_path / "meta.properties").write_text(content)
         with pytest.raises(CorruptFileError):
             read_meta_properties(FS, str(tmp_path))

@@ -106,7 +106,7 @@ def test_sizes(path):
 
 
 class TestTimeIndex:
-    def test_only_rising_timestamps_are_entries(self, path):
+    def test_only_increasing_timestamps_are_entries(self, path):
         index = TimeIndex(FileSystem(), path, BASE, 12 * 10, create=True)
         assert (index.last_timestamp, index.last_offset) == (-1, BASE)
         for timestamp, offset in [(50, 1003), (50, 1004), (40, 1005), (60, 1006)]:
@@ -125,7 +125,7 @@ class TestTimeIndex:
         index.maybe_append(2, BASE + 1)
         assert index.is_full
 
-    def test_an_entry_of_zeros_counts_if_it_is_alone(self, path):
+    def test_a_single_entry_of_zeros_is_valid(self, path):
         fs = FileSystem()
         fs.write_file(path, bytes(12), sync=False)
         assert TimeIndex(fs, path, BASE, 1200).absolute_entries() == [(0, BASE)]
@@ -212,7 +212,7 @@ class TestTransactionIndex:
         assert tuple(again.entries) == self.entries[:2]
 
     @pytest.mark.parametrize("content", [bytes(33), b"\x00\x01" + bytes(32), bytes(34)])
-    def test_what_cannot_be(self, path, content):
+    def test_invalid_indexes(self, path, content):
         fs = FileSystem()
         fs.write_file(path, content, sync=False)
         with pytest.raises(CorruptFileError):

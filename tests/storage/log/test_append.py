@@ -57,7 +57,7 @@ def test_offsets_and_epoch_are_patched_in_the_callers_buffer(log):
     assert log.leader_epochs.entries == [(4, 0)]
 
 
-def test_bytes_that_cannot_be_written_to_are_copied(log):
+def test_read_only_buffers_are_copied(log):
     data = bytes(batch("a"))
     log.append_as_leader(batch("x"), 0)
     log.append_as_leader(data, 0)
@@ -103,7 +103,7 @@ def patched(offset, form, value):
         (with_crc(corrupt(16, 1)), InvalidRecordError),  # magic 3
     ],
 )
-def test_refused_batches_leave_the_log_as_it_was(log, data, error):
+def test_refused_batches_do_not_change_the_log(log, data, error):
     log.append_as_leader(batch("first"), 0)
     before = (log.log_end_offset, log.size_bytes)
     with pytest.raises(error):
@@ -113,7 +113,7 @@ def test_refused_batches_leave_the_log_as_it_was(log, data, error):
     assert [record.value for record in read_records(log)] == [b"first", b"next"]
 
 
-def test_a_refusal_names_what_is_wrong(log):
+def test_a_refusal_names_the_reason(log):
     for data, reason in (
         (patched(57, ">i", 3), "record count 3 does not fit last offset delta 1"),
         (patched(21, ">h", 0x20), "control records"),
@@ -123,7 +123,7 @@ def test_a_refusal_names_what_is_wrong(log):
             log.append_as_leader(data, 0)
 
 
-def test_what_follows_the_batch_and_is_cut_off_is_left_out(log):
+def test_truncated_bytes_after_the_batch_are_ignored(log):
     log.append_as_leader(batch("a") + batch("b")[:40], 0)
     assert [record.value for record in read_records(log)] == [b"a"]
 
@@ -188,7 +188,7 @@ class TestTimestamps:
                 log.append_as_leader(batch("a", timestamp=timestamp), 0)
             assert refused.value.record_errors[0][0] == 0
 
-    def test_the_oldest_record_counts_as_well(self, tmp_path):
+    def test_the_oldest_timestamp_is_checked(self, tmp_path):
         log = open_log(tmp_path / "t-0", message_timestamp_before_max_ms=1000)
         with pytest.raises(InvalidTimestampError) as refused:
             log.append_as_leader(batch("a", "b", "c", timestamp=RECORDED_NOW_MS, step=-600), 0)
@@ -230,7 +230,7 @@ class TestTimestamps:
 class TestCompression:
     @pytest.mark.parametrize("wanted", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
     @pytest.mark.parametrize("sent", list(CompressionType))
-    def test_a_topics_own_type_holds(self, tmp_path, wanted, sent):
+    def test_the_timestamp_type_of_the_topic_applies(self, tmp_path, wanted, sent):
         log = open_log(tmp_path / "t-0", compression_type=wanted)
         values = [f"value {number}" * 20 for number in range(30)]
         log.append_as_leader(batch(*values, codec=sent, producer=(5, 0, 0)), 0)
@@ -248,7 +248,7 @@ class TestCompression:
         log.append_as_leader(memoryview(data), 0)
         assert (log.directory / f"{0:020d}.log").read_bytes() == bytes(data)
 
-    def test_the_new_size_counts(self, tmp_path):
+    def test_the_size_after_recompression_is_checked(self, tmp_path):
         log = open_log(tmp_path / "t-0", compression_type="uncompressed", max_message_bytes=500)
         with pytest.raises(RecordTooLargeError):
             log.append_as_leader(batch("a" * 1000, codec=CompressionType.ZSTD), 0)
@@ -272,7 +272,7 @@ def test_message_sets_of_old_clients_become_batches(tmp_path, magic, codec):
         log.append_as_leader(bytearray(17), 0)
 
 
-def test_full_validation_looks_into_every_batch(tmp_path):
+def test_full_validation_checks_every_record(tmp_path):
     data = batch("abc", codec=CompressionType.GZIP)
     data[75] ^= 0xFF
     with_crc(data)
@@ -342,7 +342,7 @@ class TestIdempotence:
         info = log.append_as_leader(batch("a", "b", producer=(7, 0, 0)), 0)
         assert (info.duplicate, info.first_offset, info.last_offset) == (True, 0, 1)
 
-    def test_what_a_snapshot_has_forgotten_was_written_all_the_same(self, tmp_path):
+    def test_a_batch_missing_from_the_snapshot_counts_as_written(self, tmp_path):
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
         for number in range(10, 15):
             log.append_as_leader(batch("a", "b", producer=(7, 0, 2 * number)), 0)
@@ -434,7 +434,7 @@ class TestTransactions:
         assert [tuple(entry) for entry in log.segments[0].txn_index.entries] == [(8, 2, 5, 6)]
         assert read_batches(log)[-1].is_control
 
-    def test_readers_are_told_of_aborted_transactions(self, log):
+    def test_readers_get_aborted_transactions(self, log):
         for round_ in range(10):
             log.append_as_leader(batch("a", producer=(7, 0, round_), transactional=True), 0)
             end_transaction(log, committed=round_ % 2 == 0)
@@ -492,7 +492,7 @@ class TestTransactions:
 
 
 class TestFollower:
-    def test_batches_are_taken_as_they_are(self, log):
+    def test_batches_are_appended_unchanged(self, log):
         data = b"".join(
             [
                 bytes(batch("a", "b", base_offset=10, leader_epoch=2, producer=(7, 0, 5))),
@@ -508,7 +508,7 @@ class TestFollower:
         assert [record.offset for record in read_records(log)] == [10, 11, 12, 20]
         assert (log.directory / f"{0:020d}.log").read_bytes() == data
 
-    def test_what_is_refused(self, log):
+    def test_invalid_batches_are_refused(self, log):
         log.append_as_follower(batch("a", "b", base_offset=0))
         before = log.size_bytes
         for data, error in [
@@ -559,7 +559,7 @@ class TestRolling:
             log.append_as_leader(batch("x", timestamp=BASE_TIME_MS + age), 0)
         assert [segment.base_offset for segment in log.segments] == [0, 2]
 
-    def test_by_time_of_the_clock_where_records_have_none(self, tmp_path):
+    def test_by_the_clock_if_records_have_no_timestamps(self, tmp_path):
         clock = [RECORDED_NOW_MS]
         log = open_log(tmp_path / "t-0", segment_ms=1000, now_ms=lambda: clock[0])
         for wait in (0, 900, 200, 500):
@@ -574,7 +574,7 @@ class TestRolling:
         # The time index takes 3 entries, of which one is kept for the roll.
         assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
 
-    def test_by_offsets_that_the_index_cannot_hold(self, tmp_path):
+    def test_by_offsets_beyond_the_index_range(self, tmp_path):
         log = open_log(tmp_path / "t-0", index_interval_bytes=0)
         for base_offset in (0, 2**31 - 1, 2**31, 2**32):
             log.append_as_follower(batch("x", base_offset=base_offset))
@@ -588,7 +588,7 @@ class TestRolling:
         jitter = log.roll().roll_jitter_ms
         assert jitter == random.Random(3).randint(0, 900)
 
-    def test_a_segment_that_is_found_at_the_start_has_a_jitter(self, tmp_path):
+    def test_a_loaded_segment_has_a_jitter(self, tmp_path):
         log = open_log(tmp_path / "t-0")
         log.append_as_leader(batch("x"), 0)
         log.close()

@@ -12,7 +12,7 @@ from support.log_dirs import BASE_TIME_MS, batch
 
 
 @pytest.mark.parametrize(("magic", "smallest"), [(0, 14), (1, 22), (2, 49)])
-def test_lengths_that_cannot_be(magic, smallest):
+def test_invalid_lengths(magic, smallest):
     def header(length):
         return parse_header(struct.pack(">qi4xb", 7, length, magic) + bytes(61), 0, 500)
 
@@ -21,7 +21,7 @@ def test_lengths_that_cannot_be(magic, smallest):
         header(smallest - 1)
 
 
-def test_a_header_is_what_the_batch_says():
+def test_a_header_has_the_fields_of_the_batch():
     data = batch("a", "b", timestamp=BASE_TIME_MS, producer=(7, 3, 40), base_offset=11, leader_epoch=5)
     header = parse_header(data, 0, 900)
     assert (header.position, header.size, header.magic) == (900, len(data), 2)

@@ -15,12 +15,12 @@ def reference_rows():
     return [dict(zip(heading, line.split("\t"), strict=True)) for line in lines[1:]]
 
 
-def test_the_names_are_kafkas_in_its_order():
+def test_names_and_their_order_are_those_of_kafka():
     assert list(TOPIC_SETTINGS) == [row["name"] for row in reference_rows()]
 
 
 @pytest.mark.parametrize("row", reference_rows(), ids=lambda row: row["name"])
-def test_row_is_kafkas(row):
+def test_each_row_matches_kafka(row):
     setting = TOPIC_SETTINGS[row["name"]]
     assert setting.type.name == row["type"]
     assert setting.default_text == row["default"]
@@ -102,7 +102,7 @@ def test_message_format_versions(version):
     LogConfig({"message.format.version": version})
 
 
-def test_the_old_timestamp_limit_stands_in_for_the_new_ones():
+def test_the_old_timestamp_limit_is_the_default_of_the_new_ones():
     config = LogConfig({"message.timestamp.difference.max.ms": "5"})
     assert (config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms) == (5, 5)
     config = LogConfig({"message.timestamp.difference.max.ms": "5", "message.timestamp.after.max.ms": "9"})

@@ -90,7 +90,7 @@ def test_the_first_flush_syncs_everything_that_is_new(tmp_path, fs):
     assert fs.take(tmp_path) == []
 
 
-def test_a_roll_syncs_what_is_below_and_the_names(tmp_path, fs):
+def test_a_roll_syncs_earlier_segments_and_the_directory(tmp_path, fs):
     log = open_log(tmp_path / "t-0", fs=fs)
     log.append_as_leader(batch("a"), 0)
     log.flush()
@@ -161,7 +161,7 @@ def test_an_emptied_segment_is_synced(tmp_path, fs):
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("where", [0, 1, 3])
-def test_where_a_sync_fails_the_recovery_point_stays(tmp_path, fs, where, error):
+def test_a_failed_sync_keeps_the_recovery_point(tmp_path, fs, where, error):
     log = open_log(tmp_path / "t-0", fs=fs, topic_id=b"T" * 16)
     log.append_as_leader(batch("a"), 0)
     sync, left = fs._sync, [where]
@@ -186,7 +186,7 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
-async def test_a_disk_that_blocks_stops_nobody_who_does_not_wait_for_it(tmp_path, fs):
+async def test_a_blocked_disk_does_not_block_appends(tmp_path, fs):
     """fsync of one log, and of the checkpoints, hangs: the loop serves appends and reads, of that very log, too."""
     logs = manager(tmp_path, fs, segment_bytes=200)
     logs.dirs.lock()
@@ -237,7 +237,7 @@ async def test_checkpoints_are_written_one_at_a_time(tmp_path, fs):
     logs.dirs.unlock()
 
 
-async def test_the_clean_mark_is_gone_for_good_before_anything_is_loaded(tmp_path, fs):
+async def test_the_clean_shutdown_marker_is_removed_durably_before_loading(tmp_path, fs):
     logs = manager(tmp_path / "a" / "b", fs)
     logs.dirs.lock()
     await logs.load()

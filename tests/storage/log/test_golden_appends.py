@@ -92,7 +92,7 @@ class TestGoingOn:
         assert not [problem for problem in verify_directory(log.directory) if problem.severity == "error"]
         return read_batches(open_log(log.directory, log_start_offset=START.get(name, 0)))[-2:]
 
-    def test_a_producer_goes_on(self, log, name):
+    def test_a_producer_continues(self, log, name):
         """Each producer of the newest snapshot: its next sequence is taken, the one after that is not."""
         entries = list(log.producers.producers.values())
         idempotent = [entry for entry in entries if entry.last_sequence >= 0 and entry.current_txn_first_offset < 0]
@@ -106,7 +106,7 @@ class TestGoingOn:
         found = self.sound_after(log, name, len(idempotent) + 1)
         assert [each.producer_id for each in found] == [*(entry.producer_id for entry in idempotent), 4711]
 
-    def test_transactions_go_on(self, log, name):
+    def test_transactions_continue(self, log, name):
         """What is open is aborted; a new transaction commits."""
         opened = [entry for entry in log.producers.producers.values() if entry.current_txn_first_offset >= 0]
         for entry in opened:
@@ -146,7 +146,7 @@ class TestTheSameAppends:
             if (name, role) != ("log-append-time-0", "leader")  # a leader sets the time anew
         ],
     )
-    def test_give_the_same_files(self, name, role, tmp_path):
+    def test_appends_give_the_same_files(self, name, role, tmp_path):
         source = recorded_directory(name)
         directory = tmp_path / source.name
         options = recorded_config(name) | {"topic_id": read_topic_id(FileSystem(), str(source))}
@@ -200,7 +200,7 @@ class TestOtherReaders:
     """Our segments, and what stands in them, as the Python clients' own record classes read them."""
 
     @pytest.mark.parametrize("name", sorted(set(EXPECTED) - COMPACTED))
-    def test_read_what_we_wrote(self, name, tmp_path):
+    def test_kafka_python_reads_the_written_log(self, name, tmp_path):
         log = open_log(copy_directory(name, tmp_path), log_start_offset=START.get(name, 0), **recorded_config(name))
         for number in range(5):
             log.append_as_leader(batch("a", "b", producer=(4711, 0, 2 * number)), leader_epoch=9)

@@ -79,7 +79,7 @@ if REPLAY:
 
 @pytest.mark.parametrize("again", [History.restart, History.crash])
 @pytest.mark.parametrize("more", [0, 1])
-def test_epochs_of_a_log_whose_records_are_all_given_up(history, again, more):
+def test_epochs_of_a_log_whose_records_are_all_truncated(history, again, more):
     """The first start forgets the epoch, a recovery after it reads it again."""
     history.append(0, 0)
     history.append_in_next_epoch(0, 0)

@@ -68,7 +68,7 @@ def test_ranges(log, offset, max_offset, expected):
         assert offsets(log.read(offset, 1 << 20, max_offset=max_offset)) == expected
 
 
-def test_the_range_is_cut_at_max_bytes_but_the_first_batch_is_whole(log):
+def test_the_range_ends_at_max_bytes_but_the_first_batch_is_complete(log):
     first, second, third = sizes(log)[:3]
     whole = log.read(0, 1 << 20, max_offset=18).records.to_bytes()
     for max_bytes in (0, 1, first, first + 1, first + second, first + second + third, 10_000):
@@ -84,7 +84,7 @@ def test_the_range_is_cut_at_max_bytes_but_the_first_batch_is_whole(log):
     assert info.first_batch_incomplete
 
 
-def test_the_first_batch_is_whole_where_a_read_goes_on_at_a_remembered_end(log):
+def test_the_first_batch_is_complete_when_a_read_continues_at_a_remembered_end(log):
     end, size = log.log_end_offset, log.size_bytes
     assert log.read(end, 1, max_offset=end).records is None
     for value in ("longer than the second", "second"):
@@ -107,7 +107,7 @@ def test_offsets_outside_of_the_log(log):
     assert offsets(log.read(7, 1 << 20, max_offset=18)) == [(7, 8), (9, 11)]
 
 
-def test_what_is_cached_is_read_at_once(tmp_path):
+def test_cached_records_are_read_at_once(tmp_path):
     fs, data = FileSystem(), bytes(range(100)) * 2000
     (tmp_path / "f").write_bytes(data)
     file = fs.open(str(tmp_path / "f"))
@@ -166,7 +166,7 @@ def test_reads_survive_roll_deletion_and_eviction(tmp_path):
     assert log.files.fs.descriptors.open_files <= 5
 
 
-def test_no_more_files_are_open_than_may_be(tmp_path):
+def test_open_files_are_limited(tmp_path):
     fs = FileSystem(max_open_files=3)
     files = [CachedFile(fs, str(tmp_path / f"{number}"), create=True) for number in range(10)]
     for file in files[:5]:
@@ -182,7 +182,7 @@ def test_no_more_files_are_open_than_may_be(tmp_path):
     assert fs.descriptors.open_files == sum(file.handle is not None for file in files) == 3
 
 
-def test_holes_that_compaction_left(tmp_path):
+def test_gaps_left_by_compaction(tmp_path):
     log = open_log(copy_directory("compacted-0", tmp_path), cleanup_policy={"compact"})
     known = [each.base_offset for each in read_batches(log)]
     last = [each.last_offset for each in read_batches(log)]
@@ -204,7 +204,7 @@ def test_read_while_the_index_is_sparse(tmp_path):
         assert offsets(log.read(0, 1 << 30, max_offset=limit))[-1:] == ([(limit - 1, limit - 1)] if limit else [])
 
 
-def test_a_length_that_cannot_be_is_an_error_not_a_loop(log):
+def test_an_invalid_length_is_an_error_not_an_endless_loop(log):
     path = log.directory / f"{0:020d}.log"
     data = bytearray(path.read_bytes())
     data[8:12] = (-12).to_bytes(4, "big", signed=True)
@@ -232,7 +232,7 @@ class TestTimestamps:
         assert look_up(log, BASE_TIME_MS + 18) is None
         assert look_up(log, None) == (BASE_TIME_MS + 17, 17, 0)
 
-    def test_against_a_scan_with_times_that_go_back(self, tmp_path):
+    def test_lookups_equal_a_scan_with_decreasing_timestamps(self, tmp_path):
         rng = random.Random(11)
         log = open_log(tmp_path / "t-0", segment_bytes=700, index_interval_bytes=100)
         times = []

@@ -55,7 +55,7 @@ def test_nothing_is_lost_by_a_kill(directory):
     log.append_as_leader(batch("more", producer=(7, 0, 20)), 1)
 
 
-def test_recovery_builds_the_indexes_that_were_there(directory):
+def test_recovery_rebuilds_the_same_indexes(directory):
     log = open_log(directory, **SMALL)
     log.close()
     before = contents(directory, ".log", ".index", ".timeindex")
@@ -66,7 +66,7 @@ def test_recovery_builds_the_indexes_that_were_there(directory):
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeros", "garbage", "flip"])
-def test_a_torn_tail_is_cut_at_the_last_whole_batch(tmp_path, damage):
+def test_an_incomplete_tail_is_truncated_after_the_last_complete_batch(tmp_path, damage):
     """At every byte of the last batch."""
     directory = make(tmp_path / "t-0", count=10, now_ms=BASE_TIME_MS).directory
     last = sorted(directory.glob("*.log"))[-1]
@@ -99,7 +99,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_batch(tmp_path, damage):
         assert values(log) == [*complete[:-1], "again"]
 
 
-def test_behind_a_damaged_batch_nothing_is_kept(directory):
+def test_nothing_is_kept_after_a_damaged_batch(directory):
     middle = sorted(directory.glob("*.log"))[2]
     base = int(middle.stem)
     data = bytearray(middle.read_bytes())
@@ -145,7 +145,7 @@ def test_below_the_recovery_point_nothing_is_read(directory):
     assert log.log_end_offset == 40
 
 
-def test_a_clean_start_reads_the_end_only(directory):
+def test_a_clean_start_reads_only_the_end(directory):
     open_log(directory, **SMALL).close()
     last = max(file.name for file in directory.glob("*.log"))
     fs = CountingFileSystem()
@@ -157,7 +157,7 @@ def test_a_clean_start_reads_the_end_only(directory):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "odd size"])
-def test_damaged_indexes_are_built_again(directory, suffix, damage, clean):
+def test_damaged_indexes_are_rebuilt(directory, suffix, damage, clean):
     open_log(directory, **SMALL).close()
     before = contents(directory, ".index", ".timeindex")
     victim = sorted(directory.glob(f"*{suffix}"))[1]
@@ -173,7 +173,7 @@ def test_damaged_indexes_are_built_again(directory, suffix, damage, clean):
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("content", [b"\xff" * 48, b"\x00\x00\x00\x01\x00\x00\x00\x11" * 3, b"\x80" + b"\x00" * 23])
-def test_garbage_in_the_last_indexes_is_found_after_a_clean_stop(directory, suffix, content):
+def test_garbage_in_the_last_indexes_is_detected_after_a_clean_stop(directory, suffix, content):
     open_log(directory, **SMALL).close()
     before = contents(directory, ".index", ".timeindex")
     victim = max(directory.glob(f"*{suffix}"))
@@ -205,7 +205,7 @@ def test_preallocated_indexes_of_a_running_kafka(tmp_path):
 
 
 class TestLeftovers:
-    def test_deleted_cleaned_and_temporary_files_go(self, directory):
+    def test_deleted_cleaned_and_temporary_files_are_removed(self, directory):
         base = "00000000000000000003"
         for name in (
             f"{base}.log.deleted",
@@ -221,13 +221,13 @@ class TestLeftovers:
         assert not [name for name in names if name.endswith(("deleted", "cleaned", "tmp"))]
         assert len(before) == 40
 
-    def test_an_index_without_a_log_goes(self, directory):
+    def test_an_index_without_a_log_is_removed(self, directory):
         (directory / "00000000000000000999.index").write_bytes(b"")
         log = open_log(directory, **SMALL)
         assert log.log_end_offset == 40
         assert not (directory / "00000000000000000999.index").exists()
 
-    def test_a_finished_compaction_takes_its_place(self, directory):
+    def test_a_finished_compaction_replaces_its_segments(self, directory):
         """The .swap files replace the segments that they cover."""
         bases = sorted(int(file.stem) for file in directory.glob("*.log"))
         merged = b"".join((directory / f"{base:020d}.log").read_bytes() for base in bases[:3])
@@ -240,7 +240,7 @@ class TestLeftovers:
         assert len(values(log)) == 40
         assert not list(directory.glob("*.swap"))
 
-    def test_an_unfinished_one_does_not(self, directory):
+    def test_an_unfinished_compaction_is_discarded(self, directory):
         first = sorted(directory.glob("*.log"))[0].stem
         (directory / f"{first}.log.swap").write_bytes(b"")
         (directory / f"{first}.log.cleaned").write_bytes(b"")
@@ -248,7 +248,7 @@ class TestLeftovers:
         assert len(values(log)) == 40
         assert not [*directory.glob("*.swap"), *directory.glob("*.cleaned")]
 
-    def test_one_that_is_finished_and_one_behind_it_that_is_not(self, directory):
+    def test_a_finished_and_a_later_unfinished_compaction(self, directory):
         """Groups are compacted one after the other: the first is in place but for its name, the second half written."""
         bases = sorted(int(file.stem) for file in directory.glob("*.log"))
         merged = b"".join((directory / f"{base:020d}.log").read_bytes() for base in bases[:3])
@@ -272,7 +272,7 @@ class TestLeftovers:
 class TestSmallFiles:
     @pytest.mark.parametrize("clean", [True, False])
     @pytest.mark.parametrize("content", [b"", b"\x00" * 56, b"garbage", b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"])
-    def test_a_corrupt_snapshot_is_passed_over(self, directory, content, clean):
+    def test_a_corrupt_snapshot_is_skipped(self, directory, content, clean):
         open_log(directory, **SMALL, now_ms=BASE_TIME_MS).close()
         snapshots = sorted(directory.glob("*.snapshot"))
         for snapshot in snapshots[-2:]:
@@ -290,7 +290,7 @@ class TestSmallFiles:
 
     @pytest.mark.parametrize("clean", [True, False])
     @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n3\n0 0\n", b"7\n0\n", b"0\n1\nx y\n"])
-    def test_corrupt_leader_epochs_are_read_from_the_log(self, directory, content, clean):
+    def test_corrupt_leader_epochs_are_rebuilt_from_the_log(self, directory, content, clean):
         log = open_log(directory, **SMALL)
         log.append_as_leader(batch("in another epoch"), 4)
         log.close()
@@ -335,7 +335,7 @@ class TestSmallFiles:
             open_log(log.directory)
 
 
-def test_a_log_that_ends_before_its_start_offset_begins_there_anew(directory):
+def test_a_log_that_ends_before_its_start_offset_restarts_there(directory):
     log = reopen(directory, log_start_offset=55)
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (55, 55, 0)
     assert log.producers.producers == {}
@@ -374,7 +374,7 @@ def test_old_message_formats_in_the_log(tmp_path):
     assert recovered.leader_epochs.entries == [(3, 30)]
 
 
-def test_a_batch_larger_than_what_a_recovery_reads_at_a_time(tmp_path):
+def test_a_batch_larger_than_the_recovery_buffer(tmp_path):
     log = make(tmp_path / "t-0", count=4, segment_bytes=1 << 30, max_message_bytes=4_000_000)
     log.append_as_leader(batch("x" * 3_000_000, producer=(9, 0, 0)), 4)
     log.append_as_leader(batch("last", producer=(9, 0, 1)), 4)
@@ -387,7 +387,7 @@ def test_a_batch_larger_than_what_a_recovery_reads_at_a_time(tmp_path):
 
 
 @pytest.mark.parametrize("chunk_bytes", [61, 200, 1000])
-def test_batches_are_the_same_whatever_is_read_at_a_time(tmp_path, chunk_bytes):
+def test_batches_are_the_same_for_any_recovery_buffer(tmp_path, chunk_bytes):
     log = make(tmp_path / "t-0", segment_bytes=1 << 30)
     file, size = log.segments[0].file, log.segments[0].size
     read = []
@@ -447,7 +447,7 @@ class TestWhatAPowerCutLeaves:
         file.write_bytes(data[:end])
         return int(sorted(directory.glob("*.log"))[number + 1].stem) - 1
 
-    def test_what_follows_a_lost_end_goes(self, directory):
+    def test_segments_after_a_lost_end_are_removed(self, directory):
         lost = self.lose_the_end(directory, 2)
         log = self.reopen(directory, recovery_point=0)
         assert log.log_end_offset == lost
@@ -459,13 +459,13 @@ class TestWhatAPowerCutLeaves:
         [(None, "delete"), (0, "compact"), (0, "compact,delete"), (8, "delete")],
         ids=["nothing is known", "compacted", "compacted and deleted", "below the recovery point"],
     )
-    def test_a_gap_that_may_be_compactions_work_stays(self, directory, recovery_point, policy):
+    def test_a_gap_that_compaction_may_have_left_is_kept(self, directory, recovery_point, policy):
         lost = self.lose_the_end(directory, 1)
         log = self.reopen(directory, recovery_point=recovery_point, cleanup_policy=policy)
         assert log.log_end_offset == 10
         assert values(log) == [f"value {number}" for number in range(10) if number != lost]
 
-    def test_segments_of_before_a_truncation_go(self, directory):
+    def test_segments_of_before_a_truncation_are_removed(self, directory):
         """They came back, and the one before them holds what was appended after it."""
         bases = sorted(int(file.stem) for file in directory.glob("*.log"))
         first = directory / f"{bases[0]:020d}.log"
@@ -476,7 +476,7 @@ class TestWhatAPowerCutLeaves:
         assert [segment.base_offset for segment in log.segments] == [0]
         assert log.leader_epochs.entries == [(4, 0)]
 
-    def test_snapshots_behind_the_recovery_point_are_made_anew(self, directory):
+    def test_snapshots_after_the_recovery_point_are_rebuilt(self, directory):
         """One of them came back: it knows a producer whose records were lost."""
         from storage.producers.snapshot import SnapshotEntry, encode_snapshot
 
@@ -501,7 +501,7 @@ class TestWhatAPowerCutLeaves:
         ],
         ids=["of records that are lost", "begins too late", "lacks an epoch", "cut within a number"],
     )
-    def test_epochs_are_those_of_the_batches(self, directory, stored, right):
+    def test_leader_epochs_match_the_batches(self, directory, stored, right):
         if right[0][0] == 2:
             for file in directory.glob("*.log"):
                 data = bytearray(file.read_bytes())
@@ -512,7 +512,7 @@ class TestWhatAPowerCutLeaves:
         (directory / "leader-epoch-checkpoint").write_text(stored)
         assert self.reopen(directory, recovery_point=0).leader_epochs.entries == right
 
-    def test_epochs_are_complete_whenever_a_start_that_reads_them_again_is_cut_off(self, tmp_path):
+    def test_leader_epochs_are_complete_after_an_interrupted_rebuild(self, tmp_path):
         class Recording(FileSystem):
             def replace_file(self, path, data, *, sync=False):
                 if path.endswith("leader-epoch-checkpoint"):
@@ -537,13 +537,13 @@ class TestWhatAPowerCutLeaves:
             assert log.leader_epochs.entries == right
             log.release()
 
-    def test_records_below_a_start_that_was_lost_have_their_epochs(self, directory):
+    def test_records_below_a_lost_start_offset_have_their_epochs(self, directory):
         """The log start moved on, its checkpoint never reached the disk, the epochs did."""
         (directory / "leader-epoch-checkpoint").write_text("0\n1\n3 6\n")
         assert self.reopen(directory, recovery_point=10).leader_epochs.entries == [(3, 0)]
 
     @pytest.mark.parametrize("known", ["3 2", "3 5"])
-    def test_records_without_epochs_below_a_start_that_was_lost_have_none(self, known, tmp_path):
+    def test_records_without_epochs_below_a_lost_start_offset_have_none(self, known, tmp_path):
         """They are of before Kafka 0.11, or of a leader that had not been told its epoch."""
         log = open_log(tmp_path / "t-0", **TINY)
         for offset, epoch in enumerate([-1, 2, 3, -1, 3, 3]):
@@ -554,7 +554,7 @@ class TestWhatAPowerCutLeaves:
         assert self.reopen(log.directory, recovery_point=6).leader_epochs.entries == [(2, 1), (3, 2)]
 
     @pytest.mark.parametrize("content", [b"version: 0\ntop", b"version: 0\ntopic_id: QUFB", b"\x00" * 43, b"vers"])
-    def test_a_torn_topic_id_is_none(self, directory, content):
+    def test_an_incomplete_topic_id_counts_as_none(self, directory, content):
         (directory / "partition.metadata").write_bytes(content)
         log = self.reopen(directory)
         assert log.topic_id is None
@@ -562,7 +562,7 @@ class TestWhatAPowerCutLeaves:
         assert self.reopen(directory, topic_id=b"A" * 16).topic_id == b"A" * 16
         assert self.reopen(directory).topic_id == b"A" * 16
 
-    def test_damage_below_the_recovery_point_is_told(self, directory):
+    def test_damage_below_the_recovery_point_is_reported(self, directory):
         """Nobody reads there, unless the snapshots are gone as well."""
         for snapshot in directory.glob("*.snapshot"):
             snapshot.unlink()
@@ -576,7 +576,7 @@ class TestSwaps:
     """A start that finishes a swap is itself cut off anywhere, and begins anew."""
 
     @pytest.mark.parametrize("done", range(14))
-    def test_again_and_again(self, directory, done):
+    def test_an_interrupted_recovery_can_be_repeated(self, directory, done):
         bases = sorted(int(file.stem) for file in directory.glob("*.log"))
         before = values(open_log(directory, **SMALL))
         for group in (bases[:2], bases[2:4]):

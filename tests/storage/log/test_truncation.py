@@ -109,7 +109,7 @@ def test_negative_offsets(log):
         log.truncate_to(-1)
 
 
-def test_beginning_anew(log):
+def test_truncate_fully(log):
     log.truncate_fully_and_start_at(100)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (100, 100, 100)
     assert log.leader_epochs.entries == []
@@ -123,7 +123,7 @@ def test_beginning_anew(log):
 
 
 class TestStartOffset:
-    def test_records_below_are_gone_and_segments_follow(self, log):
+    def test_records_below_are_deleted_and_segments_follow(self, log):
         assert log.increment_log_start_offset(12)
         assert not log.increment_log_start_offset(12)
         assert not log.increment_log_start_offset(5)
@@ -178,17 +178,17 @@ class TestRetention:
         assert log.delete_old_segments() == 2
         assert log.segments[0].base_offset == 10
 
-    def test_compacted_topics_keep_their_past(self, log):
+    def test_compacted_topics_keep_old_segments(self, log):
         self.set(log, retention_bytes=0, cleanup_policy={"compact"})
         assert log.delete_old_segments() == 0
         self.set(log, cleanup_policy={"compact", "delete"})
         assert log.delete_old_segments() > 0
 
-    def test_an_empty_log_is_left_alone(self, tmp_path):
+    def test_an_empty_log_is_kept(self, tmp_path):
         log = open_log(tmp_path / "e-0", retention_ms=0, retention_bytes=0)
         assert log.delete_old_segments() == 0
 
-    def test_files_go_after_a_delay(self, log):
+    def test_files_are_removed_after_a_delay(self, log):
         scheduled = []
         log.files.schedule_removal = lambda paths, delay: scheduled.append((paths, delay))
         self.set(log, retention_bytes=0, retention_ms=-1, file_delete_delay_ms=77)
@@ -241,7 +241,7 @@ class FailingFileSystem(FileSystem):
 
 class TestFullDisk:
     @pytest.mark.parametrize("partial", [False, True])
-    def test_an_append_that_fails_leaves_no_trace(self, tmp_path, partial):
+    def test_a_failed_append_changes_nothing(self, tmp_path, partial):
         fs = FailingFileSystem()
         log = open_log(tmp_path / "t-0", fs=fs, now_ms=BASE_TIME_MS)
         log.append_as_leader(batch("a", producer=(7, 0, 0)), 0)
@@ -256,7 +256,7 @@ class TestFullDisk:
         log.append_as_leader(batch("b", producer=(7, 0, 1)), 0)
         assert values(log) == ["a", "b"]
 
-    def test_an_index_that_cannot_grow_makes_lookups_longer_not_wrong(self, tmp_path):
+    def test_an_index_that_cannot_grow_makes_lookups_slower_not_wrong(self, tmp_path):
         fs = FailingFileSystem()
         log = open_log(tmp_path / "t-0", fs=fs, index_interval_bytes=1, segment_bytes=2000)
         for number in range(20):
@@ -338,7 +338,7 @@ class TestFlush:
             log.flush()
         assert log.recovery_point == 0
 
-    def test_truncated_meanwhile(self, log):
+    def test_a_truncation_during_a_sync(self, log):
         flush = log.prepare_flush()
         flush.run()
         log.truncate_to(7)
@@ -357,7 +357,7 @@ class TestFlush:
         assert not log.append_as_follower(batch("a", base_offset=4)).flush_required
 
 
-def test_a_directory_that_is_gone(tmp_path):
+def test_a_directory_that_disappears(tmp_path):
     log = open_log(tmp_path / "t-0")
     log.append_as_leader(batch("a"), 0)
     for segment in log.segments:

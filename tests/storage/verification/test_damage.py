@@ -258,7 +258,7 @@ def damage(data, name):
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_found_where_it_is(name, data):
+def test_damage_is_reported_at_its_position(name, data):
     path, clue = damage(data, name)
     found = errors(data)
     if clue is None:
@@ -276,7 +276,7 @@ def test_damage_is_found_where_it_is(name, data):
 
 
 @pytest.mark.parametrize("name", sorted(set(DAMAGES) - UNREPAIRABLE))
-def test_a_repair_leaves_a_sound_directory(name, data):
+def test_a_repair_leaves_a_valid_directory(name, data):
     path, _ = damage(data, name)
     untouched = {
         file: file.read_bytes() for file in data.rglob("*") if file.is_file() and file.parent not in (path.parent, data)
@@ -296,7 +296,7 @@ def repair(directory, *, accept_loss=False):
 
 
 class TestRepair:
-    def test_records_that_were_synced_are_not_cut_off(self, data):
+    def test_synced_records_are_not_truncated(self, data):
         bring(LOG_DIRS / "broker-0" / "multi-segment-0", data)
         before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
         path, _ = damage(data, "bit in a record")
@@ -307,7 +307,7 @@ class TestRepair:
         )
         assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
 
-    def test_records_that_were_not_synced_are(self, data):
+    def test_unsynced_records_are_truncated(self, data):
         """Behind the recovery point and the high watermark lies what nobody was promised."""
         checkpoint = data / "replication-offset-checkpoint"
         for path in (checkpoint, data / "recovery-point-offset-checkpoint"):
@@ -318,21 +318,21 @@ class TestRepair:
         assert errors(data) == []
         assert len(read_records(open_log(data / "idempotent-0"))) == 80
 
-    def test_the_records_before_the_damage_stay(self, data):
+    def test_the_records_before_the_damage_are_kept(self, data):
         path, _ = damage(data, "cut batch")
         repair(data, accept_loss=True)
         records = read_records(open_log(data / "idempotent-0"))
         assert [record.offset for record in records] == list(range(80))
         assert path.read_bytes() == (LOG_DIRS / "broker-0" / "idempotent-0" / LOG).read_bytes()[: path.stat().st_size]
 
-    def test_indexes_are_rebuilt_without_a_cut(self, data):
+    def test_indexes_are_rebuilt_without_truncation(self, data):
         for name in ("index descends", "time of a batch"):
             damage(data, name)
         (line,) = repair(data)
         assert line == "multi-segment-0: recovered, the log ends at offset 700"
         assert errors(data) == []
 
-    def test_producers_are_kept_however_old(self, data):
+    def test_producers_of_any_age_are_kept(self, data):
         damage(data, "snapshot")
         repair(data)
         after = (data / "idempotent-0" / f"{85:020d}.snapshot").read_bytes()
@@ -367,13 +367,13 @@ class TestRepair:
         assert source.read_bytes() == before
 
     @pytest.mark.parametrize("name", ["record count", "record count in a batch", "unknown codec"])
-    def test_what_a_recovery_takes_is_not_lost(self, name, data):
+    def test_a_repair_keeps_what_a_recovery_keeps(self, name, data):
         """Its offset and what lies behind it are good: that records up to there were synced is no reason to refuse."""
         damage(data, name)
         (line,) = repair(data)
         assert line == "codec-zstd-0: recovered, the log ends at offset 211"
 
-    def test_what_cannot_be_repaired_is_left(self, data):
+    def test_damage_that_cannot_be_repaired_is_kept(self, data):
         path, _ = damage(data, "topic id")
         (line,) = repair(data)
         assert line.startswith("multi-segment-0: not repaired")
@@ -383,7 +383,7 @@ class TestRepair:
 @pytest.mark.parametrize(
     "name", ["multi-segment-batched-0", "transactional-0", "idempotent-0", "codec-lz4-0", "epochs-0.broker-1"]
 )
-def test_no_flipped_bit_goes_unnoticed(name, tmp_path):
+def test_every_flipped_bit_is_detected(name, tmp_path):
     """In the log, the snapshots and the transaction indexes; in the sparse indexes it may make another true entry."""
     directory = copy_directory(name, tmp_path)
     rng = random.Random(name)

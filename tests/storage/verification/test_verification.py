@@ -45,7 +45,7 @@ def data(tmp_path):
 
 class TestSound:
     @pytest.mark.parametrize("name", LOG_DIRECTORIES)
-    def test_what_kafka_left_behind(self, name):
+    def test_directories_written_by_kafka(self, name):
         problems = verify_directory(LOG_DIRS / name)
         assert all("names partitions that are not here" in problem.message for problem in problems)
 
@@ -53,7 +53,7 @@ class TestSound:
     def test_a_single_partition(self, name):
         assert verify_directory(recorded_directory(name)) == []
 
-    def test_nothing_is_changed_and_everything_is_read(self, data):
+    def test_all_files_are_read_and_none_is_changed(self, data):
         before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
         report = VerificationReport()
         verify(data, report, deep=True, live=False)
@@ -63,7 +63,7 @@ class TestSound:
         assert report.partitions == sum(path.is_dir() for path in data.iterdir())
         assert report.records > 3000
 
-    def test_what_we_write(self, tmp_path):
+    def test_directories_written_by_ottla(self, tmp_path):
         """Every kind of batch, over several segments, by a leader and by a follower of several batches at a time."""
         log = open_log(tmp_path / "t-0", segment_bytes=4096, index_interval_bytes=200, topic_id=bytes(range(16)))
         copy = open_log(
@@ -118,14 +118,14 @@ class TestChain:
         assert problem.message == "offsets 104 to 205 are in no segment: a segment is missing"
         assert problem.offset == 104
 
-    def test_a_hole_where_compaction_has_been(self, data):
+    def test_a_gap_in_a_compacted_log(self, data):
         for path in (data / "compacted-0").glob(f"{169:020d}.*"):
             path.unlink()
         assert errors(data) == []
         (data / "cleaner-offset-checkpoint").unlink()
         assert [one for one in verify_directory(data) if "/compacted-0" in one.path] == []  # the batches show it
 
-    def test_one_record_that_is_gone_shows_compaction(self, tmp_path):
+    def test_one_missing_record_indicates_compaction(self, tmp_path):
         log = open_log(tmp_path / "t-0", topic_id=bytes(range(16)), cleanup_policy={"compact"}, retention_ms=-1)
         log.append_as_leader(batch("1", "2"), 0)
         log.roll()
@@ -139,7 +139,7 @@ class TestChain:
             path.unlink()
         assert verify_directory(log.directory) == []
 
-    def test_holes_between_batches_are_compaction_too(self, tmp_path):
+    def test_gaps_between_batches_indicate_compaction(self, tmp_path):
         log = open_log(tmp_path / "t-0", topic_id=bytes(range(16)), segment_bytes=300)
         for offset in (0, 2, 5, 9):
             log.append_as_follower(batch("x" * 60, base_offset=offset, leader_epoch=0))
@@ -166,7 +166,7 @@ class TestChain:
         assert (problem.path, problem.message) == (str(data / "grp-0" / ("0" * 20 + suffix)), "the file is missing")
 
     @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-    def test_room_behind_the_entries_of_an_index(self, suffix, data):
+    def test_preallocated_space_after_the_entries_of_an_index(self, suffix, data):
         path = (data / "grp-0" / LOG).with_suffix(f".{suffix}")
         path.write_bytes(path.read_bytes() + bytes(1200))
         (problem,) = verify_directory(data / "grp-0")
@@ -187,7 +187,7 @@ class TestChain:
             path.unlink()
         assert "the partition has no segment" in [problem.message for problem in errors(data)]
 
-    def test_leader_epochs_that_descend_in_the_log(self, tmp_path):
+    def test_decreasing_leader_epochs_in_the_log(self, tmp_path):
         log = open_log(tmp_path / "t-0", topic_id=bytes(range(16)))
         log.append_as_follower(batch("a", base_offset=0, leader_epoch=5))
         log.append_as_follower(batch("b", base_offset=1, leader_epoch=5))
@@ -207,7 +207,7 @@ class TestChain:
         assert problem.severity is Severity.WARNING
         assert "offset 61 is below the first entry's, 64" in problem.message
 
-    def test_a_snapshot_behind_the_end(self, data):
+    def test_a_snapshot_after_the_end(self, data):
         shutil.copyfile(data / "grp-0" / f"{12:020d}.snapshot", data / "grp-0" / f"{13:020d}.snapshot")
         (problem,) = errors(data)
         assert "above the log end offset 12" in problem.message
@@ -217,7 +217,7 @@ class TestChain:
         assert any("offsets at or above 12" in problem.message for problem in errors(data))
 
     @pytest.mark.parametrize(("field", "value"), [(2, 38), (3, 30), (4, 30), (1, 1), (5, 7), (6, 9), (7, 3), (0, 99)])
-    def test_a_snapshot_that_is_not_what_the_log_says(self, field, value, data):
+    def test_a_snapshot_that_contradicts_the_log(self, field, value, data):
         from storage.producers.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
 
         path = data / "idempotent-0" / f"{85:020d}.snapshot"
@@ -237,7 +237,7 @@ class TestChain:
 
 
 class TestLogDirectory:
-    def test_what_does_not_belong(self, data):
+    def test_foreign_files(self, data):
         (data / "notes.txt").touch()
         (data / "lost+found").mkdir()
         (data / "grp-0" / "notes.txt").touch()
@@ -247,20 +247,20 @@ class TestLogDirectory:
         assert found[str(data / "grp-0" / "notes.txt")] == "not a file of a log"
 
     @pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
-    def test_directories_that_were_put_aside(self, suffix, data):
+    def test_directories_of_deletions_moves_and_strays(self, suffix, data):
         (data / "grp-0").rename(data / f"grp-0.0123456789abcdef0123456789abcdef-{suffix}")
         found = {problem.path: problem for problem in verify_directory(data)}
         problem = found[str(data / f"grp-0.0123456789abcdef0123456789abcdef-{suffix}")]
         assert problem.severity is Severity.WARNING
 
-    def test_an_unclean_stop_is_told(self, data):
+    def test_an_unclean_shutdown_is_reported(self, data):
         (data / ".kafka_cleanshutdown").unlink()
         assert any("not stopped cleanly" in problem.message for problem in verify_directory(data))
         checkpoint = data / "replication-offset-checkpoint"
         checkpoint.write_bytes(checkpoint.read_bytes().replace(b"grp 3 12", b"grp 3 13"))
         assert errors(data) == []  # the start lowers it
 
-    def test_neither_nor(self, tmp_path):
+    def test_a_path_that_is_neither_a_log_nor_a_log_directory(self, tmp_path):
         with pytest.raises(NotALogDirectoryError, match="neither a log directory"):
             verify_directory(tmp_path)
 
@@ -271,7 +271,7 @@ class TestLogDirectory:
         verify(renamed, report, deep=False, live=False)
         assert report.partitions == 33
 
-    def test_partitions_of_a_checkpoint_that_are_not_there(self, data):
+    def test_checkpoint_entries_of_missing_partitions(self, data):
         for path in (data / "cleaner-offset-checkpoint", data / "log-start-offset-checkpoint"):
             path.unlink(missing_ok=True)
         for file in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
@@ -279,7 +279,7 @@ class TestLogDirectory:
         shown = "it names partitions that are not here: gone-0, gone-1, gone-2 and 2 more"
         assert [one.message for one in verify_directory(data)].count(shown) == 2
 
-    def test_many_problems_are_counted_not_told(self, data):
+    def test_many_problems_are_counted_not_listed(self, data):
         path = data / "multi-segment-0" / LOG
         content = bytearray(path.read_bytes())
         for each in list(iter_batches(bytes(content))):
@@ -293,7 +293,7 @@ class TestLogDirectory:
 
 
 class TestLive:
-    def test_what_may_be_under_way(self, data):
+    def test_states_that_a_running_broker_may_leave(self, data):
         grp = data / "grp-0"
         log = grp / LOG
         log.write_bytes(log.read_bytes() + log.read_bytes()[:40])
@@ -305,13 +305,13 @@ class TestLive:
         assert errors(data)
         assert verify_directory(data, live=True) == []
 
-    def test_what_may_not(self, data):
+    def test_states_that_a_running_broker_does_not_leave(self, data):
         path = data / "multi-segment-0" / LOG
         path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
         assert [problem.path for problem in errors(data, live=True)] == [str(path)]
 
     @pytest.mark.parametrize("live", [True, False])
-    def test_a_segment_that_goes_meanwhile(self, live, data):
+    def test_a_segment_deleted_during_the_verification(self, live, data):
         log = data / "multi-segment-0" / LOG
 
         class Retention(ReadOnlyFileSystem):
@@ -323,7 +323,7 @@ class TestLive:
         with contextlib.nullcontext() if live else pytest.raises(FileNotFoundError):
             assert verify_directory(log.parent, fs=Retention(), live=live) == []
 
-    def test_a_cut_segment_that_is_not_written_to(self, data):
+    def test_an_incomplete_segment_that_is_not_the_active_one(self, data):
         path = data / "multi-segment-0" / LOG
         path.write_bytes(path.read_bytes()[:-3])
         assert errors(data, live=True)
@@ -347,7 +347,7 @@ class TestLock:
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_first_compaction_that_did_not_come_to_its_end(tmp_path):
+def test_an_unfinished_first_compaction(tmp_path):
     """No checkpoint tells of it; but nobody else leaves a segment without batches and without times."""
     log = open_log(tmp_path / "t-0", cleanup_policy={"compact"}, segment_bytes=100)
     for number in range(4):
@@ -370,7 +370,7 @@ def test_a_first_compaction_that_did_not_come_to_its_end(tmp_path):
     assert "offsets 0 to 0 are in no segment: a segment is missing" in found()
 
 
-def test_a_snapshot_of_batches_that_compaction_took(tmp_path):
+def test_a_snapshot_of_batches_removed_by_compaction(tmp_path):
     """It may stand within a segment: what a start took there."""
     log = open_log(tmp_path / "t-0", cleanup_policy={"compact"})
     log.append_as_leader(batch("a", producer=(2, 0, 0)), 0)
