@@ -96,7 +96,7 @@ async def test_batch_after_batch(query):
     assert (await query.last()).batch == 19
 
 
-async def test_a_batch_that_is_run_again_is_written_once_however_its_rows_are_distributed(query):
+async def test_a_repeated_batch_is_written_once_for_any_distribution_of_rows(query):
     await query.commit(3, await query.write(1, ["a", "bb"], ["c"]))
     await query.commit(3, await query.write(2, ["c"], ["a"], ["bb"]))
     await query.commit(3, [])
@@ -111,20 +111,20 @@ async def test_the_same_commit_twice_changes_nothing(query):
     assert query.visible() == ["a", "bb"]
 
 
-async def test_a_batch_before_the_last_one_is_not_written_again(query):
+async def test_an_earlier_batch_is_not_written_again(query):
     await query.commit(3, await query.write(1, ["a"]))
     await query.commit(2, await query.write(2, ["b"]))
     assert query.visible() == ["a"]
     assert await query.open_transactions() == []
 
 
-async def test_another_checkpoint_counts_its_batches_anew(query):
+async def test_another_checkpoint_restarts_the_batch_numbers(query):
     await query.commit(3, await query.write(1, ["a"]))
     await query.commit(0, await query.write(2, ["b"]), query="another")
     assert query.visible() == ["a", "b"]
 
 
-async def test_what_failed_attempts_have_left_is_aborted(query):
+async def test_transactions_of_failed_attempts_are_aborted(query):
     await query.write(7, ["lost"], ["lost"], attempt=1)
     winners = await query.write(8, ["a"])
     await query.write(8, ["duplicate"], attempt=1)
@@ -142,7 +142,7 @@ async def test_a_query_with_a_longer_name_is_not_touched(query):
     assert other.visible() == ["theirs"]
 
 
-async def test_an_aborted_batch_leaves_nothing_open_and_may_be_run_again(query):
+async def test_an_aborted_batch_leaves_no_open_transaction_and_can_be_repeated(query):
     await query.write(1, ["a"], ["b"])
     await abort_batch(query.client, query.prefix)
     assert await query.open_transactions() == []
@@ -151,7 +151,7 @@ async def test_an_aborted_batch_leaves_nothing_open_and_may_be_run_again(query):
     assert query.visible() == ["a", "b"]
 
 
-async def test_an_abort_does_not_touch_what_is_decided(query):
+async def test_an_abort_does_not_affect_decided_batches(query):
     transactions = await query.write(1, ["a"], ["b"])
     async with Admin(**query.client) as admin, CommitLedger(query.client, query.prefix, admin) as ledger:
         await ledger.write(Decision(query.id, 0, tuple(transactions)))
@@ -161,7 +161,7 @@ async def test_an_abort_does_not_touch_what_is_decided(query):
     assert query.visible() == ["a", "b"]
 
 
-async def test_a_batch_whose_time_was_up_is_refused_and_nothing_of_it_is_seen(query):
+async def test_a_timed_out_batch_is_refused_and_not_visible(query):
     late = await query.write(1, ["a"], timeout_ms=1)
     async with Admin(**query.client) as admin:
         await admin.end_transactions(late, commit=False)  # as the coordinator does when time is up
@@ -182,20 +182,20 @@ async def decide_and_lose(query, lost):
         await admin.end_transactions([transactions[place] for place in lost], commit=False)
 
 
-async def test_a_decided_batch_that_is_lost_as_a_whole_is_written_anew(query):
+async def test_a_decided_batch_that_is_completely_lost_is_written_again(query):
     await decide_and_lose(query, [0, 1])
     await query.commit(0, await query.write(2, ["bb"], ["a"]))
     assert query.visible() == ["a", "bb"]
 
 
-async def test_a_decided_batch_that_is_lost_in_part_is_an_error_that_says_so(query):
+async def test_a_decided_batch_that_is_partly_lost_is_an_error(query):
     await decide_and_lose(query, [1])
     for run in (2, 3):
         with pytest.raises(BatchError, match=r"batch 0 of query id-\d+ is visible in part: 1 of its 2 transactions"):
             await query.commit(0, await query.write(run, ["bb"], ["a"]))
 
 
-async def test_of_two_drivers_the_one_that_opened_the_ledger_last_decides(query):
+async def test_the_driver_that_opened_the_ledger_last_decides(query):
     async with Admin(**query.client) as admin, CommitLedger(query.client, query.prefix, admin) as zombie:
         assert await zombie.last() is None
         stale = await query.write(1, ["a"])
@@ -205,7 +205,7 @@ async def test_of_two_drivers_the_one_that_opened_the_ledger_last_decides(query)
     assert query.visible() == ["a"]
 
 
-async def test_a_ledger_that_is_none_is_refused(query):
+async def test_an_invalid_ledger_is_refused(query):
     async with Producer(**query.client) as producer:
         await producer.send(f"{query.prefix}-commits", b"{}", partition=0)
     with pytest.raises(BatchError, match=r"-commits-0@0 is not a ledger of this sink: it contains b'{}'"):
@@ -241,7 +241,7 @@ async def test_a_handed_over_transaction_ends_once(query):
         assert isinstance(error, ProducerFencedError)
 
 
-async def test_a_commit_waits_for_a_broker_that_is_started_again(query, caplog):
+async def test_a_commit_waits_for_a_broker_that_restarts(query, caplog):
     caplog.set_level(logging.ERROR)
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:9"):
         await commit_batch({"bootstrap_servers": "127.0.0.1:9", "delivery_timeout_ms": 300}, "p", "q", 0, [])

@@ -46,7 +46,7 @@ def test_columns_are_those_of_sparks_kafka_source(topics, read):
     assert second.timestamp - first.timestamp == datetime.timedelta(milliseconds=1)
 
 
-def test_a_topic_with_the_brokers_time_says_so(topics, read):
+def test_a_topic_with_log_append_time_has_timestamp_type_1(topics, read):
     topic = topics.create(message_timestamp_type="LogAppendTime")
     topics.fill(topic, "a", first_ms=NOON_MS)
     (row,) = read(subscribe=topic).collect()
@@ -100,24 +100,24 @@ def test_times_by_partition(read, two):
     assert values(frame) == ["a4", "b0"]
 
 
-def test_no_record_as_late_as_the_beginning_is_an_error_or_the_end(read, two):
+def test_a_starting_time_after_the_last_record_is_an_error_or_the_end(read, two):
     late = str(NOON_MS + 99_000)
     with pytest.raises(Exception, match=rf"startingTimestamp.*{two}-0, {two}-1 no record is at or after"):
         read(subscribe=two, startingTimestamp=late).collect()
     assert values(read(subscribe=two, startingTimestamp=late, startingOffsetsByTimestampStrategy="latest")) == []
 
 
-def test_a_starting_timestamp_goes_before_starting_offsets(read, two):
+def test_a_starting_timestamp_precedes_starting_offsets(read, two):
     frame = read(subscribe=two, startingOffsets=offsets(two, 0, 0), startingTimestamp=str(NOON_MS + 4000))
     assert values(frame) == ["a4", "b4"]
 
 
-def test_a_topic_that_is_not_there_is_named(read):
+def test_an_unknown_topic_is_named(read):
     with pytest.raises(Exception, match="the cluster has no topic nowhere"):
         read(subscribe="nowhere").collect()
 
 
-def test_a_partition_that_is_not_there_is_named(read, two):
+def test_an_unknown_partition_is_named(read, two):
     with pytest.raises(Exception, match=f"assign: topic {two} has no partition 7"):
         read(assign=json.dumps({two: [0, 7]})).collect()
 
@@ -177,7 +177,7 @@ def test_read_committed_ends_before_an_open_transaction_and_leaves_out_aborted_o
     assert asyncio.run(write()) == (["1", "3"], ["1", "2", "3", "open"])
 
 
-def test_the_cluster_that_is_not_there_is_an_error_that_says_so(spark):
+def test_an_unreachable_cluster_is_reported(spark):
     frame = spark.read.format("ottla").option("kafka.bootstrap.servers", "127.0.0.1:9").option("subscribe", "t").load()
     with pytest.raises(Exception, match=r"no broker answers at 127\.0\.0\.1:9"):
         frame.collect()
@@ -206,7 +206,7 @@ def test_a_filter_on_time_is_evaluated_by_spark_too(topics, read):
     assert values(read(subscribe=topic).where(f"timestamp < '{since}'")) == ["0", "1"]
 
 
-def test_filters_work_where_pushing_down_is_off(spark, read, two):
+def test_filters_work_without_push_down(spark, read, two):
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:
         frame = read(subscribe=two).where("partition = 1 and offset < 2")
@@ -216,5 +216,5 @@ def test_filters_work_where_pushing_down_is_off(spark, read, two):
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
-def test_a_part_of_a_query_may_be_left(read, two):
+def test_a_query_may_stop_before_the_end(read, two):
     assert len(read(subscribe=two).limit(3).collect()) == 3

@@ -110,7 +110,7 @@ def test_the_archive_is_a_zip(arguments, capsys):
 
 @full_only
 @pytest.mark.timeout(600)
-async def test_executors_that_do_not_see_this_checkout(tmp_path):
+async def test_executors_without_access_to_the_checkout(tmp_path):
     python = python_without_us(tmp_path / "python")
     py_files.write_archive(tmp_path / "ottla.zip")
     program = tmp_path / "program.py"

@@ -99,7 +99,7 @@ def test_errors_that_are_named_exist():
         assert hasattr(errors, name), name
 
 
-def test_links_lead_somewhere():
+def test_links_have_existing_targets():
     for target, anchor in re.findall(r"\]\(([^)#]*)(#[^)]*)?\)", TEXT):
         assert not target or (PATH.parent / target).exists(), target
         assert not anchor or re.search(rf"^#+ {anchor[1:].replace('-', ' ')}$", TEXT, re.I | re.M), anchor

@@ -56,7 +56,7 @@ def test_a_batch_job_is_visible_as_a_whole(spark, broker, topic):
 
 
 @full_only
-def test_of_a_batch_job_that_fails_nothing_is_visible(spark, broker, topic, tmp_path):
+def test_a_failed_batch_job_leaves_nothing_visible(spark, broker, topic, tmp_path):
     texts = spark.range(0, 5000, 1, 4).selectExpr("cast(id as string) value")
     frame = texts.select(fail_unless(tmp_path / "failed", "4900")("value").alias("value"))
     with pytest.raises(PySparkException, match="this task fails once"):
@@ -114,7 +114,7 @@ def test_a_stream_is_written_once(stream, broker, topic):
     assert values(broker, topic) == Counter(f"{batch}-{number}" for batch in range(3) for number in range(100))
 
 
-def test_a_batch_that_is_distributed_otherwise_when_it_is_run_again_is_written_once(stream, broker, topic):
+def test_a_repeated_batch_with_another_distribution_is_written_once(stream, broker, topic):
     stream.add(f"0-{number}" for number in range(200))
     stream.run()
     once = topic_contents(broker.bootstrap, topic)
@@ -131,7 +131,7 @@ def test_a_batch_that_is_distributed_otherwise_when_it_is_run_again_is_written_o
 
 
 @full_only
-def test_a_batch_whose_task_fails_is_run_again_and_written_once(stream, broker, topic, tmp_path):
+def test_a_batch_with_a_failed_task_is_repeated_and_written_once(stream, broker, topic, tmp_path):
     stream.add(f"0-{number}" for number in range(100))
     stream.add(f"1-{number}" for number in range(100))
     failing = fail_unless(tmp_path / "failed", "1-50")

@@ -14,7 +14,7 @@ class Client:
         self.is_closed = True
 
 
-async def test_a_client_serves_who_has_the_same_options():
+async def test_a_client_is_reused_for_the_same_options():
     idle = IdleClients[Client]()
     first, second = Client(), Client()
     idle.put(first, {"a": 1, "b": 2})
@@ -25,7 +25,7 @@ async def test_a_client_serves_who_has_the_same_options():
     assert len(idle) == 1
 
 
-async def test_what_nobody_wants_is_closed():
+async def test_unused_clients_are_closed():
     idle = IdleClients[Client](idle_s=0.01)
     unwanted, wanted = Client(), Client()
     idle.put(unwanted, {})
@@ -36,7 +36,7 @@ async def test_what_nobody_wants_is_closed():
     assert not wanted.is_closed
 
 
-async def test_a_process_that_was_forked_off_has_none(monkeypatch):
+async def test_a_forked_process_inherits_no_clients(monkeypatch):
     idle = IdleClients[Client]()
     assert idle.take({}) is None
     idle.put(Client(), {})

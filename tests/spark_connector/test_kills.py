@@ -138,7 +138,7 @@ def parquet_values(folder):
 @full_only
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("kind", ["parquet", "topic"])
-def test_every_record_is_there_once_whoever_is_killed(tmp_path, kind):
+def test_every_record_is_written_once_for_any_killed_process(tmp_path, kind):
     seed = chosen_seed(1)
     with broker_process(tmp_path / "log", num_partitions="3") as broker:
         folder = tmp_path / "job"

@@ -19,7 +19,7 @@ def metrics(registry, query, topic):
 
 
 @full_only
-def test_a_query_shows_what_it_has_read_and_what_there_is(spark, topics, tmp_path):
+def test_a_query_shows_its_offsets_and_the_end_offsets(spark, topics, tmp_path):
     topic = topics.create()
     topics.fill(topic, *"abcde")
     registry = CollectorRegistry()

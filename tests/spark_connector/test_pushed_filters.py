@@ -45,7 +45,7 @@ def narrowed(*filters):
     return left, {partition: (start[partition], end[partition]) for partition in start}, times.asked
 
 
-def test_partitions_and_topics_are_done_with():
+def test_filters_on_partitions_and_topics_are_fully_pushed_down():
     assert narrowed(EqualTo(("topic",), "a")) == ([], {A: (5, 100), B: (5, 100)}, {})
     assert narrowed(In(("partition",), (1, 2)))[1] == {B: (5, 100)}
     assert narrowed(GreaterThan(("partition",), 0))[1] == {B: (5, 100)}
@@ -53,14 +53,14 @@ def test_partitions_and_topics_are_done_with():
     assert narrowed(GreaterThanOrEqual(("topic",), "c"))[1] == {}
 
 
-def test_offsets_are_done_with():
+def test_filters_on_offsets_are_fully_pushed_down():
     assert narrowed(GreaterThan(("offset",), 9), LessThan(("offset",), 20))[:2] == ([], dict.fromkeys(END, (10, 20)))
     assert narrowed(GreaterThanOrEqual(("offset",), 9), LessThanOrEqual(("offset",), 20))[1][A] == (9, 21)
     assert narrowed(EqualTo(("offset",), 7))[1][A] == (7, 8)
     assert narrowed(GreaterThan(("offset",), 0), LessThan(("offset",), 1000))[1][A] == (5, 100)
 
 
-def test_offsets_of_a_set_narrow_what_is_read_and_are_evaluated_by_spark():
+def test_a_set_of_offsets_narrows_the_range_and_is_evaluated_by_spark():
     one = In(("offset",), (30, 10, None))
     assert narrowed(one)[:2] == ([one], dict.fromkeys(END, (10, 31)))
 
@@ -75,15 +75,15 @@ def test_times_narrow_only_the_beginning_and_are_evaluated_by_spark():
     assert narrowed(one) == ([one], dict.fromkeys(END, (5, 100)), {})
 
 
-def test_a_time_that_no_record_has_leaves_nothing():
+def test_a_time_after_all_records_reads_nothing():
     assert narrowed(GreaterThan(("timestamp",), datetime.datetime.fromtimestamp(90, UTC)))[1][A] == (100, 100)
 
 
-def test_what_is_never_null_is_done_with():
+def test_not_null_filters_on_columns_without_nulls_are_pushed_down():
     assert narrowed(IsNotNull(("offset",)), IsNotNull(("timestamp",)))[0] == []
 
 
-def test_all_else_is_left():
+def test_other_filters_are_evaluated_by_spark():
     others = [
         EqualTo(("key",), b"k"),
         EqualTo(("topic",), None),

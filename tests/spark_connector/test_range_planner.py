@@ -21,7 +21,7 @@ def divide(start, end, **limits):
     return spans(divided(ranges_of(start, end), **{"minimum": None, "max_records": None, **limits}))
 
 
-def test_a_partition_is_one_range_where_nothing_else_is_said():
+def test_a_partition_is_one_range_by_default():
     assert divide({A: 3, B: 5, C: 0}, {A: 7, B: 5, C: 2}) == [(A, 3, 7), (C, 0, 2)]
 
 
@@ -60,7 +60,7 @@ def test_division_covers_every_offset_once_and_keeps_its_limits():
             assert len(ranges) >= min(minimum, count(start, end))
 
 
-def test_max_offsets_are_split_in_proportion_to_what_partitions_have():
+def test_max_offsets_are_split_in_proportion_to_the_available_records():
     assert limited({A: 0, B: 100}, {A: 300, B: 200}, 40) == {A: 30, B: 110}
 
 
@@ -68,11 +68,11 @@ def test_a_small_partition_gets_at_least_one_offset():
     assert limited({A: 0, B: 0}, {A: 1000, B: 1}, 10) == {A: 9, B: 1}
 
 
-def test_no_limit_is_reached_where_there_is_less():
+def test_fewer_records_than_the_limit_are_all_read():
     assert limited({A: 0, B: 0}, {A: 5, B: 5}, 10) == {A: 5, B: 5}
 
 
-def test_a_partition_without_anything_new_stays():
+def test_a_partition_without_new_records_keeps_its_offset():
     assert limited({A: 50, B: 0}, {A: 50, B: 100}, 10) == {A: 50, B: 10}
 
 
@@ -89,7 +89,7 @@ def test_equal_offsets_are_equal_text():
     assert to_json({TopicPartition("a", 10): 1, TopicPartition("a", 9): 2}) == {"a": {"9": 2, "10": 1}}
 
 
-def test_the_end_of_a_first_batch_says_where_the_stream_began():
+def test_the_end_of_the_first_batch_contains_the_start_of_the_stream():
     end = to_json({A: 9}) | {"$start": to_json({A: 4})}
     assert from_json(end) == {A: 9}
     assert start_of(end) == {A: 4}

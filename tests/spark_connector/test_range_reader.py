@@ -59,7 +59,7 @@ def test_a_range_is_read_from_its_start_to_its_end(topics):
     assert read(topics, topic, 999, 1000) == numbers(999, 1000)
 
 
-def test_readers_are_kept_from_task_to_task(topics):
+def test_readers_are_reused_between_tasks(topics):
     topic = topics.create()
     topics.number(topic, 10)
     read(topics, topic, 0, 10, {"kafka.client.id": "kept"})
@@ -71,7 +71,7 @@ def test_readers_are_kept_from_task_to_task(topics):
     assert worker_readers.idle_readers() == idle + 1
 
 
-def test_a_reader_that_is_left_in_the_middle_is_not_kept(topics):
+def test_an_interrupted_reader_is_not_reused(topics):
     topic = topics.create()
     topics.number(topic, 10)
     idle = worker_readers.idle_readers()
@@ -82,7 +82,7 @@ def test_a_reader_that_is_left_in_the_middle_is_not_kept(topics):
     assert worker_readers.idle_readers() == idle
 
 
-def test_nothing_is_fetched_behind_a_range(topics):
+def test_nothing_is_fetched_after_the_end_of_a_range(topics):
     topic = topics.create()
     for _ in range(5):
         topics.number(topic, 10)
@@ -142,14 +142,14 @@ def test_a_log_that_ends_inside_of_a_range_is_data_loss(topics):
         read(topics, topic, 5, 9)
 
 
-def test_a_topic_that_is_gone_is_data_loss(topics):
+def test_a_deleted_topic_is_data_loss(topics):
     with pytest.raises(DataLossError, match=r"absent-0: offsets from 3 of .*the topic is gone"):
         read(topics, "absent", 3, 9)
     with pytest.warns(UserWarning, match="the topic is gone"):
         assert read(topics, "absent", 3, 9, failOnDataLoss="false") == []
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(topics):
+def test_a_topic_deleted_during_the_read_is_data_loss(topics):
     topic = topics.create()
     topics.number(topic, 10)
     read(topics, topic, 0, 10)  # its leader is known
@@ -158,7 +158,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(topics):
         read(topics, topic, 0, 10)
 
 
-def test_a_broker_that_dies_while_it_is_read_is_waited_for(own):
+def test_the_read_waits_for_a_broker_that_dies(own):
     topic = own.create()
     large = "x" * 500_000
     own.fill(topic, *[large] * 30)
@@ -170,7 +170,7 @@ def test_a_broker_that_dies_while_it_is_read_is_waited_for(own):
     assert count == 30
 
 
-def test_a_cluster_that_is_gone_is_an_error_that_says_so(own):
+def test_an_unreachable_cluster_is_reported(own):
     topic = own.create()
     own.fill(topic, *["x" * 500_000] * 30)
     patience = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.default.api.timeout.ms": "500"}
@@ -201,7 +201,7 @@ def test_batches_are_of_about_one_mebibyte(topics):
     assert max(sizes) * 100_000 <= 1.5 * TARGET_BYTES
 
 
-def test_a_range_without_loss_warns_of_nothing(topics):
+def test_a_range_without_loss_logs_no_warning(topics):
     topic = topics.create()
     topics.fill(topic, "0")
     with warnings.catch_warnings():
@@ -212,7 +212,7 @@ def test_a_range_without_loss_warns_of_nothing(topics):
 COMPACTING = {"log.cleaner.backoff.ms": "50", "log.initial.task.delay.ms": "50"}
 
 
-def test_what_compaction_has_removed_is_a_gap_and_no_loss(tmp_path):
+def test_records_removed_by_compaction_are_not_data_loss(tmp_path):
     with BrokerProcess(tmp_path / "log", COMPACTING) as broker:
         topics = Topics(broker)
         topic = topics.create(cleanup_policy="compact", segment_bytes="2000", min_cleanable_dirty_ratio="0.01")
@@ -235,7 +235,7 @@ def test_what_compaction_has_removed_is_a_gap_and_no_loss(tmp_path):
         assert read(topics, topic, gap, gap + 1) == []
 
 
-async def test_a_leader_that_dies_while_it_is_read_is_replaced(tmp_path):
+async def test_the_read_continues_at_a_new_leader(tmp_path):
     async with broker_cluster(tmp_path) as cluster:
         await cluster.create_topic("t", {0: [0, 1, 2]}, {"min.insync.replicas": "2"})
         async with Producer(bootstrap_servers=cluster.bootstrap()) as producer:
@@ -251,7 +251,7 @@ async def test_a_leader_that_dies_while_it_is_read_is_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_a_new_leader_that_never_had_what_was_read_is_data_loss(tmp_path, fails):
+async def test_a_new_leader_without_the_records_that_were_read_is_data_loss(tmp_path, fails):
     async def write(broker_id, numbers):
         async with Producer(bootstrap_servers=cluster.bootstrap(broker_id)) as producer:
             for number in numbers:

@@ -13,6 +13,6 @@ def test_the_format_is_known_without_any_registration(spark):
 
 
 @pytest.mark.parametrize("name", ["includeHeaders", "INCLUDEHEADERS"])
-def test_headers_are_a_column_where_they_are_asked_for(spark, name):
+def test_headers_are_a_column_if_requested(spark, name):
     field = spark.read.format("ottla").option(name, "true").load().schema["headers"]
     assert field.dataType.simpleString() == "array<struct<key:string,value:binary>>"

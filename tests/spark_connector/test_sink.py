@@ -61,12 +61,12 @@ def test_the_value_alone_is_enough_and_may_be_text(spark, broker, topic):
     assert len(found) == 2
 
 
-def test_the_option_topic_goes_before_the_column(spark, broker, topic):
+def test_the_option_topic_precedes_the_column(spark, broker, topic):
     save(spark.createDataFrame([("v", "elsewhere"), ("w", None)], "value string, topic string"), broker, topic=topic)
     assert sorted(one.value for one in topic_contents(broker.bootstrap, topic)) == [b"v", b"w"]
 
 
-def test_keys_go_where_the_java_client_would_put_them(spark, broker, topic):
+def test_keys_use_the_partitions_of_the_java_client(spark, broker, topic):
     from client.producer.partitioner import murmur2
 
     save(spark.range(50).selectExpr("cast(id as string) key", "'v' value"), broker, topic=topic)
@@ -74,14 +74,14 @@ def test_keys_go_where_the_java_client_would_put_them(spark, broker, topic):
         assert one.partition == (murmur2(one.key) & 0x7FFFFFFF) % 2
 
 
-def test_many_rows_of_several_tasks_are_all_there_once(spark, broker, topic):
+def test_many_rows_of_several_tasks_are_written_once(spark, broker, topic):
     frame = spark.range(0, 60_000, 1, 4).selectExpr("cast(id as string) key", "repeat('x', 20) value")
     save(frame, broker, topic=topic, kafka__buffer__memory="200000", kafka__compression__type="lz4")
     found = Counter(int(one.key) for one in topic_contents(broker.bootstrap, topic))
     assert found == Counter(range(60_000))
 
 
-def test_a_job_that_is_refused_says_why_before_a_row_is_written(spark, broker, topic):
+def test_a_refused_job_reports_the_reason_before_a_row_is_written(spark, broker, topic):
     """What is refused besides is in test_sink_options.py."""
     frame = spark.createDataFrame([("v",)], "value string")
     assert "the sink has no such option; did you mean topic?" in refusal(frame, broker, topics=topic)
@@ -100,7 +100,7 @@ def test_a_header_has_a_key(spark, broker):
     assert "null in the column headers: a header must have a key" in refusal(frame, broker, topic="t")
 
 
-def test_options_have_any_case(spark, broker, topic):
+def test_option_names_are_case_insensitive(spark, broker, topic):
     frame = spark.createDataFrame([("v",)], "value string")
     save(frame, broker, TOPIC=topic, deliveryguarantee="At-Least-Once", INCLUDEHEADERS="true")
     assert len(topic_contents(broker.bootstrap, topic)) == 1
@@ -115,7 +115,7 @@ def test_records_can_only_be_appended(spark, broker, mode):
         writer.option("topic", "t").save()
 
 
-def test_rows_of_several_topics_and_partitions_go_each_to_its_own(spark, broker, topic):
+def test_each_row_goes_to_its_own_topic_and_partition(spark, broker, topic):
     names = [f"{topic}-{number}" for number in range(3)]
     rows = [(f"{number}", names[number % 3], None if number % 4 == 0 else number % 2) for number in range(120)]
     save(spark.createDataFrame(rows, "value string, topic string, partition int"), broker)
@@ -130,7 +130,7 @@ def test_a_negative_partition_is_refused(spark, broker, topic):
     assert "-1 in the column partition: a partition must not be negative" in refusal(frame, broker, topic=topic)
 
 
-def test_a_failed_delivery_fails_the_task_and_says_where(spark, broker, topic):
+def test_a_failed_delivery_fails_the_task_and_names_the_partition(spark, broker, topic):
     frame = spark.createDataFrame([("v", 0), ("w", 7)], "value string, partition int")
     message = refusal(frame, broker, topic=topic, kafka__max__block__ms="2000")
     assert f"a row for {topic}-7 was not written" in message
@@ -144,7 +144,7 @@ def test_a_record_that_is_too_large_fails_the_task(spark, broker, topic):
     assert "max_request_size is 1000" in message
 
 
-def test_a_cluster_that_cannot_be_reached_is_an_error_that_names_it(spark):
+def test_an_unreachable_cluster_is_reported_by_its_address(spark):
     frame = spark.createDataFrame([("v",)], "value string")
     writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", "127.0.0.1:9")
     with pytest.raises(PySparkException, match=r"127\.0\.0\.1:9"):
@@ -176,7 +176,7 @@ def test_a_stream_is_written_batch_by_batch(spark, broker, topic, tmp_path, mode
 
 
 @full_only
-def test_rows_survive_a_broker_that_is_killed_and_started_again(spark, tmp_path):
+def test_rows_survive_a_killed_broker_that_restarts(spark, tmp_path):
     written = threading.Event()
     kills = []
     log = tmp_path / "log" / "t-0" / "00000000000000000000.log"

@@ -91,7 +91,7 @@ def test_options_are_refused_by_name_value_and_rule(options, message):
         writer({"topic": "t", **options}, value=TEXT)
 
 
-def test_settings_without_a_meaning_here_are_left_out():
+def test_settings_without_effect_are_ignored():
     given = SERVERS | {"kafka.Retries": "3", "kafka.compression.type": "None", "kafka.acks": "-1"}
     assert client_options(given, PRODUCER) == {
         "bootstrap_servers": "127.0.0.1:9092",
@@ -100,10 +100,10 @@ def test_settings_without_a_meaning_here_are_left_out():
     }
 
 
-def test_names_of_options_differ_in_more_than_case():
+def test_option_names_are_distinct_without_case():
     assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)
 
 
-def test_without_servers_there_is_nowhere_to_write():
+def test_servers_are_required():
     with pytest.raises(InvalidOptionError, match=r"kafka\.bootstrap\.servers must be set"):
         OttlaDataSource({"topic": "t"}).writer(StructType([StructField("value", TEXT)]), overwrite=False)

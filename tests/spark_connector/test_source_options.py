@@ -48,7 +48,7 @@ def test_every_option_has_a_default():
     assert (batch.starting.kind, batch.ending.kind) == ("earliest", "latest")
 
 
-def test_all_that_is_in_the_table_is_accepted():
+def test_every_option_of_the_table_is_accepted():
     texts = {
         "startingoffsets": "earliest",
         "endingoffsets": "latest",
@@ -113,14 +113,14 @@ def test_an_unknown_option_without_a_near_one_names_all():
     refused("zzz", "minPartitions", "endingTimestamp", zzz="1")
 
 
-def test_what_spark_puts_among_the_options_passes():
+def test_options_added_by_spark_are_accepted():
     assert parse(path="p").columns
 
 
 # ---- precedence
 
 
-def test_starting_timestamp_goes_before_offsets_by_timestamp_and_these_before_offsets():
+def test_starting_timestamp_precedes_offsets_by_timestamp_and_these_precede_offsets():
     offsets = {"startingOffsets": '{"t": {"0": 1}}'}
     times = {**offsets, "startingOffsetsByTimestamp": '{"t": {"0": 2}}'}
     time = {**times, "startingTimestamp": "3"}
@@ -132,7 +132,7 @@ def test_starting_timestamp_goes_before_offsets_by_timestamp_and_these_before_of
         assert (found.kind, found.option, found.number) == ("time", "startingTimestamp", 3)
 
 
-def test_ending_timestamp_goes_before_offsets_by_timestamp_and_these_before_offsets():
+def test_ending_timestamp_precedes_offsets_by_timestamp_and_these_precede_offsets():
     offsets = {"endingOffsets": '{"t": {"0": 1}}'}
     times = {**offsets, "endingOffsetsByTimestamp": '{"t": {"0": 2}}'}
     assert parse(**offsets).ending[:3] == ("offsets", "endingOffsets", {T0: 1})
@@ -208,7 +208,7 @@ def test_a_bad_value_is_refused_with_name_and_value(name, text):
     refused(name, repr(text) if text.strip("-,") and "0" not in text else "", streaming=True, **{name: text})
 
 
-def test_the_least_of_a_trigger_is_not_above_its_most():
+def test_the_minimum_of_a_trigger_is_at_most_its_maximum():
     assert parse(streaming=True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5").min_offsets == 5
     refused("minOffsetsPerTrigger=6", "5", streaming=True, minOffsetsPerTrigger="6", maxOffsetsPerTrigger="5")
 
@@ -235,7 +235,7 @@ def test_the_isolation_level_is_one_of_two():
 
 
 @pytest.mark.parametrize("name", ["auto.offset.reset", "key.deserializer", "enable.auto.commit", "interceptor.classes"])
-def test_settings_of_the_consumer_that_cannot_hold_are_refused_with_the_reason(name):
+def test_consumer_settings_that_cannot_apply_are_refused_with_the_reason(name):
     refused(f"kafka.{name}", **{f"kafka.{name}": "x"})
 
 
@@ -255,12 +255,12 @@ def test_settings_of_the_consumer_that_cannot_hold_are_refused_with_the_reason(n
         ("zk.synctime.ms", "it is gone from Kafka"),
     ],
 )
-def test_classic_names_are_refused_with_what_the_source_reads(name, answer):
+def test_classic_names_are_refused_with_the_option_to_use(name, answer):
     refused(f"kafka.{name}='1': {answer}", **{f"kafka.{name}": "1"})
 
 
 @pytest.mark.parametrize("name", sorted(CLASSIC_NAMES.keys() - CONSUMER.translated.keys() - CONSUMER.ignored))
-def test_no_answer_to_a_classic_name_leads_to_another_refusal(name):
+def test_the_option_suggested_for_a_classic_name_is_accepted(name):
     with pytest.raises(InvalidOptionError) as caught:
         parse(**{f"kafka.{name}": "1"})
     used = re.findall(r": use (.*)", str(caught.value))

@@ -51,7 +51,7 @@ def spans(ranges):
     return [(one.topic, one.partition, one.start, one.end) for one in ranges]
 
 
-def test_the_default_limit_is_told_to_spark(stream):
+def test_the_default_limit_is_reported_to_spark(stream):
     assert stream(subscribe="t").getDefaultReadLimit() == ReadAllAvailable()
     assert stream(subscribe="t", maxOffsetsPerTrigger="5").getDefaultReadLimit() == ReadMaxRows(5)
     assert stream(subscribe="t", minOffsetsPerTrigger="5").getDefaultReadLimit() == ReadMinRows(5)
@@ -65,7 +65,7 @@ def test_the_initial_offset_stays_the_same(topics, stream):
     assert reader.initialOffset() == {topic: {"0": 0}}
 
 
-def test_a_batch_waits_for_its_least_but_no_longer_than_the_delay(topics, stream, clock):
+def test_a_batch_waits_for_its_minimum_but_no_longer_than_the_delay(topics, stream, clock):
     topic = topics.create()
     reader = stream(subscribe=topic, minOffsetsPerTrigger="3", maxTriggerDelay="1m")
     limit = reader.getDefaultReadLimit()
@@ -83,7 +83,7 @@ def test_a_batch_waits_for_its_least_but_no_longer_than_the_delay(topics, stream
     assert reader.latestOffset(end, limit) == {topic: {"0": 5}}
 
 
-def test_least_and_most_hold_together(topics, stream, clock):
+def test_minimum_and_maximum_apply_together(topics, stream, clock):
     topic = topics.create()
     reader = stream(subscribe=topic, minOffsetsPerTrigger="2", maxOffsetsPerTrigger="3")
     limit = reader.getDefaultReadLimit()
@@ -96,7 +96,7 @@ def test_least_and_most_hold_together(topics, stream, clock):
     assert reader.latestOffset(end, ReadAllAvailable()) == {topic: {"0": 4}}
 
 
-def test_available_now_goes_up_to_its_target(topics, stream):
+def test_available_now_stops_at_its_target(topics, stream):
     topic = topics.create()
     topics.fill(topic, "a", "b", "c")
     reader = stream(subscribe=topic, maxOffsetsPerTrigger="2", startingOffsets="latest")
@@ -109,7 +109,7 @@ def test_available_now_goes_up_to_its_target(topics, stream):
     assert reader.latestOffset(first, ReadMaxRows(2)) == first
 
 
-def test_what_is_planned_again_is_the_same(topics, stream):
+def test_a_repeated_plan_is_the_same(topics, stream):
     topic = topics.create()
     topics.fill(topic, "a", "b", "c")
     reader = stream(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 1}}))
@@ -133,7 +133,7 @@ def test_a_new_partition_that_does_not_begin_at_zero_is_data_loss(topics, stream
         assert spans(stream(subscribe=topic, failOnDataLoss="false").partitions(start, end)) == [(topic, 0, 2, 3)]
 
 
-def test_losses_are_told_before_a_batch_is_planned(topics, stream):
+def test_losses_are_reported_before_a_batch_is_planned(topics, stream):
     topic = topics.create()
     reader = stream(subscribe=topic)
     with pytest.raises(DataLossError, match=f"partition {topic}-0 ends at offset 0, and was read up to 7 before"):
@@ -161,7 +161,7 @@ def test_a_reader_that_is_pickled_can_read(topics, stream):
     assert [batch["value"].to_pylist() for batch in other.read(pickle.loads(pickle.dumps(one)))] == [[b"a"]]
 
 
-def test_progress_that_cannot_be_committed_is_a_warning(topics, stream):
+def test_a_failed_commit_of_progress_is_a_warning(topics, stream):
     reader = stream(subscribe=topics.create(), commitGroupId="warned")
     with pytest.warns(UserWarning, match=r"not committed to group warned.*continues: .*absent-0.*UNKNOWN_TOPIC"):
         reader.commit({"absent": {"0": 1}})
@@ -186,7 +186,7 @@ def test_progress_of_earlier_batches_is_committed_when_the_next_is_planned(topic
     assert committed() == {TopicPartition(topic, 0): 2}
 
 
-def test_a_broker_that_restarts_is_waited_for(tmp_path, stream):
+def test_the_reader_waits_for_a_broker_that_restarts(tmp_path, stream):
     with BrokerProcess(tmp_path / "log") as broker:
         own = Topics(broker)
         topic = own.create()
@@ -202,7 +202,7 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path, stream):
             back.join()
 
 
-def test_a_cluster_that_is_gone_is_an_error_that_says_so(tmp_path, stream):
+def test_an_unreachable_cluster_is_reported(tmp_path, stream):
     with BrokerProcess(tmp_path / "log") as broker:
         own = Topics(broker)
         topic = own.create()

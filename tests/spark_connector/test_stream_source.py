@@ -31,7 +31,7 @@ def ends(tmp_path, batch, name="checkpoint"):
     return json.loads((tmp_path / name / "offsets" / str(batch)).read_text().splitlines()[-1])
 
 
-def test_a_stream_begins_at_latest_and_goes_on_from_its_checkpoint(topics, stream, tmp_path):
+def test_a_stream_begins_at_latest_and_continues_from_its_checkpoint(topics, stream, tmp_path):
     topic = topics.create(2)
     topics.fill(topic, "before")
     query = stream(subscribe=topic)
@@ -44,7 +44,7 @@ def test_a_stream_begins_at_latest_and_goes_on_from_its_checkpoint(topics, strea
     assert query.run() == []
 
 
-def test_a_first_batch_that_is_done_again_begins_where_it_did(topics, stream, tmp_path):
+def test_a_repeated_first_batch_begins_at_the_same_offsets(topics, stream, tmp_path):
     topic = topics.create()
     topics.fill(topic, "before")
     query = stream(subscribe=topic, startingOffsets="latest")
@@ -63,7 +63,7 @@ def test_a_first_batch_that_is_done_again_begins_where_it_did(topics, stream, tm
 
 
 @full_only
-def test_a_stream_begins_at_offsets_or_times_that_are_given(topics, stream):
+def test_a_stream_begins_at_given_offsets_or_times(topics, stream):
     topic = topics.create(2)
     topics.fill(topic, "a", "b", "c", first_ms=NOON_MS)
     topics.fill(topic, "d", "e", partition=1, first_ms=NOON_MS)
@@ -73,7 +73,7 @@ def test_a_stream_begins_at_offsets_or_times_that_are_given(topics, stream):
     assert flat(late.run()) == ["b", "c", "e"]
 
 
-def test_the_most_of_a_trigger_is_split_over_partitions(topics, stream):
+def test_the_maximum_of_a_trigger_is_split_over_partitions(topics, stream):
     topic = topics.create(2)
     topics.number(topic, 30)
     topics.number(topic, 10, partition=1)
@@ -85,7 +85,7 @@ def test_the_most_of_a_trigger_is_split_over_partitions(topics, stream):
 
 
 @full_only
-def test_available_now_ignores_the_least_of_a_trigger_and_what_comes_later(topics, stream):
+def test_available_now_ignores_the_minimum_of_a_trigger_and_later_records(topics, stream):
     topic = topics.create()
     topics.fill(topic, "a", "b", "c", "d")
     query = stream(subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger="3", maxOffsetsPerTrigger="3")
@@ -112,7 +112,7 @@ def test_new_partitions_and_topics_are_read_from_their_beginning(topics, stream)
     assert query.run() == [["b", "c", "d"]]
 
 
-def test_a_topic_that_is_deleted_is_data_loss(topics, stream):
+def test_a_deleted_topic_is_data_loss(topics, stream):
     kept, gone = topics.create(name="lossy-1"), topics.create(name="lossy-2")
     query = stream(subscribePattern="lossy-.*", startingOffsets="earliest")
     topics.fill(gone, "a", "b")
@@ -125,7 +125,7 @@ def test_a_topic_that_is_deleted_is_data_loss(topics, stream):
 
 
 @full_only
-def test_a_topic_that_is_made_anew_is_data_loss(topics, stream):
+def test_a_recreated_topic_is_data_loss(topics, stream):
     topic = topics.create(name="anew")
     query = stream(subscribe=topic, startingOffsets="earliest")
     topics.fill(topic, "a", "b")
@@ -138,7 +138,7 @@ def test_a_topic_that_is_made_anew_is_data_loss(topics, stream):
 
 
 @full_only
-def test_records_that_were_deleted_before_they_were_read_are_data_loss(topics, stream, tmp_path):
+def test_records_deleted_before_they_were_read_are_data_loss(topics, stream, tmp_path):
     topic = topics.create()
     query = stream(subscribe=topic, startingOffsets="earliest")
     topics.fill(topic, "a")
@@ -152,7 +152,7 @@ def test_records_that_were_deleted_before_they_were_read_are_data_loss(topics, s
 
 
 @full_only
-def test_a_stream_with_a_trigger_waits_for_its_least(spark, topics, tmp_path):
+def test_a_stream_with_a_trigger_waits_for_its_minimum(spark, topics, tmp_path):
     topic = topics.create()
     topics.fill(topic, "a", "b")
     frame = spark.readStream.format("ottla").options(**topics.options, subscribe=topic, minOffsetsPerTrigger="3")
@@ -173,7 +173,7 @@ def test_a_stream_with_a_trigger_waits_for_its_least(spark, topics, tmp_path):
     assert seen == [["a", "b"], ["c", "d", "e"]]
 
 
-def test_an_ending_is_refused(topics, stream):
+def test_ending_offsets_are_refused(topics, stream):
     with pytest.raises(Exception, match=r"endingOffsets.*a stream has no end"):
         stream(subscribe=topics.create(), endingOffsets="latest").run()
 
@@ -206,7 +206,7 @@ def test_progress_is_committed_to_a_group(topics, stream):
 
 
 @full_only
-def test_checkpoints_are_files_that_a_person_can_read(topics, stream, tmp_path):
+def test_checkpoints_are_human_readable_files(topics, stream, tmp_path):
     topic = topics.create()
     stream(subscribe=topic, startingOffsets="earliest").run()
     assert (
