@@ -32,7 +32,7 @@ def test_the_newest_of_each_key_is_enough(records):
     check_compacted(found(records), [load({10: 0, 11: 1, 12: 2, 13: 3})])
 
 
-def test_a_record_whose_offset_nobody_told_may_be_the_newest_of_its_key():
+def test_an_unacknowledged_record_may_be_the_newest_of_its_key():
     check_compacted(found({11: 1, 12: 2}), [load({10: 0, 11: 1}, implied={2})])
 
 
@@ -45,6 +45,6 @@ def test_a_record_whose_offset_nobody_told_may_be_the_newest_of_its_key():
     ],
     ids=["lost", "elsewhere", "invented"],
 )
-def test_a_record_that_is_lost_or_is_not_where_it_was_said_to_be_is_found(records, rule):
+def test_a_lost_or_misplaced_record_is_detected(records, rule):
     with pytest.raises(AssertionError, match=rule):
         check_compacted(found(records), [load({10: 0, 11: 1, 12: 2, 13: 3})])

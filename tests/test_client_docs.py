@@ -29,7 +29,7 @@ def broker(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("body", "printed"), SCRIPTS)
-def test_scripts_print_what_stands_there(body, printed, broker, tmp_path):
+def test_scripts_print_the_documented_output(body, printed, broker, tmp_path):
     assert run_script(body, broker.bootstrap, tmp_path) == printed
 
 
@@ -54,5 +54,5 @@ def test_errors_that_are_named_exist():
         assert hasattr(ottla.errors, name), name
 
 
-def test_links_lead_somewhere():
+def test_links_have_existing_targets():
     assert dead_links(PATH) == []

@@ -37,5 +37,5 @@ def test_every_script_is_expected():
 
 
 @pytest.mark.parametrize("name", GUIDES)
-def test_links_lead_somewhere(name):
+def test_links_have_existing_targets(name):
     assert dead_links(ROOT / name) == []

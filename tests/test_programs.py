@@ -32,7 +32,7 @@ def test_a_chromium_is_found_by_each_of_its_names(programs, name):
     assert need_chromium() == program
 
 
-def test_the_chromium_of_the_environment_goes_first(programs, monkeypatch, tmp_path):
+def test_the_chromium_of_the_environment_precedes_others(programs, monkeypatch, tmp_path):
     programs("chromium")
     own = programs("my-chromium")
     monkeypatch.setenv("OTTLA_CHROMIUM", own)

@@ -56,7 +56,7 @@ def environment(broker, tmp_path_factory):
 
 
 @pytest.mark.parametrize("body", blocks("console"))
-def test_commands_print_what_stands_there(body, broker, environment, tmp_path):
+def test_commands_print_the_documented_output(body, broker, environment, tmp_path):
     for step in re.split(r"^\$ ", body, flags=re.M)[1:]:
         command, _, expected = step.partition("\n")
         if "kcat" in command:
@@ -77,7 +77,7 @@ def test_scripts_run(body, broker, tmp_path):
 
 
 @pytest.mark.parametrize("body", blocks("properties"))
-def test_properties_are_taken_without_a_warning(body, tmp_path):
+def test_properties_are_accepted_without_a_warning(body, tmp_path):
     path = tmp_path / "server.properties"
     path.write_text(body)
     assert read_properties(path)
@@ -97,5 +97,5 @@ def test_no_block_is_left_out():
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/compatibility.md"])
-def test_links_lead_somewhere(name):
+def test_links_have_existing_targets(name):
     assert dead_links(ROOT / name) == []

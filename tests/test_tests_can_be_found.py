@@ -53,7 +53,7 @@ def test_every_file_has_a_test_of_its_name_or_a_row():
     assert list(complaints(ROOT, TABLE.read_text())) == []
 
 
-def test_a_file_without_a_test_and_stale_rows_are_named(tmp_path):
+def test_files_without_a_test_and_stale_rows_are_reported(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.setuptools]\npackages = ["broker", "broker.apis"]')
     for name in ("broker/__init__.py", "broker/named.py", "broker/apis/fetch.py", "broker/a_one.py", "broker/b.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

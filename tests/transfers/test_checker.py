@@ -275,7 +275,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_what_is_planted_is_found(plant):
+def test_each_planted_anomaly_is_found(plant):
     spoilt = history()
     plant(spoilt)
     assert PLANTED[plant] in kinds(spoilt)
@@ -285,7 +285,7 @@ def test_every_kind_is_planted():
     assert set(PLANTED.values()) == set(Kind)
 
 
-def test_an_anomaly_names_what_it_is_about():
+def test_an_anomaly_names_its_records():
     spoilt = history()
     half_of_an_unknown_commit_is_visible(spoilt)
     (torn,) = [found for found in check(spoilt) if found.kind is Kind.TORN_TRANSACTION]
@@ -297,7 +297,7 @@ def test_an_anomaly_names_what_it_is_about():
     )
 
 
-def test_what_kafka_does_not_promise_is_no_anomaly():
+def test_behaviour_that_kafka_does_not_promise_is_no_anomaly():
     """An unknown commit that does not count, whole; producers that begin at the same time."""
     changed = history()
     for offset in (6, 7):
@@ -337,7 +337,7 @@ def spoil_the_end(spoilt: History, rng: random.Random) -> set[Kind]:
 
 
 @pytest.mark.parametrize("spoil", [spoil_a_reader, spoil_the_end])
-def test_what_is_planted_in_random_histories_is_found(spoil):
+def test_anomalies_planted_in_random_histories_are_found(spoil):
     for seed in range(100):
         spoilt = good_history(seed)
         wanted = spoil(spoilt, random.Random(seed))
@@ -347,7 +347,7 @@ def test_what_is_planted_in_random_histories_is_found(spoil):
 # -- journals --------------------------------------------------------------------------------------------------------
 
 
-def test_journals_tell_what_was_done(tmp_path):
+def test_journals_contain_the_history(tmp_path):
     journal = Journal(tmp_path / "mover.1.jsonl")
     journal.note("init", "mover")
     journal.note("ready")

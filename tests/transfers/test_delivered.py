@@ -31,7 +31,7 @@ def test_offsets_that_were_counted_up_from_none():
     assert offsets(-1, -1, 0, 1) == [None, None, None, None]
 
 
-def test_another_partition_counts_for_itself():
+def test_each_partition_is_counted_separately():
     delivered = Delivered()
     told = [(None, 0), (0, 1), (0, 0), (1, 1), (1, 0)]
     assert [delivered.offset(Message(*each)) for each in told] == [None, 0, None, 1, None]
