@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
+        from ottla.command_line.output import discard
+
+        discard(sys.stdout)
         return 0
     except ShadowedPackageError as error:
         return _fail(str(error))
@@ -46,10 +48,3 @@ def _fail(line: str, exit_code: int = 1) -> int:
     if line:  # empty if Typer has shown the help instead
         print(f"ottla: {line}", file=sys.stderr)
     return exit_code
-
-
-def _discard_output() -> None:
-    """Redirect standard output to /dev/null: its reader is gone (`| head`), and the last flush must not fail."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)

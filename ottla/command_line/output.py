@@ -1,9 +1,10 @@
 """Output of commands: tables for users, JSON for scripts."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 WIDE = 100_000
 
@@ -38,3 +39,10 @@ def human_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def discard(stream: TextIO) -> None:
+    """Redirect a stream to /dev/null: its reader is gone (`| head`), and the last flush must not fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

@@ -3,10 +3,12 @@
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.output import discard
 
 if TYPE_CHECKING:
     from client.admin.admin import Admin
@@ -19,13 +21,40 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on uvloop if it is installed."""
+    """Run a coroutine to its end, on uvloop if it is installed.
+
+    Ctrl-C, SIGTERM and SIGHUP (the terminal is closed) cancel the coroutine, so that it closes its clients: a consumer
+    leaves its group. Then KeyboardInterrupt is raised for Ctrl-C, and SystemExit with 128 + number for another signal.
+    """
     try:
         from uvloop import new_event_loop
     except ImportError:
-        return asyncio.run(main)
+        new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
+    received: list[int] = []
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(_cancelled_by_signals(main, received))
+        except asyncio.CancelledError:
+            if not received:
+                raise
+            raise SystemExit(128 + received[0]) from None
+
+
+async def _cancelled_by_signals(main: Coroutine[Any, Any, T], received: list[int]) -> T:
+    """Await `main`; cancel it on the first SIGTERM or SIGHUP. Append the number of every signal to `received`."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    def stop(number: int) -> None:
+        if not received:  # shells and `timeout` send a signal twice: the second one must not interrupt the cleanup
+            task.cancel()
+        received.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        is_default = signal.getsignal(number) is signal.SIG_DFL  # else nohup
+        if is_default and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    return await main
 
 
 def on_stop_signals(stop: Callable[[], object]) -> None:
@@ -98,4 +127,7 @@ async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None
 
 def say(text: str) -> None:
     """Print a message on standard error, so that piped output contains only data."""
-    print(text, file=sys.stderr)
+    try:
+        print(text, file=sys.stderr)
+    except OSError:  # the terminal is closed
+        discard(sys.stderr)

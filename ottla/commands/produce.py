@@ -1,18 +1,19 @@
 """`ottla produce`: send the lines of a file or of standard input as records."""
 
+import asyncio
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
 from ottla.command_line.session import run, say
+from ottla.commands.line_source import open_source, read_lines
 
 if TYPE_CHECKING:
-    import asyncio
-
     from client.producer.accumulator import RecordMetadata
     from client.producer.producer import Producer
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
 # How long to wait for a topic that the broker does not create automatically.
 UNKNOWN_TOPIC_MS = 3_000
+# How long to wait, after Ctrl-C or a signal, for the acknowledgements of the lines that have been read.
+STOP_TIMEOUT_S = 10
 
 EPILOG = (
     "Examples:  echo hello | ottla produce greetings;"
@@ -74,7 +77,7 @@ def produce(
     if key is not None and key_separator is not None:
         raise CommandError("--key and --key-separator cannot be used together")
 
-    async def main() -> int:
+    async def main() -> None:
         from client.producer.producer import Producer
 
         async with Producer(
@@ -90,13 +93,21 @@ def produce(
             if file is None or str(file) == "-":
                 await sending.run(producer, sys.stdin.buffer)
             else:
-                with file.open("rb") as source:
+                with open_source(file) as source:
                     await sending.run(producer, source)
-        return sending.sent
 
-    sent = run(main())
+    try:
+        run(main())
+    except Exception as error:
+        if not sending.lines:
+            raise
+        raise CommandError(f"{explain(error)}; {sending.summary()}") from error
+    except BaseException:  # Ctrl-C, SIGTERM, SIGHUP
+        if sending.lines and not quiet:
+            say("\n" * sys.stdin.isatty() + sending.summary())
+        raise
     if not quiet:
-        say(f"{sent} record{'' if sent == 1 else 's'} written to {topic}")
+        say(sending.summary())
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
@@ -144,21 +155,42 @@ class _Sending:
         self.partition = partition
         self.null_marker = null_marker
         self.timestamp = timestamp
+        self.lines = 0
         self.sent = 0
         self._failure: BaseException | None = None
 
+    def summary(self) -> str:
+        """Return how many records are written: "1 record written to orders"."""
+        of = "" if self.sent == self.lines else f" of {self.lines}"
+        return f"{self.sent}{of} record{'' if self.sent == self.lines == 1 else 's'} written to {self.topic}"
+
     async def run(self, producer: "Producer", source: BinaryIO) -> None:
-        """Send every line of `source`. Raises the first error of a record, or CommandError for a line without a key."""
+        """Send every line of `source`. Raises the first error of a record, or CommandError for a line without a key.
+
+        If a line is wrong or the task is cancelled, the lines before are written.
+        """
+        limit_s: int | None = None
+        try:
+            await self._send_lines(producer, source)
+        except asyncio.CancelledError:
+            limit_s = STOP_TIMEOUT_S
+            raise
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    await producer.flush()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _send_lines(self, producer: "Producer", source: BinaryIO) -> None:
+        """Queue the records until `source` ends or a record fails."""
         from client.errors import BufferFullError
         from ottla.command_line.progress import Progress
-        from ottla.commands.line_source import read_lines
 
-        number = 0
-        with Progress("records") as progress:
+        with Progress("records", enabled=not source.isatty()) as progress:  # it would overwrite what the user types
             async for lines in read_lines(source):
                 for line in lines:
-                    number += 1
-                    key, value = self._split(line, number)
+                    key, value = self._split(line, self.lines + 1)
                     while True:
                         try:
                             future = producer.send_nowait(
@@ -172,13 +204,11 @@ class _Sending:
                             break
                         except BufferFullError:
                             await producer.buffer_has_room()
+                    self.lines += 1
                     future.add_done_callback(self._done)
                 if self._failure is not None:
                     break
                 progress.update(self.sent)
-            await producer.flush()
-        if self._failure is not None:
-            raise self._failure
 
     def _split(self, line: bytes, number: int) -> tuple[bytes | None, bytes | None]:
         key: bytes | None = self.key
