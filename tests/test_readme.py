@@ -1,6 +1,7 @@
 """README.md says what is so: its snippets run, in order, against one broker, and print what stands there.
 
-`console` blocks are run line by line and their output compared; `python` blocks run as scripts; `properties` are read
+`console` blocks are run line by line and their output compared, in a folder with a virtual environment that is not
+active, as `make run` leaves it; `python` blocks run as scripts; `properties` are read
 as a broker reads them; of `sh` blocks, which install or start something, only the make targets are looked at. A
 `py` block is a part of a program: what it says is run with docs/spark.md.
 """
@@ -9,6 +10,8 @@ import os
 import re
 import subprocess
 import sys
+import venv
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +27,7 @@ BLOCKS = [
     (TEXT[: found.start()].count("\n") + 1, found[1], found[2])
     for found in re.finditer(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
 ]
+ACTIVATION = next((line for line in re.findall(r"^\$ (.*)", TEXT, re.M) if "activate" in line), "")
 PRINTED = {
     "confluent_kafka": "b'k' b'a third message' 0\n",
     "aiokafka": "b'k' b'a fourth message' 0\n",
@@ -42,28 +46,39 @@ def broker(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def environment(broker, tmp_path_factory):
-    """Where `ottla` is the command of this checkout and talks to the test's broker."""
-    programs = tmp_path_factory.mktemp("bin")
-    ottla = programs / "ottla"
+def folder(tmp_path_factory):
+    """A folder as `make run` leaves it: `ottla`, the command of this checkout, is only in .venv/bin."""
+    made = tmp_path_factory.mktemp("clone")
+    venv.create(made / ".venv", symlinks=True, with_pip=False)
+    ottla = made / ".venv" / "bin" / "ottla"
     ottla.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
     ottla.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="module")
+def environment(broker):
+    """A shell's environment without `ottla` on PATH, in which `ottla` talks to the test's broker."""
+    own = str(Path(sys.executable).parent)
+    path = [name for name in os.environ["PATH"].split(os.pathsep) if name != own and not Path(name, "ottla").exists()]
     return os.environ | {
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(path),
         "PYTHONPATH": str(ROOT),
         "OTTLA_BOOTSTRAP_SERVER": broker.bootstrap,
     }
 
 
 @pytest.mark.parametrize("body", blocks("console"))
-def test_commands_print_the_documented_output(body, broker, environment, tmp_path):
+def test_commands_print_the_documented_output(body, broker, environment, folder):
     for step in re.split(r"^\$ ", body, flags=re.M)[1:]:
         command, _, expected = step.partition("\n")
         if "kcat" in command:
             need_kcat()
         command = command.replace("127.0.0.1:9092", broker.bootstrap)
+        # Every command has a shell of its own; the reader's shell remembers that the environment is active.
+        script = f"{ACTIVATION}\n{command}"
         done = subprocess.run(
-            ["bash", "-ec", command], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S
+            ["bash", "-ec", script], env=environment, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S
         )
         assert done.returncode == 0, done.stderr
         if expected:
