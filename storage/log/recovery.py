@@ -136,7 +136,7 @@ class Recovery:
         if following < len(self.segments):
             state.end_offset = self.segments[following].base_offset
         if following >= len(self.segments) - 2 or state.end_offset in self._snapshots:
-            state.take_snapshot()
+            state.take_snapshot_if_room()
         self._producers.unsynced_snapshots += state.unsynced_snapshots
         state.unsynced_snapshots = []
 

@@ -58,7 +58,7 @@ def rebuild_producers(
                 continue
             state.end_offset = max(segment.base_offset, state.end_offset, log_start_offset)
             if segment.base_offset in snapshot_at and state.end_offset == segment.base_offset:
-                state.take_snapshot()
+                state.take_snapshot_if_room()
             replay(segment, state, end_offset)
     state.end_offset = end_offset
-    state.take_snapshot()
+    state.take_snapshot_if_room()

@@ -161,6 +161,12 @@ class SegmentRecovery:
             self._write_entries()
 
     def _write_entries(self) -> None:
-        self._segment.offset_index.extend(self._offset_entries)
-        self._segment.time_index.extend(self._time_entries)
+        """Write the collected entries. If the disk is full, they are left out, as in an append."""
+        segment = self._segment
+        try:
+            segment.offset_index.extend(self._offset_entries)
+            segment.time_index.extend(self._time_entries)
+        except OSError as error:
+            if not segment.fs.failed(segment.file.path, error).is_disk_full:
+                raise
         self._offset_entries, self._time_entries = [], []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from protocol.control_records import EndTransactionMarker, read_end_marker
 from protocol.record_batch import RecordBatch
-from storage.errors import CorruptFileError, TransactionCoordinatorFencedError
+from storage.errors import CorruptFileError, LogDirIOError, TransactionCoordinatorFencedError
 from storage.file_system import FileSystem
 from storage.log.segment import DELETED_SUFFIX
 from storage.producers.entry import BatchMetadata, ProducerEntry, batch_metadata
@@ -213,6 +213,17 @@ class ProducerState:
             self.snapshots.append(self.end_offset)
             self.snapshots.sort()
         self.last_snapshot_offset = self.end_offset
+
+    def take_snapshot_if_room(self) -> None:
+        """Write a snapshot that only saves time at the next start: leave it out if the disk is full.
+
+        Raises LogDirIOError for other failures.
+        """
+        try:
+            self.take_snapshot()
+        except LogDirIOError as error:
+            if not error.is_disk_full:
+                raise
 
     def _load_newest_snapshot(self, log_start_offset: int, now_ms: int) -> None:
         """Load the newest valid snapshot; remove corrupt ones."""

@@ -262,10 +262,10 @@ def test_the_recovery_point_waits_for_what_could_not_be_written(tmp_path):
 # -- all logs of a broker ----------------------------------------------------------------------------------------------
 
 
-def manager(fs, *paths, **options):
+def manager(fs, *paths, settings=None, **options):
     return LogManager(
         paths,
-        lambda topic: LogConfig().with_overrides(**options.pop("settings", {})),
+        lambda topic: LogConfig().with_overrides(**settings or {}),
         fs=fs,
         now_ms=lambda: RECORDED_NOW_MS,
         rng=random.Random(1),
@@ -362,6 +362,48 @@ async def test_a_stop_on_a_full_disk_is_not_marked_clean_and_loses_nothing(tmp_p
         assert values(logs.get("t", partition)) == [b"a"]
         assert 1 in logs.get("t", partition).producers.producers
     await logs.shutdown()
+
+
+async def test_a_start_after_a_crash_leaves_out_what_finds_no_room(tmp_path):
+    """Snapshots and index entries: producers are replayed from the log, and lookups read a little more of it.
+
+    Only the last entry of each time index is needed; recovery has freed at least a block for it.
+    """
+
+    class Full(FaultyFileSystem):
+        is_full = False
+
+        def _room(self, path):
+            return 0 if self.is_full and path.endswith((".index", ".snapshot.tmp")) else None
+
+    fs = Full(tmp_path, None)
+    settings = {"index_interval_bytes": 100}
+    logs = manager(fs, tmp_path / "a", settings=settings)
+    logs.dirs.lock()
+    await logs.load()
+    log = logs.get_or_create("t", 0, TOPIC_ID)
+    for sequence in range(60):
+        data = batch("a" * 50, timestamp=RECORDED_NOW_MS + sequence, producer=(1, 0, sequence))
+        log.append_as_leader(data, 0)
+        if sequence == 30:
+            log.segments.roll(log.log_end_offset)
+    expected = contents(log)
+    for full in (True, True, False):
+        log.release()
+        logs.dirs.unlock()
+        fs.is_full = full
+        refused_before = fs.refused
+        logs = manager(fs, tmp_path / "a", settings=settings)
+        logs.dirs.lock()
+        await logs.load()
+        assert (fs.refused > refused_before) is full
+        log = logs.get("t", 0)
+        assert contents(log) == expected
+        assert all((segment.offset_index.entries == 0) is full for segment in log.segments)
+        assert log.producers.producers[1].last_sequence == 59
+        lookups(log)
+    await logs.shutdown()
+    assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()
 
 
 async def test_one_log_that_cannot_be_closed_makes_the_shutdown_unclean(tmp_path):
