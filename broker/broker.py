@@ -22,7 +22,7 @@ from broker.cluster.controlled_shutdown import ControlledShutdown
 from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache, Snapshot
 from broker.cluster.registration import ClusterMembership
-from broker.cluster.registry_access import open_registry
+from broker.cluster.registry_access import RegistryAccess, open_registry
 from broker.cluster.session import ClusterSession
 from broker.console.server import ConsoleServer
 from broker.controller import topic_deletion
@@ -218,7 +218,7 @@ class Broker:
             logs.set_producer_id_expiration(self.config.producer_id_expiration_ms)
             if not await self._load(logs):
                 return
-            self.services = services = self._compose(broker_id, cluster_id, logs, cleaner, configs, registry)
+            self.services = services = self._compose(broker_id, cluster_id, logs, cleaner, configs, access)
             failures = self._watch_log_dirs(services, registry)
             try:
                 await self._bind(services)
@@ -259,10 +259,10 @@ class Broker:
         logs: LogManager,
         cleaner: LogCleaner,
         configs: ConfigStore,
-        registry: Registry,
+        access: RegistryAccess,
     ) -> Services:
         """The composition root: make the parts and connect them. None of them does anything yet."""
-        config = self.config
+        config, registry = self.config, access.registry
         controller = self._candidate(broker_id, configs, registry)
         replicas = ReplicaParts(
             broker_id,
@@ -296,6 +296,7 @@ class Broker:
                 now_ms=self._now_ms,
                 rng=self._random,
             ),
+            registry_access=access,
             registry_offsets=RegistryOffsets(registry),
             fetch_sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots, self._now_ms, self._random, replicas.idle

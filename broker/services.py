@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.registry_access import RegistryAccess
 from broker.controller.controller import Controller
 from broker.coordination import Coordination
 from broker.errors import NotControllerError
@@ -37,6 +38,7 @@ class Services:
     configs: ConfigStore
     producer_ids: ProducerIds
     coordination: Coordination
+    registry_access: RegistryAccess
     registry_offsets: RegistryOffsets
     fetch_sessions: FetchSessions
     metrics: BrokerMetrics

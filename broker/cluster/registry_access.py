@@ -42,6 +42,10 @@ class RegistryAccess(Protocol):
     def registry(self) -> Registry:
         """The registry; the caller starts it."""
 
+    @property
+    def full(self) -> str | None:
+        """Why the registry refuses writes that need more disk space; None if it does not."""
+
     def remember_session(self, directories: list[str]) -> None:
         """Write the proof that the session belongs to this broker into the log directories."""
 
@@ -60,17 +64,23 @@ async def open_registry(
         return ZooKeeperAccess(config, fs)
     timeout_ms = config.zookeeper_session_timeout_ms
     if store is not None:
-        return EmbeddedAccess(store.session(timeout_ms), None)
+        return EmbeddedAccess(store.session(timeout_ms), store, owns_store=False)
     store = await EmbeddedStore.open(Path(config.log_dirs[0]) / REGISTRY_FILE, now_ms=now_ms)
-    return EmbeddedAccess(store.session(timeout_ms), store)
+    return EmbeddedAccess(store.session(timeout_ms), store, owns_store=True)
 
 
 class EmbeddedAccess:
     """The embedded registry in this process: its sessions end with the process."""
 
-    def __init__(self, registry: EmbeddedRegistry, own_store: EmbeddedStore | None) -> None:
+    def __init__(self, registry: EmbeddedRegistry, store: EmbeddedStore, *, owns_store: bool) -> None:
         self.registry = registry
-        self._own_store = own_store
+        self._store = store
+        self._owns_store = owns_store
+
+    @property
+    def full(self) -> str | None:
+        """Why the registry refuses writes that need more disk space; None if it does not."""
+        return self._store.full
 
     def remember_session(self, directories: list[str]) -> None:
         """Do nothing: there will be no session to end."""
@@ -82,8 +92,8 @@ class EmbeddedAccess:
     async def close(self) -> None:
         """End the session; close the store if it belongs to this broker alone."""
         await self.registry.close()
-        if self._own_store is not None:
-            await self._own_store.close()
+        if self._owns_store:
+            await self._store.close()
 
 
 class ZooKeeperAccess:
@@ -100,6 +110,11 @@ class ZooKeeperAccess:
             max_in_flight=config.zookeeper_max_in_flight_requests,
         )
         self._fs = fs
+
+    @property
+    def full(self) -> str | None:
+        """None: the disks of ZooKeeper are unknown."""
+        return None
 
     def remember_session(self, directories: list[str]) -> None:
         """Write the session's id and password to the log directories and sync them, before anything is registered."""

@@ -14,7 +14,8 @@ def reason_not_ready(services: Services, broker: Broker) -> str | None:
     """Return why the broker is not ready for clients; None if it is ready.
 
     A broker is ready if it is registered, and if the controller has sent it metadata with a controller and with this
-    broker among the live brokers. A broker that is stopping is not ready.
+    broker among the live brokers. A broker is not ready while it is stopping, or while it cannot write to its registry
+    or to one of its log directories.
     """
     snapshot = services.metadata.snapshot
     if broker.is_stopping:
@@ -27,4 +28,16 @@ def reason_not_ready(services: Services, broker: Broker) -> str | None:
         return f"the controller's metadata does not have broker {services.broker_id} as a live broker yet"
     if snapshot.controller_id < 0:
         return "no controller is known"
-    return None
+    return _not_writable(services)
+
+
+def _not_writable(services: Services) -> str | None:
+    reasons = []
+    for directory in services.logs.dirs.all:
+        if directory.failure is not None:
+            reasons.append(f"log directory {directory.path} is offline: {directory.failure}")
+        elif directory.is_full:
+            reasons.append(f"log directory {directory.path} is full")
+    if services.registry_access.full is not None:
+        reasons.append(f"registry {services.registry_access.full}")
+    return "; ".join(reasons) or None

@@ -118,6 +118,16 @@ async def test_each_reason_not_to_be_ready(tmp_path: Path) -> None:
         epoch, services.broker_epoch = services.broker_epoch, -1
         assert reason_not_ready(services, broker) == "the broker is not registered yet"
         services.broker_epoch = epoch
+        directory = services.logs.dirs.all[0]
+        directory.write_refused((0, 1))
+        assert reason_not_ready(services, broker) == f"log directory {directory.path} is full"
+        assert directory.has_room()
+        assert reason_not_ready(services, broker) is None
+        directory.failure = "/data: Input/output error"
+        assert reason_not_ready(services, broker) == (
+            f"log directory {directory.path} is offline: /data: Input/output error"
+        )
+        directory.failure = None
         broker.stop()
         assert reason_not_ready(services, broker) == "the broker is stopping"
 

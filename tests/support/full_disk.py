@@ -8,6 +8,7 @@ each record once, in order.
 from __future__ import annotations
 
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ class FilledDisk:
         self.ballast.write_bytes(bytes(BALLAST_BYTES))
         settings = {
             "ottla.console.listener": "127.0.0.1:0",
+            "auto.create.topics.enable": "false",  # a producer would create a deleted topic
             "log.segment.bytes": "100000",
             "log.index.interval.bytes": "500",
             "replica.high.watermark.checkpoint.interval.ms": "50",
@@ -74,10 +76,16 @@ class FilledDisk:
             assert self.broker.process.poll() is None, self.broker.log_text()
             self.producer.poll(0.02)
 
+    def console(self, path: str) -> str:
+        url = [word for word in self.broker.log_text().split() if word.startswith("http://127.0.0.1:")][-1]
+        try:
+            with urllib.request.urlopen(f"{url}{path}") as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+
     def metric(self, name: str) -> float:
-        [url] = {word for word in self.broker.log_text().split() if word.startswith("http://127.0.0.1:")}
-        with urllib.request.urlopen(f"{url}metrics") as answer:
-            lines = answer.read().decode().splitlines()
+        lines = self.console("metrics").splitlines()
         return float(next(line for line in lines if line.startswith(name)).rpartition(" ")[2])
 
     def read(self, partition: int, count: int) -> list[tuple[int, bytes]]:
@@ -142,6 +150,9 @@ def fill_and_free(filled: FilledDisk) -> None:
             break
     assert refusal is not None
     assert refusal.name() == "KAFKA_STORAGE_ERROR", refusal
+    data = filled.broker.log_dir
+    expected = f"not ready: log directory {data} is full; registry {data}/registry.sqlite: the disk is full\n"
+    assert filled.console("readyz") == expected
     for partition in (0, 1):  # readers go on
         acknowledged = dict(filled.acknowledged[partition])
         assert dict(filled.read(partition, len(acknowledged))).items() >= acknowledged.items()
@@ -150,6 +161,7 @@ def fill_and_free(filled: FilledDisk) -> None:
     filled.until(lambda: len(filled.producer) == 0, "everything is delivered")
     assert not filled.failed, filled.failed[:3]
     assert filled.metric("ottla_log_dir_full") == 0
+    filled.until(lambda: filled.console("readyz") == "ready\n", "the broker is ready")
     for partition in (0, 1):
         expected = [b"%08d" % number + bytes(800) for number in range(partition, RECORDS, 2)]
         assert [filled.acknowledged[partition][offset] for offset in sorted(filled.acknowledged[partition])] == expected
@@ -178,6 +190,32 @@ def kill_while_full(filled: FilledDisk) -> None:
     for partition in (0, 1):
         expected = [b"%08d" % number + bytes(800) for number in range(partition, RECORDS, 2)]
         assert [value for _, value in filled.read(partition, len(expected))] == expected
+    assert filled.broker.stop() == 0
+
+
+def delete_while_full(filled: FilledDisk) -> None:
+    """On a full disk the broker is killed and started, and a topic is deleted: the producer of another one gets on."""
+    admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
+    for topic, partitions in (("large", 1), ("t", 2)):
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(DEADLINE_S)
+    for _ in range(100):
+        filled.producer.produce("large", bytes(10_000), partition=0)
+    assert filled.producer.flush(DEADLINE_S) == 0
+    filled.produce()
+    filled.until(lambda: "is full" in filled.broker.log_text(), "the disk fills up")
+    filled.broker.kill()
+    filled.broker.start()
+    filled.until(lambda: "not ready: log directory" in filled.console("readyz"), "the broker runs on the full disk")
+    before = sum(map(len, filled.acknowledged.values()))
+    admin.delete_topics(["large"])["large"].result(DEADLINE_S)
+    data = filled.broker.log_dir
+    filled.until(lambda: not list(data.glob("large-*")), "its files are removed")
+    filled.until(lambda: sum(map(len, filled.acknowledged.values())) > before + 200, "the producer gets on")
+    admin.delete_topics(["t"])["t"].result(DEADLINE_S)
+    filled.until(lambda: not list(data.glob("t-*")), "its files are removed")
+    filled.until(lambda: filled.console("readyz") == "ready\n", "the broker is ready")
+    filled.producer.purge()
+    admin.create_topics([NewTopic("after", 1, 1)])["after"].result(DEADLINE_S)
     assert filled.broker.stop() == 0
 
 
@@ -226,7 +264,12 @@ def compact_without_room(filled: FilledDisk) -> None:
     assert "cannot be compacted" not in filled.broker.log_text()
 
 
-SCENARIOS = {"fill": fill_and_free, "kill": kill_while_full, "compact": compact_without_room}
+SCENARIOS = {
+    "fill": fill_and_free,
+    "kill": kill_while_full,
+    "delete": delete_while_full,
+    "compact": compact_without_room,
+}
 
 
 def main(disk: Path, scenario: str) -> None:
