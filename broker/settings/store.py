@@ -36,12 +36,7 @@ class ConfigStore:
     """The dynamic settings that this broker has read."""
 
     def __init__(
-        self,
-        broker_id: int,
-        config: BrokerConfig,
-        registry: Registry,
-        now_ms: Callable[[], int],
-        backoff: Backoff,
+        self, broker_id: int, config: BrokerConfig, registry: Registry, now_ms: Callable[[], int], backoff: Backoff
     ) -> None:
         self.dynamic = DynamicBrokerConfig(config)
         self.on_topic_changed: Callable[[str], None] = lambda topic: None

@@ -12,7 +12,14 @@ import pytest
 from client.admin.admin import Admin
 from client.consumer.consumer import Consumer
 from client.consumer.rebalance_listener import RebalanceListener
-from client.errors import CommitFailedError, HandlerFailedError, IllegalStateError, InvalidOptionError, KafkaError
+from client.errors import (
+    CommitFailedError,
+    ConnectionLostError,
+    HandlerFailedError,
+    IllegalStateError,
+    InvalidOptionError,
+    KafkaError,
+)
 from client.listener.ack_mode import AckMode
 from client.listener.container import ListenerContainer
 from client.listener.error_handlers import DeadLetter, Retry, Skip, Stop
@@ -27,6 +34,7 @@ from support.broker import broker_process
 from support.fake_coordinator import RefusingGroup
 from support.polling import until
 from support.quick_groups import BROKER_SETTINGS, PROTOCOLS, quick_consumer
+from support.simulation.virtual_loop import VirtualTimeLoop
 from support.tcp_proxy import TcpProxy
 
 _NUMBERS = itertools.count(1)
@@ -673,3 +681,51 @@ async def test_invalid_options_are_refused(of_consumer, options, message):
 async def test_a_consumer_without_a_group_is_refused():
     with pytest.raises(IllegalStateError, match="group_id"):
         ListenerContainer(consumer("localhost", "t", group_id=None), print)
+
+
+class FailingSource:
+    """A consumer without partitions, whose polls fail or find nothing, as `outcomes` say; then the container stops."""
+
+    enable_auto_commit = False
+    rebalance_listener = None
+    max_poll_records = 1
+
+    def __init__(self, outcomes):
+        self.outcomes = iter(outcomes)
+        self.container = None
+        self.polled_s = []
+
+    async def getmany(self, *, timeout_ms, max_records=None):
+        self.polled_s.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        outcome = next(self.outcomes, None)
+        if outcome is None:
+            self.container.request_stop()
+        elif not outcome:
+            raise ConnectionLostError("broker", 1, "gone")
+        return {}
+
+    def assignment(self):
+        return []
+
+    def pause(self, partitions):
+        pass
+
+    resume = pause
+
+
+def test_the_delays_between_polls_that_fail_grow_until_a_poll_succeeds():
+    source = FailingSource([False] * 6 + [True] + [False] * 2)
+
+    async def handler(record):
+        pass
+
+    async def run():
+        source.container = ListenerContainer(source, handler)
+        await source.container.run()
+
+    loop = VirtualTimeLoop()
+    loop.run_until_complete(run())
+    loop.close()
+    waited_s = [after - before for before, after in itertools.pairwise(source.polled_s)]
+    assert waited_s[:9] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 0.0, 0.1, 0.2], rel=0.21)
