@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from protocol.buffer import Buffer
 from storage.errors import UnexpectedAppendOffsetError
-from storage.log.append import LogAppendInfo
 from storage.log.log import Log
 from storage.log_manager import LogManager
 
 
-async def append(logs: LogManager, log: Log, records: Buffer) -> LogAppendInfo | None:
-    """Append the leader's batches unchanged. Return None if there was no complete batch.
+async def append(logs: LogManager, log: Log, records: Buffer) -> None:
+    """Append the leader's complete batches unchanged.
 
     On return, the batches are on disk if flush.messages requires it: the log end offset that the leader then learns
     holds after a power cut, too. Raises what `Log.append_as_follower` raises, LogClosedError.
@@ -23,13 +22,12 @@ async def append(logs: LogManager, log: Log, records: Buffer) -> LogAppendInfo |
     except UnexpectedAppendOffsetError as error:
         # Records were deleted, and the leader's log now starts inside its first batch: this log must start before that.
         is_empty = log.log_end_offset == log.log_start_offset
-        if not (is_empty and error.first_offset < log.log_end_offset <= error.last_offset):
+        if not (is_empty and log.log_end_offset <= error.last_offset):
             raise
         await logs.truncate_fully_and_start_at(log, error.first_offset)
         info = log.append_as_follower(records)
     if info.flush_required:
         await logs.flush(log)
-    return info if info.first_offset >= 0 else None
 
 
 def take_over(log: Log, high_watermark: int, log_start_offset: int) -> bool:

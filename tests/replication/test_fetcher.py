@@ -229,18 +229,19 @@ async def test_a_lost_connection(group):
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_deleted_records_within_the_first_batch(group):
+@pytest.mark.parametrize("start", [1, 3, 4])
+async def test_deleted_records_within_the_first_batch(group, start):
     """The leader's log starts in the midst of a batch, which the follower gets whole."""
     group.produce(0, 5)
     leader = group.replicas[0].log
     leader.update_high_watermark(5)
-    leader.increment_log_start_offset(3)
+    leader.increment_log_start_offset(start)
     follower = group.replicas[1]
-    await follower.manager.logs.truncate_fully_and_start_at(follower.log, 3)
+    await follower.manager.logs.truncate_fully_and_start_at(follower.log, start)
     follower.fetcher.states[KEY].moved()
     for _ in range(3):
         await follower.fetch()
-    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (3, 5)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (start, 5)
     assert follower.log.segments[0].base_offset == 0
 
 

@@ -200,6 +200,23 @@ def test_a_replica_too_many_messages_behind_is_out_of_sync_if_configured():
     assert made.may_join(2)
 
 
+@pytest.mark.parametrize("end", [UNKNOWN_OFFSET, 0])
+def test_a_follower_without_records_is_as_far_behind_as_the_leaders_end(end):
+    made = Cluster(isr=(0, 1), max_lag_messages=3)
+    made.sync.end_offsets[1] = end
+    assert made.sync.out_of_sync(3) == []
+    assert made.sync.out_of_sync(4) == [1]
+
+
+def test_a_follower_beyond_the_leaders_end_is_out_of_sync_if_it_does_not_fetch():
+    made = Cluster(isr=(0, 1))
+    made.fetch(1, 12)
+    made.now_ms += 100
+    assert made.sync.out_of_sync(10) == []
+    made.now_ms += 1
+    assert made.sync.out_of_sync(10) == [1]
+
+
 def test_requests_with_an_older_broker_epoch_are_ignored():
     made = Cluster()
     made.fetch(1, 10, epoch=7)

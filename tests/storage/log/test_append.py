@@ -387,8 +387,8 @@ class TestIdempotence:
 
     def test_producers_expire(self, tmp_path):
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
-        log.append_as_leader(batch("a", producer=(7, 0, 0)), 0)
         log.append_as_leader(batch("a", producer=(8, 0, 0), transactional=True), 0)
+        log.append_as_leader(batch("a", producer=(7, 0, 0)), 0)
         log.producers.remove_expired(BASE_TIME_MS + 86_400_000 - 1)
         assert set(log.producers.producers) == {7, 8}
         log.producers.remove_expired(BASE_TIME_MS + 86_400_000)
@@ -458,6 +458,14 @@ class TestTransactions:
         assert [entry.first_offset for entry in info.aborted_transactions] == [21]
         assert log.read(0, 100, max_offset=20).aborted_transactions is None
 
+    def test_a_transaction_of_several_batches_begins_at_the_first(self, log):
+        for sequence in range(3):
+            log.append_as_leader(batch("a", producer=(7, 0, sequence), transactional=True), 0)
+        end_transaction(log, committed=False)
+        log.update_high_watermark(4)
+        assert log.last_stable_offset == 4
+        assert [tuple(entry) for entry in log.segments[0].txn_index.entries] == [(7, 0, 3, 4)]
+
     def test_the_rules_of_markers(self, log):
         log.append_as_leader(batch("a", producer=(7, 1, 0), transactional=True), 0)
         with pytest.raises(InvalidTxnStateError):
@@ -474,21 +482,23 @@ class TestTransactions:
         end_transaction(log, committed=False, producer=(9, 0))
         assert log.segments[0].txn_index.entries == []
 
+    @pytest.mark.parametrize("first", [0, 1])
     @pytest.mark.parametrize("clean", [True, False])
-    def test_open_transactions_survive_a_restart(self, log, tmp_path, clean):
-        log.append_as_leader(batch("x"), 0)
+    def test_open_transactions_survive_a_restart(self, log, tmp_path, clean, first):
+        for _ in range(first):
+            log.append_as_leader(batch("x"), 0)
         log.append_as_leader(batch("a", producer=(7, 0, 0), transactional=True), 0)
         log.roll()
         log.append_as_leader(batch("y"), 0)
         if clean:
             log.close()
         log = open_log(tmp_path / "t-0", clean=clean, now_ms=BASE_TIME_MS)
-        log.update_high_watermark(3)
-        assert log.last_stable_offset == 1
+        log.update_high_watermark(first + 2)
+        assert log.last_stable_offset == first
         end_transaction(log, committed=False)
-        log.update_high_watermark(4)
-        assert log.last_stable_offset == 4
-        assert log.segments[-1].txn_index.entries[0].first_offset == 1
+        log.update_high_watermark(first + 3)
+        assert log.last_stable_offset == first + 3
+        assert log.segments[-1].txn_index.entries[0].first_offset == first
 
 
 class TestFollower:
