@@ -6,12 +6,14 @@ import errno
 import pytest
 
 from client.errors import BrokerUnknownError, ConnectionLostError, error_for
-from client.wire.backoff import Backoff
+from client.wire.backoff import Backoff, Retries
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import EpochEndOffset, PartitionData
+from replication.fetch_state import FetchState
 from replication.fetcher import LOOK_AGAIN_S, Fetcher
 from replication.fetcher_manager import fetcher_number
 from replication.follower_log import take_over
+from replication.partition import Partition
 from support.log_dirs import batch, open_log
 from support.replica_group import KEY, ReplicaGroup
 
@@ -130,6 +132,15 @@ def test_offsets_of_the_leader_may_change_nothing(tmp_path):
     answers = [(3, 0), (3, 0), (2, 0), (3, 1), (9, 1), (9, 1)]
     assert [take_over(log, *answer) for answer in answers] == [True, False, False, True, True, False]
     assert (log.high_watermark, log.log_start_offset) == (5, 1)
+
+
+@pytest.mark.parametrize(("high_watermark", "truncates"), [(0, True), (1, True), (2, False)])
+def test_records_without_leader_epochs_are_truncated_unless_they_are_committed(tmp_path, high_watermark, truncates):
+    log = open_log(tmp_path / "t-0")
+    log.append_as_follower(batch("a", "b"))
+    log.update_high_watermark(high_watermark)
+    retries = Retries(Backoff())
+    assert FetchState(Partition("t", 0), log, retries, truncates_on_fetch=True).is_truncating is truncates
 
 
 async def test_late_offsets_of_the_leader_are_ignored(group):
