@@ -1,4 +1,4 @@
-"""What holds for all tests: what hypothesis does, time limits, which tests share a worker, what the summary says."""
+"""Settings for all tests: hypothesis, time limits, the worker of each file, and the summary."""
 
 import signal
 from collections import Counter
@@ -79,7 +79,7 @@ def interrupts() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line for each reason how many tests were skipped: pytest's own summary has one for each file."""
+    """Print one line for each reason with the number of skipped tests: pytest's own summary has one for each file."""
     reports = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, number in reasons.items():

@@ -1,4 +1,4 @@
-"""Load on a broker that is killed again and again, and what every acknowledgement promised.
+"""Load on a broker that is killed repeatedly, and a check of every acknowledgement.
 
 Each `Load` is one idempotent librdkafka producer in a thread of its own that never gives up; it notes what it was
 told. `Reader` reads by assignment and holds what it finds against that. Every value names its producer and the number
@@ -113,11 +113,11 @@ class Load:
         self._producer.produce(topic, value, key, partition, on_delivery=told)
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._stopping.set()
 
     def finish(self) -> None:
-        """Send no more, and wait until everything is acknowledged."""
+        """Stop sending, and wait until everything is acknowledged."""
         self.stop()
         self._thread.join(DEADLINE_S)
         assert not self.errors, self.errors[:3]
@@ -125,7 +125,7 @@ class Load:
 
 
 class Reader:
-    """What is in some partitions, read by one consumer from a place on; and whether that is what was promised."""
+    """Reads some partitions with one consumer from given offsets on, and checks them against the acknowledgements."""
 
     def __init__(self, servers: str, partitions: list[Partition]) -> None:
         self.found: dict[Partition, dict[int, tuple[str, int]]] = {each: {} for each in partitions}
@@ -147,7 +147,7 @@ class Reader:
         )
 
     def look_at_offsets(self) -> None:
-        """Neither the beginning nor the end of a partition ever goes back."""
+        """Check that neither the start nor the end offset of a partition decreases."""
         for where in self.found:
             low, high = self._watermarks(where)
             assert low >= self.starts[where], f"{where} began at {self.starts[where]} and begins at {low}"

@@ -31,14 +31,14 @@ def settings(log_dir: Path, **overrides: str) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def running_broker(log_dir: Path, **overrides: str) -> AsyncIterator[Broker]:
-    """A broker in this process, ready."""
+    """Run a broker in this process; it is ready when the block begins."""
     config = BrokerConfig.load(None, settings(log_dir, **overrides))
     async with Broker(config) as broker:
         yield broker
 
 
 class BrokerProcess:
-    """A broker as a process. Its port stays the same over restarts, as clients expect of a server."""
+    """A broker as a process. It keeps its port over restarts."""
 
     def __init__(self, log_dir: Path, overrides: Mapping[str, str] | None = None, *, port: int = 0) -> None:
         self.log_dir = log_dir
@@ -53,7 +53,7 @@ class BrokerProcess:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect to."""
+        """The bootstrap address."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -67,7 +67,7 @@ class BrokerProcess:
         return self.launch().wait_ready()
 
     def launch(self) -> BrokerProcess:
-        """Start it, and go on."""
+        """Start it without waiting."""
         base = settings(self.log_dir) | {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}"} | self._overrides
         arguments = [part for name, value in base.items() for part in ("--set", f"{name}={value}")]
         log = self._out
@@ -104,7 +104,7 @@ class BrokerProcess:
         return self.process.wait(DEADLINE_S)
 
     def log_text(self) -> str:
-        """What it has printed, over all its lives."""
+        """Its output since the first start."""
         return self._out.read_text()
 
     def __enter__(self) -> BrokerProcess:
@@ -117,7 +117,7 @@ class BrokerProcess:
 
 @contextlib.contextmanager
 def broker_process(log_dir: Path, **overrides: str) -> Iterator[BrokerProcess]:
-    """A broker process, ready; killed at the end if it still runs."""
+    """Run a broker process; it is killed at the end if it still runs."""
     named = {name.replace("_", "."): value for name, value in overrides.items()}
     with BrokerProcess(log_dir, named) as process:
         yield process

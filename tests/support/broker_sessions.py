@@ -1,4 +1,4 @@
-"""The end of a broker's ZooKeeper session as if it had timed out, without the wait for that."""
+"""Ends a broker's ZooKeeper session as if it had timed out, without waiting for the timeout."""
 
 from pathlib import Path
 

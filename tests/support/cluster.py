@@ -48,7 +48,7 @@ class BrokerCluster:
     # -- processes ---------------------------------------------------------------------------------------------------
 
     async def start(self, *broker_ids: int, **overrides: str) -> None:
-        """Start brokers at the same time, new ones or such as were stopped, and wait until all are ready.
+        """Start new or stopped brokers at the same time, and wait until all are ready.
 
         `overrides` are settings of new ones (names have _ for each dot).
         """
@@ -67,7 +67,7 @@ class BrokerCluster:
             await until(partial(self._knows, broker_id, set(broker_ids)), f"broker {broker_id} knows the others")
 
     def settings_of(self, broker_id: int) -> Mapping[str, str]:
-        """Settings that a broker has for itself."""
+        """The settings of one broker."""
         return {}
 
     async def _knows(self, broker_id: int, others: set[int]) -> bool:
@@ -80,11 +80,11 @@ class BrokerCluster:
         assert code == 0, self.brokers[broker_id].log_text()
 
     async def kill(self, broker_id: int) -> None:
-        """SIGKILL, and wait; the session lives on until it times out."""
+        """SIGKILL, and wait. The session continues until it times out."""
         await asyncio.to_thread(self.brokers[broker_id].kill)
 
     async def kill_and_expire(self, broker_id: int) -> None:
-        """SIGKILL, and its session ends at once: for tests of what comes after that."""
+        """SIGKILL, and end the session at once."""
         await self.kill(broker_id)
         await self.expire_session(broker_id)
 
@@ -106,7 +106,7 @@ class BrokerCluster:
         await expire_session(self.connect, self._tmp_path / f"broker-{broker_id}")
 
     async def close(self) -> None:
-        """Kill what still runs."""
+        """Kill all processes that still run."""
         for process in self.brokers.values():
             if process.process is not None and process.process.poll() is None:
                 await asyncio.to_thread(process.kill)
@@ -115,11 +115,11 @@ class BrokerCluster:
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def bootstrap(self, *broker_ids: int) -> str:
-        """Where clients connect to: the named brokers, or all."""
+        """The bootstrap addresses of the given brokers, or of all."""
         return ",".join(self.brokers[one].bootstrap for one in broker_ids or self.brokers)
 
     async def znode(self, path: str) -> Any:
-        """A znode's JSON; None where there is no node or no data."""
+        """A znode's JSON; None if there is no node or no data."""
         try:
             data, _ = await self.registry.get(path)
         except NoNodeError:
@@ -127,7 +127,7 @@ class BrokerCluster:
         return None if data is None else json.loads(data)
 
     async def state(self, topic: str, partition: int = 0) -> Any:
-        """A partition's state znode, {} where there is none."""
+        """A partition's state znode; {} if there is none."""
         return await self.znode(f"/brokers/topics/{topic}/partitions/{partition}/state") or {}
 
     async def until_led_by(self, leader: int, topic: str, partition: int = 0) -> None:
@@ -139,7 +139,7 @@ class BrokerCluster:
         await until(is_led, f"{topic}-{partition} is led by {leader}")
 
     async def controller(self) -> int:
-        """The controller's broker id, -1 where there is none."""
+        """The controller's broker id; -1 if there is none."""
         znode = await self.znode("/controller")
         return -1 if znode is None else int(znode["brokerid"])
 

@@ -1,4 +1,4 @@
-"""What surrounds a server's Connection in tests: a transport in memory, an acceptor without a socket, and handlers."""
+"""Test doubles around a server's Connection: a transport in memory, an acceptor without a socket, and handlers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def framed(body):
 
 
 class Lazy:
-    """A record range: bytes that are read when they are sent; from the disk's slow side where they are `cold`."""
+    """A record range: bytes that are read when they are sent. If `cold`, they are not in the page cache."""
 
     def __init__(self, data, cold=False):
         self.data = data
@@ -42,7 +42,7 @@ class Lazy:
 
 
 class Pending:
-    """An answer that a test gives when it likes."""
+    """An answer that a test completes later."""
 
     def __init__(self):
         self.callback = None
@@ -106,7 +106,7 @@ class FakeTransport:
             self.connection.pause_writing()
 
     def take(self, size=None):
-        """The client reads `size` more bytes (None: all there will ever be)."""
+        """The client reads `size` more bytes (None: without a limit)."""
         self.room = None if size is None else (self.room or 0) + size
         self._send()
         if self.paused_writing and len(self.unsent) <= HIGH_WATER_BYTES // 4:
@@ -128,7 +128,7 @@ class FakeTransport:
 
 
 class FakeLoop:
-    """As much of an event loop as a future needs."""
+    """The part of an event loop that a future needs."""
 
     def __init__(self):
         self.ready = []
@@ -184,7 +184,7 @@ class FakeAcceptor:
         return reading
 
     def read_from_disk(self):
-        """Finish the reads that were asked for."""
+        """Finish the requested reads."""
         readings, self.readings = self.readings, []
         for reading, work in readings:
             try:

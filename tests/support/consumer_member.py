@@ -1,4 +1,4 @@
-"""Members of consumer groups (KIP-848) made of plain requests."""
+"""Members of consumer groups (KIP-848) that send plain requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Owned = Mapping[bytes, Sequence[int]]
 
 
 class ConsumerMember:
-    """One member, which does what it is told at once."""
+    """One member, which applies each assignment at once."""
 
     def __init__(self, ask: Ask, group_id: str, member_id: str, *topics: str, instance_id: str | None = None) -> None:
         self.ask = ask
@@ -31,7 +31,7 @@ class ConsumerMember:
         self.interval_ms = 0
 
     async def beat(self, version: int = 1, **fields: Any) -> Any:
-        """One ConsumerGroupHeartbeat, with all that can be said."""
+        """Send one ConsumerGroupHeartbeat with any of its fields."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -57,23 +57,23 @@ class ConsumerMember:
         return answer
 
     async def join(self, version: int = 1) -> Any:
-        """The first heartbeat, which has to succeed."""
+        """Send the first heartbeat, which must succeed."""
         answer = await self.beat(version)
         assert answer.error_code == 0, answer
         return answer
 
     async def leave(self, epoch: int = -1) -> Any:
-        """The last heartbeat."""
+        """Send the last heartbeat."""
         return await self.beat(member_epoch=epoch, topic_partitions=None)
 
     @property
     def partitions(self) -> list[int]:
-        """What it owns, whatever the topic."""
+        """The partitions that it owns, of any topic."""
         return sorted(number for numbers in self.owned.values() for number in numbers)
 
 
 async def settle(*members: ConsumerMember) -> None:
-    """Let members send heartbeats until each of them is where its group wants it."""
+    """Let members send heartbeats until each of them has reached its target assignment."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         for member in members:

@@ -1,4 +1,4 @@
-"""What surrounds a consumer group in tests: topics, a clock that is moved by hand, a log that may refuse or be slow."""
+"""Test doubles around a consumer group: topics, a manual clock, and a log that may refuse writes or be slow."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ class ConsumerTable(VirtualHost):
     # -- what the log says -------------------------------------------------------------------------------------------
 
     def records(self) -> list[ConsumerRecord]:
-        """All that was written."""
+        """All written records."""
         return [read_record(key, value) for key, value in self.log]
 
     def replayed(self) -> ConsumerGroup:
-        """The group as a reader of the log has it, compacted: of each key the last record."""
+        """The group as replayed from the compacted log: the last record of each key."""
         group = ConsumerGroup("g")
         last = {key: place for place, (key, _) in enumerate(self.log)}
         for place, record in enumerate(self.records()):
@@ -192,7 +192,7 @@ class ConsumerTable(VirtualHost):
 
 
 def shares(answer: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
-    """What a heartbeat's answer assigns, by topic name; None where it says nothing."""
+    """The assignment in a heartbeat's answer, by topic name; None if it has none."""
     if answer.assignment is None:
         return None
     return {one.topic_id.rstrip(b"-").decode(): list(one.partitions) for one in answer.assignment.topic_partitions}

@@ -1,4 +1,4 @@
-"""Controllers on one registry in memory, and brokers that only take note of what they are told."""
+"""Controllers on one registry in memory, and brokers that only record the requests of the controller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ID = bytes(range(1, 17))
 
 
 class LossyRegistry:
-    """A registry whose next transactions are applied and their answers lost."""
+    """A registry that applies the next transactions but loses their answers."""
 
     def __init__(self, registry):
         self._registry = registry
@@ -51,7 +51,7 @@ class LossyRegistry:
 
 
 class NotingChannel:
-    """What a controller has said to a broker. StopReplica is answered at once while `obeys`."""
+    """The requests that a controller has sent to a broker. StopReplica is answered at once if `obeys`."""
 
     def __init__(self, cluster, broker_id):
         self.cluster = cluster
@@ -107,7 +107,7 @@ class Member:
 
 
 class Cluster:
-    """Members by broker id; `admin` is a session of nobody's, for tools."""
+    """Members by broker id; `admin` is a separate session, for tools."""
 
     def __init__(self, tmp_path, **overrides):
         self.said = []
@@ -163,7 +163,7 @@ class Cluster:
         return member
 
     def stand(self, broker_id):
-        """Have a broker's controller run that did not yet."""
+        """Start the controller of a broker that was started without one."""
         member = self.members[broker_id]
         assert member.running is None
         member.running = asyncio.create_task(member.controller.run())
@@ -179,7 +179,7 @@ class Cluster:
 
     @property
     def active(self):
-        """The broker ids of those who believe to be the controller."""
+        """The ids of the brokers that consider themselves the controller."""
         return [broker_id for broker_id, member in self.members.items() if member.controller.is_active]
 
     async def elected(self):
@@ -191,7 +191,7 @@ class Cluster:
         return self.members[broker_id].controller
 
     async def settled(self):
-        """The one controller, when its context is up with what it has written."""
+        """The one controller, after its context matches what it has written."""
 
         async def nothing():
             pass
@@ -216,7 +216,7 @@ class Cluster:
         await self.admin.create(DeleteTopicZnode.path(topic))
 
     def node(self, path):
-        """A znode's bytes, None where there is none."""
+        """A znode's bytes; None if there is none."""
         node = self.store.tree.get(path)
         return None if node is None else node.data
 
@@ -225,7 +225,7 @@ class Cluster:
         return TopicZnode.decode((await self.admin.get(path))[0], path)
 
     def state(self, topic, partition=0):
-        """A partition's state, None where it has none."""
+        """A partition's state; None if it has none."""
         path = PartitionStateZnode.path(topic, partition)
         data = self.node(path)
         return None if data is None else PartitionStateZnode.decode(data, path)
@@ -236,7 +236,7 @@ class Cluster:
         return None if state is None else (state.leader, state.leader_epoch)
 
     def traces(self, topic):
-        """The znodes that there are of a topic."""
+        """The existing znodes of a topic."""
         paths = [TopicZnode.path(topic), TopicConfigZnode.path(topic), DeleteTopicZnode.path(topic)]
         return [path for path in paths if self.store.tree.get(path) is not None]
 
@@ -253,7 +253,7 @@ class Cluster:
         on_answer(StopReplicaResponse(partition_errors=errors))
 
     def told(self, broker_id, kind):
-        """The requests of a kind that a broker has got."""
+        """The requests of a type that a broker has received."""
         return [request for one, request in self.said if one == broker_id and isinstance(request, kind)]
 
     def leads(self, broker_id, topic, partition=0):
@@ -282,11 +282,11 @@ class Cluster:
         return told[-1] if told else None
 
     def live(self, broker_id):
-        """The live brokers, as a broker was told last."""
+        """The live brokers of the last UpdateMetadata that a broker has received."""
         return [broker.id for broker in self.told(broker_id, UpdateMetadataRequest)[-1].live_brokers]
 
     def stopped(self, broker_id):
-        """The topics that a broker was told to delete."""
+        """The topics that a broker was requested to delete."""
         return [
             topic.topic_name for request in self.told(broker_id, StopReplicaRequest) for topic in request.topic_states
         ]

@@ -1,4 +1,4 @@
-"""How often a counted test (fuzzing, kills, seeds) repeats: a few times in `make test`, all in `make test-full`."""
+"""The number of repetitions of a counted test (fuzzing, kills, seeds): few in `make test`, all in `make test-full`."""
 
 import os
 from collections.abc import Callable
@@ -15,5 +15,5 @@ def count(reduced: int, full: int) -> int:
 
 
 def full_only(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a test that takes too long for `make test` however little it repeats: it runs in `make test-full` alone."""
+    """Marks a test that is too slow for `make test` even with few repetitions: it runs only in `make test-full`."""
     return pytest.mark.counted(pytest.mark.skipif(not FULL, reason="runs in make test-full")(test))

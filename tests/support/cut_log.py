@@ -1,4 +1,4 @@
-"""What a log directory must hold after a power cut: promises made during a workload, held against what came back."""
+"""The required contents of a log directory after a power cut: guarantees given during a workload, and their check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.power_cut import PowerCutFileSystem
 
 @dataclass
 class Expected:
-    """What is known of one partition at some moment."""
+    """The known state of one partition at some point."""
 
     versions: list[list[bytes]] = field(default_factory=lambda: [[]])  # batches, of before and after each truncation
     floor: int = 0  # what was synced: everything below is there
@@ -44,11 +44,11 @@ class Promises:
         self._story.append((min(began + 1, self._fs.position), effect))
 
     def now(self, effect: Effect) -> None:
-        """From here on `effect` is certain."""
+        """`effect` is certain from this operation on."""
         self._story.append((self._fs.position, effect))
 
     def at(self, position: int) -> Expected:
-        """What holds if the power goes behind operation number `position`."""
+        """The state to expect if the power is cut after operation number `position`."""
         expected = Expected()
         for when, effect in self._story:
             if when <= position:
@@ -57,7 +57,7 @@ class Promises:
 
 
 def appended(batch: bytes | bytearray) -> Effect:
-    """The batch may be there from now on."""
+    """The batch may exist from now on."""
     return lambda expected: expected.versions[-1].append(bytes(batch))
 
 
@@ -78,7 +78,7 @@ def as_it_is(log: Log) -> Effect:
 
 
 def synced(offset: int) -> Effect:
-    """Everything below `offset` is there from now on."""
+    """All records below `offset` exist from now on."""
 
     def effect(expected: Expected) -> None:
         expected.floor = max(expected.floor, offset)
@@ -88,7 +88,7 @@ def synced(offset: int) -> Effect:
 
 
 def truncating(offset: int) -> Effect:
-    """From now on the records from `offset` on may be gone, or not yet."""
+    """From now on, the records from `offset` on may be truncated."""
 
     def effect(expected: Expected) -> None:
         expected.floor = min(expected.floor, offset)
@@ -99,12 +99,12 @@ def truncating(offset: int) -> Effect:
 
 
 def truncated(expected: Expected) -> None:
-    """The truncation is durable: what was before it does not come back."""
+    """The truncation is durable: truncated records do not return."""
     del expected.versions[:-1]
 
 
 def starting(offset: int) -> Effect:
-    """Records below `offset` are given up, and may go."""
+    """Records below `offset` may be deleted."""
 
     def effect(expected: Expected) -> None:
         expected.start_at_most = max(expected.start_at_most, offset)
@@ -113,7 +113,7 @@ def starting(offset: int) -> Effect:
 
 
 def started(offset: int) -> Effect:
-    """Records below `offset` are not to be seen again."""
+    """Records below `offset` must not be visible any longer."""
 
     def effect(expected: Expected) -> None:
         expected.start_at_least = max(expected.start_at_least, offset)
@@ -161,7 +161,7 @@ def raw_batches(log: Log) -> list[bytes]:
 
 
 def check(log: Log | None, expected: Expected) -> None:
-    """Hold a log that came back after a cut against what is expected. Raises AssertionError."""
+    """Compare a log after a power cut with what is expected. Raises AssertionError."""
     if log is None:
         assert not expected.must_exist, "the partition is gone"
         return
@@ -175,7 +175,7 @@ def check(log: Log | None, expected: Expected) -> None:
 
 
 def check_compacted(log: Log | None, expected: Expected) -> None:
-    """Hold a compacted log against what was appended: every key that was synced has its last value, or a later one."""
+    """Compare a compacted log with what was appended: every synced key has its last value, or a later one."""
     if log is None:
         assert not expected.must_exist, "the partition is gone"
         return
@@ -290,7 +290,7 @@ def check_epochs(log: Log, found: list[bytes]) -> None:
 
 
 def check_producers(log: Log, found: list[bytes], expected: Expected) -> None:
-    """What is known of producers is what a replay gives, of the log or of the records deleted from it as well."""
+    """Check that the producer state equals a replay of the log, with or without its deleted records."""
     least = _replay(log, [batch for batch in found if base_offset(batch) >= log.log_start_offset])
     version = next(each for each in reversed(expected.versions) if _is_slice(found, each))
     end = last_offset(found[-1]) + 1 if found else log.log_end_offset

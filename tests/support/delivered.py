@@ -1,4 +1,4 @@
-"""The offsets that librdkafka tells of records that were acknowledged."""
+"""The offsets that librdkafka reports for acknowledged records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Delivered:
         self._counted: dict[tuple[str | None, int | None], int] = {}
 
     def offset(self, message: Message) -> int | None:
-        """The offset, None where it is not known."""
+        """The offset; None if it is not known."""
         where = message.topic(), message.partition()
         told = message.offset()
         offset = -1 if told is None else told

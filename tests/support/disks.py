@@ -1,4 +1,4 @@
-"""A broker with several log directories, in this process, whose disks fail when the test says so."""
+"""A broker in this process with several log directories, whose disks fail on request of the test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Disks:
         return PartitionStateZnode.decode(self.store.tree.get(path).data, path)
 
     async def fail(self, path, number=errno.EIO):
-        """Everything in this directory fails from now on; a write finds it out."""
+        """Let everything in this directory fail from now on; a write detects it."""
         self.fs.broken[path] = number
         topic, partition = next(key for key, log in self.logs.logs.items() if log.directory.parent == path)
         assert (await append(self.client, topic, batch(b"lost"), partition)).error_code == STORAGE_ERROR
@@ -54,7 +54,7 @@ class Disks:
 
 
 async def three(disks):
-    """Partitions 0, 1 and 2 of t, one a directory."""
+    """Create partitions 0, 1 and 2 of t, one in each directory."""
     await create_topic(disks.client, "t", 3)
     for partition in range(3):
         assert (await append(disks.client, "t", batch(b"v%d" % partition), partition)).error_code == 0

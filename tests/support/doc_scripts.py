@@ -1,4 +1,4 @@
-"""What documents say, tried: their Python runs as a script of its own, and their links lead somewhere."""
+"""Checks of documents: their Python runs as a script, and the targets of their links exist."""
 
 import os
 import re
@@ -36,6 +36,6 @@ def console_examples(text: str) -> list[tuple[str, str]]:
 
 
 def dead_links(page: Path) -> list[str]:
-    """The links to files that are not there."""
+    """The links to missing files."""
     targets = re.findall(r"\]\(([^)#]+)", page.read_text())
     return [target for target in targets if "://" not in target and not (page.parent / target).exists()]

@@ -1,4 +1,4 @@
-"""A driver that commits a batch and dies on its way: killed before or after it has sent its n-th request."""
+"""A driver that is killed while it commits a batch: before or after it sends its n-th request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _commit(requests: int, prefix: str, bootstrap: str, arguments: Sequence[Any]
 def commit_and_die(
     requests: int, bootstrap: str, prefix: str, query: str, batch: int, transactions: Sequence[PreparedTransaction]
 ) -> bool:
-    """Commit in a process that is killed instead of sending more than so many requests. Whether it came to its end."""
+    """Commit in a process that is killed after a number of requests. Return whether the commit completed."""
     arguments = (query, batch, [tuple(one) for one in transactions])
     code = ForkedProcess(_commit, requests, prefix, bootstrap, arguments).wait(JOIN_S)
     assert code in (0, -signal.SIGKILL), f"the driver ended with {code}"

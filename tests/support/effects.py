@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def shows(*names: str) -> Callable[[F], F]:
-    """This test shows the effect of these settings, of brokers or of topics."""
+    """Mark a test as one that shows the effect of these settings, of brokers or of topics."""
     strangers = set(names) - ACTED_ON - TOPIC_ACTED_ON
     assert not strangers, f"not acted on: {strangers}"
     return lambda test: test

@@ -1,4 +1,4 @@
-"""A broker in a few lines, whose answers a test scripts: for errors and delays that a real one gives too rarely.
+"""A small broker whose answers a test scripts: for errors and delays that are rare in a real broker.
 
 It serves ApiVersions, Metadata, Produce, Fetch, ListOffsets and InitProducerId from lists in memory.
 `script` maps an API key to a list of things to do instead, used up from the front: an ErrorCode (answer
@@ -84,7 +84,7 @@ class FakeBroker:
 
     @property
     def connections(self):
-        """How many are open."""
+        """The number of open connections."""
         return self._server.open_connections
 
     @property
@@ -96,7 +96,7 @@ class FakeBroker:
         return f"127.0.0.1:{self.port}"
 
     def seen(self, api_key):
-        """The requests of an API that came, in order."""
+        """The received requests of an API, in order."""
         return [request for key, request in self.requests if key == api_key]
 
     async def _serve(self, reader, writer):
@@ -214,12 +214,12 @@ class FakeBroker:
         return ProduceResponse(responses=topics)
 
     def forget(self):
-        """As a restart does: of each producer only the last batch of a partition is remembered, not the last five."""
+        """Forget all but the last batch of each producer in each partition, as a restart does."""
         for key, log in self.logs.items():
             self.forgotten[key] = len(log)
 
     def _remembered(self, topic, partition, producer_id):
-        """What is known of a producer's last batches."""
+        """The known last batches of a producer."""
         forgotten = self.forgotten[topic, partition]
         known = [(index, read_batch(data)) for index, data in enumerate(self.logs[topic, partition])]
         known = [(index, batch) for index, batch in known if batch.producer_id == producer_id]

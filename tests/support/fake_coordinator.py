@@ -1,4 +1,4 @@
-"""A `FakeBroker` that coordinates groups and transactions, too: it takes note of what it is asked, and says yes."""
+"""A `FakeBroker` that also coordinates groups and transactions: it records requests and accepts them."""
 
 from protocol.api_keys import ApiKey
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse

@@ -1,4 +1,4 @@
-"""Disks that fail and disks that are full, as a FileSystem over real files."""
+"""A FileSystem over real files that simulates failing and full disks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class FaultyFileSystem(FileSystem):
     """Real files, of which some directories fail, and which hold `capacity` bytes below `root` at most.
 
     `broken`: directory → errno of everything that is done there. `fsync_error`: directory → errno of its fsyncs alone.
-    `full`: directories that hold no more than they do.
-    What is written beyond the capacity is cut, as the kernel does it, and the next write refused; nothing can be
+    `full`: directories that accept no more bytes.
+    A write beyond the capacity is cut, as the kernel does it, and the next write is refused; nothing can be
     created then either. fsync itself is left out.
     """
 

@@ -31,7 +31,7 @@ ONE_AT_A_TIME = threading.Lock()
 
 
 def fork_server() -> ForkServerContext:
-    """The one that all processes come from."""
+    """Return the server that forks all processes."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
@@ -39,13 +39,13 @@ def fork_server() -> ForkServerContext:
 
 @atexit.register
 def _kill_all() -> None:
-    """End what a failed test has left: multiprocessing would wait for it, and for ever where it is stopped."""
+    """Kill processes that a failed test has left: multiprocessing would wait for them, forever if one is stopped."""
     for process in multiprocessing.active_children():
         process.kill()
 
 
 class ForkedProcess:
-    """A process that calls a function and ends. It has the part of subprocess.Popen that tests use."""
+    """A process that calls a function and ends. It has the methods of subprocess.Popen that tests use."""
 
     def __init__(
         self, target: Callable[..., object], *arguments: Any, out: Path | None = None, errors: Path | None = None

@@ -103,7 +103,7 @@ class FilledDisk:
         return {message.key(): message.value() for message in self._messages(partition)}
 
     def _messages(self, partition: int) -> Iterator[Message]:
-        """All that there are, to the end."""
+        """All records up to the end."""
         settings = {
             "bootstrap.servers": self.broker.bootstrap,
             "group.id": "g",
@@ -177,7 +177,7 @@ def fill_and_free(filled: FilledDisk) -> None:
 
 
 def kill_while_full(filled: FilledDisk) -> None:
-    """The broker is killed on the full disk, and started when there is room: what was acknowledged is there."""
+    """Kill the broker on the full disk, and restart it when there is space: acknowledged records still exist."""
     admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
     admin.create_topics([NewTopic("t", 2, 1)])["t"].result(DEADLINE_S)
     filled.produce()
@@ -220,7 +220,7 @@ def delete_while_full(filled: FilledDisk) -> None:
 
 
 def compact_without_room(filled: FilledDisk) -> None:
-    """The log of a compacted topic fills the disk: it is compacted when there is room, and keys keep their values."""
+    """The log of a compacted topic fills the disk. It is compacted when there is space, and keys keep their values."""
     admin = AdminClient({"bootstrap.servers": filled.broker.bootstrap})
     configs = {
         "cleanup.policy": "compact",

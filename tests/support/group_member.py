@@ -24,7 +24,7 @@ def say(line: str) -> None:
 
 
 class Assignment:
-    """Says what is assigned, when it changes."""
+    """Prints the assignment when it changes."""
 
     def __init__(self) -> None:
         self.said: list[int] | None = None
@@ -91,7 +91,7 @@ def kafka_python(servers: str, group: str, topic: str, assignor: str, session_ms
     }
 
     class Listener(kafka.ConsumerRebalanceListener):
-        """Tells of assignments while a long poll goes on."""
+        """Prints assignments during a long poll."""
 
         def on_partitions_revoked(self, _: object) -> None:
             assignment.tell(one.partition for one in consumer.assignment())

@@ -1,4 +1,4 @@
-"""Members of classic groups made of plain requests, and commits of offsets."""
+"""Members of classic groups that send plain requests, and commits of offsets."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class GroupMember:
         return answer
 
     async def join(self, version: int = 9) -> Any:
-        """JoinGroup, with the id that the coordinator gives; the answer, which is no error."""
+        """Send JoinGroup with the id that the coordinator gives. Return the answer, which must not be an error."""
         answer = await self.join_once(version)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             answer = await self.join_once(version)
@@ -119,7 +119,7 @@ class GroupMember:
         return await self.ask(request, version)
 
     async def settle(self, version: int = 9) -> None:
-        """Join alone and be assigned something."""
+        """Join as the only member and get an assignment."""
         await self.join(version)
         answer = await self.sync({self.member_id: b"mine"}, min(version, 5))
         assert (answer.error_code, answer.assignment) == (0, b"mine")

@@ -1,6 +1,6 @@
-"""Other people's clients behind one face: each produces records to partitions and reads partitions by assignment.
+"""Clients of several vendors behind one interface: each produces records to partitions and reads assigned partitions.
 
-They are used as their own documentation does, with nothing set that works around anything.
+They are used as their documentation describes, without workarounds in their settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.programs import need_kcat
 
 
 class Sent(NamedTuple):
-    """One record, as a client is given it and as it must come back."""
+    """One record, as it is given to a client and must be returned."""
 
     partition: int
     key: bytes | None
@@ -218,7 +218,7 @@ class AioKafka(Client):
 
 
 class Ottla(Client):
-    """Our own, which must get on with these."""
+    """Ottla's client, which must be compatible with the others."""
 
     name = "ottla"
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -312,7 +312,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def kcat(servers: str, *arguments: str, stdin: bytes | None = None, timeout_s: float = DEADLINE_S) -> bytes:
-    """What kcat prints; it must end well."""
+    """The output of kcat, which must succeed."""
     done = subprocess.run(
         [need_kcat(), "-q", "-b", servers, *arguments],
         input=stdin,

@@ -1,4 +1,4 @@
-"""A metadata cache that knows fake brokers, and who leads which partition."""
+"""A metadata cache with fake brokers and partition leaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster whose every link may be cut: between two brokers, and between a broker and ZooKeeper, or clients.
+"""A cluster in which each link can be cut: between two brokers, and from a broker to ZooKeeper or to clients.
 
 Each broker reaches the three ZooKeepers through proxies of its own, and the others through the proxy before each one's
 listener INTERNAL, which knows by the port of the other end who is calling. Clients use the proxy before CLIENT.
@@ -32,13 +32,13 @@ class InternalProxy(TcpProxy):
         self._of_broker: dict[int, set[asyncio.StreamWriter]] = {}
 
     def refuse(self, broker_id: int) -> None:
-        """Cut every connection of a broker, and take none until `admit`."""
+        """Close every connection of a broker, and refuse new ones until `admit`."""
         self._refused.add(broker_id)
         for writer in self._of_broker.pop(broker_id, set()):
             writer.transport.abort()
 
     def admit(self, broker_id: int) -> None:
-        """Take connections of a broker again."""
+        """Accept connections of a broker again."""
         self._refused.discard(broker_id)
 
     async def _serve(self, reader, writer):  # type: ignore[no-untyped-def]
@@ -89,7 +89,7 @@ class LinkedCluster(BrokerCluster):
         return [*mine, *(proxy for proxies in self._zookeeper.values() for proxy in proxies)]
 
     def settings_of(self, broker_id: int) -> Mapping[str, str]:
-        """Its ways to the others."""
+        """Its proxies to the others."""
         internal, client = self._ports[broker_id]
         servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self._zookeeper[broker_id])
         return {
@@ -106,7 +106,7 @@ class LinkedCluster(BrokerCluster):
         return ",".join(f"127.0.0.1:{self._client[one].port}" for one in broker_ids or BROKERS)
 
     def owner(self, port: int) -> int | None:
-        """The broker whose connection comes from a local port; None for one that is gone already."""
+        """The broker whose connection comes from a local port; None if the connection is already closed."""
         for broker_id, broker in self.brokers.items():
             with contextlib.suppress(psutil.Error):
                 if any(one.laddr.port == port for one in psutil.Process(broker.pid).net_connections("tcp4")):
@@ -116,7 +116,7 @@ class LinkedCluster(BrokerCluster):
     # -- links -------------------------------------------------------------------------------------------------------
 
     def cut_from_zookeeper(self, broker_id: int, *, silently: bool) -> None:
-        """Let a broker lose ZooKeeper: connections are refused, or nothing is forwarded any more."""
+        """Disconnect a broker from ZooKeeper: refuse connections, or stop forwarding."""
         for proxy in self._zookeeper[broker_id]:
             if silently:
                 proxy.stall()
@@ -124,17 +124,17 @@ class LinkedCluster(BrokerCluster):
                 proxy.cut()
 
     async def heal_zookeeper(self, broker_id: int) -> None:
-        """Let a broker reach ZooKeeper again."""
+        """Reconnect a broker to ZooKeeper."""
         for proxy in self._zookeeper[broker_id]:
             proxy.drop()
             await proxy.heal()
 
     def cut_from_clients(self, broker_id: int) -> None:
-        """Let no client reach a broker, but those that go past the proxy."""
+        """Disconnect clients from a broker, except clients that do not use the proxy."""
         self._client[broker_id].cut()
 
     async def heal_clients(self, broker_id: int) -> None:
-        """Let clients reach it again."""
+        """Reconnect clients to it."""
         await self._client[broker_id].heal()
 
     def cut_from_brokers(self, broker_id: int) -> None:
@@ -144,7 +144,7 @@ class LinkedCluster(BrokerCluster):
             self._internal[broker_id].refuse(other)
 
     def heal_brokers(self, broker_id: int) -> None:
-        """Mend them."""
+        """Restore these links."""
         for other in self._internal.keys() - {broker_id}:
             self._internal[other].admit(broker_id)
             self._internal[broker_id].admit(other)

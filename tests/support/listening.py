@@ -1,4 +1,4 @@
-"""A listener over a real socket, and a client that reads only when it is told to."""
+"""A listener over a real socket, and a client that reads only on request."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def listening(handle=echo, *, is_running=True, quota=None, budget=None, ma
 
 
 class Client:
-    """A socket that reads only when it is told to."""
+    """A socket that reads only on request."""
 
     def __init__(self, acceptor, receive_buffer=None):
         self.loop = asyncio.get_running_loop()

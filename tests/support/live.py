@@ -1,4 +1,4 @@
-"""A broker in this process, with its clock and disk in the test's hands, and a client that speaks plain requests."""
+"""A broker in this process whose clock and disk the test controls, and a client that sends plain requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BROKER_RESOURCE = 4
 
 
 class Clock:
-    """A wall clock that stands still unless it is moved."""
+    """A wall clock that advances only when the test moves it."""
 
     def __init__(self) -> None:
         self.now_ms = START_MS
@@ -127,7 +127,7 @@ class Live:
     async def fetch(
         self, topic: str, offset: int = 0, *, version: int = 11, max_bytes: int = 1 << 25, session_epoch: int = -1
     ) -> FetchResponse:
-        """Fetch what there is of partition 0."""
+        """Fetch the existing records of partition 0."""
         partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 24)
         request = FetchRequest(
             max_wait_ms=0,
@@ -156,7 +156,7 @@ class Live:
         return int(response.responses[0].error_code)
 
     async def set_dynamic(self, **changes: str | None) -> None:
-        """Change settings of all brokers while they run (names with _ for each dot)."""
+        """Change settings of all brokers at runtime (names with _ for each dot)."""
         named = {name.replace("_", "."): text for name, text in changes.items()}
         assert await self.alter(BROKER_RESOURCE, "", named) == 0
 

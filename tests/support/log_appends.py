@@ -1,4 +1,4 @@
-"""What a history appends, as leader and as follower: plain, idempotent, transactional, again, out of order, refused."""
+"""Appends of a history, as leader and follower: plain, idempotent, transactional, repeated, out of order, refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Appends:
     # -- what to append ----------------------------------------------------------------------------
 
     def make(self, a: int, b: int, base: int, *, epoch: int | None = None, **producer: Any) -> Batch:
-        """A batch as it must stand on disk at `base`. a: how many records of what sizes; b: what is odd about it."""
+        """A batch as it must be on disk at `base`. a: number and sizes of its records; b: its irregularities."""
         codec = CompressionType.GZIP if b % 11 == 10 else CompressionType.NONE
         builder = RecordBatchBuilder(
             0,
@@ -81,7 +81,7 @@ class Appends:
         return Batch(bytes(data), base, records[-1][0], epoch, records, max_timestamp=newest, **producer)
 
     def stamped(self, batch: Batch) -> Batch:
-        """What a topic with LogAppendTime makes of a batch."""
+        """The batch as a topic with LogAppendTime stores it."""
         data = bytearray(batch.data)
         data[22] |= LOG_APPEND_TIME
         struct.pack_into(">q", data, 35, self.now)
@@ -92,7 +92,7 @@ class Appends:
         return batch
 
     def lead(self, batch: Batch) -> None:
-        """Append as the leader: the model says what has to come of it."""
+        """Append as the leader, and compare the outcome with the model."""
         client = batch.marker is None
         verdict: Any = self.model.verdict(batch)
         if client and self.config.compacts and any(key is None for _, _, key, _ in batch.records):
@@ -139,7 +139,7 @@ class Appends:
         )
 
     def next_sequence(self, producer_id: int) -> tuple[int, int]:
-        """(epoch, sequence) with which a producer would go on."""
+        """The (epoch, sequence) with which a producer continues."""
         known = self.model.producers().get(producer_id)
         return (known.epoch, (known.last_sequence + 1) % (1 << 31)) if known else (0, 0)
 

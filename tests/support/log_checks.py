@@ -1,4 +1,4 @@
-"""What a log must give to readers and hold in its files, worked out from its model."""
+"""Checks of the reads and files of a log against its model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def pick(byte: int, upper: int) -> int:
-    """0..upper for a byte, the ends included."""
+    """Map a byte to 0..upper, both ends included."""
     return byte * upper // 255 if upper > 0 else 0
 
 
@@ -40,7 +40,7 @@ def expected_read(history: History, offset: int, max_bytes: int, bound: int, *, 
 
 
 def check_files(history: History) -> None:
-    """Segments hold the model's batches byte by byte, indexes point where they should, and nothing else is there."""
+    """Check that segments equal the model byte by byte, that index entries are right, and that no other file exists."""
     log = history.log
     names = {path.name for path in Path(log.directory).iterdir()}
     for path in [Path(path).name for paths, _ in history.pending for path in paths]:

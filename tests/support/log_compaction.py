@@ -1,4 +1,4 @@
-"""What a compaction may do to a log and what it must do, of batches before and after; nothing of how it is done.
+"""Checks of a compaction by the batches before and after it, independent of the implementation.
 
 Only records from the log start offset on are looked at: below it nobody reads, and what was known may be forgotten.
 """
@@ -33,7 +33,7 @@ def batches_on_disk(log: Any, model: Model) -> list[Batch]:
 
 
 def check_header(batch: RecordBatch, before: Batch) -> None:
-    """A batch keeps its offsets, its epoch and its producer, whatever became of its records."""
+    """Check that a batch keeps its offsets, epoch and producer, even without its records."""
     assert (
         batch.base_offset,
         batch.last_offset,
@@ -141,7 +141,7 @@ class CompactionCheck:
         return own
 
     def _check_producers(self, left: dict[int, Batch]) -> None:
-        """The last batch of every producer that is known stays, if only its header."""
+        """Check that the last batch of every known producer is kept, at least its header."""
         for producer_id, producer in self._model.producers().items():
             if producer.batches:
                 last = producer.batches[-1].base

@@ -1,4 +1,4 @@
-"""Asking a broker with several log directories to move replicas between them, and looking what has become of it."""
+"""Helpers that move replicas between the log directories of a broker and observe the moves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 async def alter(client, path, topic="t", partition=0):
-    """Ask for a move; the error code."""
+    """Request a move. Return the error code."""
     asked = AlterReplicaLogDirTopic(name=topic, partitions=[partition])
     answer = await client.call(AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(path), topics=[asked])]), 2)
     (result,) = answer.results
@@ -39,7 +39,7 @@ def replicas_of(disks, topic="t", partition=0):
 
 
 async def moved(disks, path, topic="t", partition=0):
-    """Wait until a replica is in a directory, and all is tidied up."""
+    """Wait until a replica is in a directory and no other file of the move is left."""
     moves = disks.broker.services.replicas.moves
     await until(
         lambda: disks.directory_of(topic, partition) == path and not moves.moves, f"{topic}-{partition} is moved"
@@ -49,7 +49,7 @@ async def moved(disks, path, topic="t", partition=0):
 
 
 async def throttle(disks, rate):
-    """Let moves go at a rate in bytes a second; None: as fast as they can."""
+    """Limit moves to a rate in bytes per second; None: no limit."""
     change = AlterableConfig(
         name=THROTTLE, config_operation=1 if rate is None else 0, value=None if rate is None else str(rate)
     )
@@ -61,7 +61,7 @@ async def throttle(disks, rate):
 
 
 async def begun(disks, path, topic="t", partition=0):
-    """Begin a move that the throttle holds back behind its first batch; the future log."""
+    """Begin a move that the throttle stops after its first batch. Return the future log."""
     await throttle(disks, 1)
     assert await alter(disks.client, path, topic, partition) == NONE
     future = disks.logs.futures.logs[topic, partition]

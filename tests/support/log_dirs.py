@@ -1,4 +1,4 @@
-"""Helpers of the storage tests: recorded log directories, logs in a temporary place, batches to append."""
+"""Helpers of the storage tests: recorded log directories, logs in a temporary directory, batches to append."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ EXPECTED = sorted(path.stem for path in (LOG_DIRS / "expected").glob("*.json"))
 
 
 class UnsyncedFileSystem(FileSystem):
-    """Real files without fsync: what is synced has its own tests, the others need not wait for the disk."""
+    """Real files without fsync: syncs have their own tests, so other tests do not wait for the disk."""
 
     fsync = staticmethod(lambda fd: None)
 
@@ -129,7 +129,7 @@ def batch(
 
 
 def read_batches(log: Log, offset: int | None = None, max_bytes: int = 1 << 20) -> list[RecordBatch]:
-    """Every batch from `offset` on, read as a consumer reads: fetch after fetch."""
+    """Every batch from `offset` on, read with successive fetches like a consumer."""
     position = log.log_start_offset if offset is None else offset
     found: list[RecordBatch] = []
     while True:
@@ -144,7 +144,7 @@ def read_batches(log: Log, offset: int | None = None, max_bytes: int = 1 << 20) 
 
 
 def iter_whole(data: bytes) -> list[RecordBatch]:
-    """The whole batches in what a fetch returned; the last one may be cut off."""
+    """The complete batches in the result of a fetch; the last batch may be truncated."""
     end = 0
     while end + 12 <= len(data):
         size = int.from_bytes(data[end + 8 : end + 12], "big") + 12

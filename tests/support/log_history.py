@@ -30,7 +30,7 @@ SEGMENT_BYTES = (150, 400, 1000, 100_000)
 
 @cache
 def config_of(number: int) -> LogConfig:
-    """One of the settings that a history may run under; 0 has Kafka's defaults, nearly."""
+    """One of the configurations of a history; 0 has nearly Kafka's defaults."""
     return LogConfig().with_overrides(
         segment_bytes=SEGMENT_BYTES[3 - number % 4],
         index_interval_bytes=(1000, 100, 1)[number // 4 % 3],
@@ -46,7 +46,7 @@ def config_of(number: int) -> LogConfig:
 
 
 class PowerLostError(Exception):
-    """The process ends here, in the middle of something."""
+    """The simulated process dies during an operation."""
 
 
 class MortalFileSystem(UnsyncedFileSystem):
@@ -73,7 +73,7 @@ class MortalFileSystem(UnsyncedFileSystem):
 
 
 class History(Appends):
-    """A log under `root`, what it must hold in `model`, and how it came to that in `trail`."""
+    """A log under `root`, its expected state in `model`, and its operations so far in `trail`."""
 
     def __init__(self, root: Path, setup: int = 0, fs: MortalFileSystem | None = None) -> None:
         self.directory = root / "t-0"
@@ -106,7 +106,7 @@ class History(Appends):
         return log
 
     def run(self, numbers: Sequence[int]) -> None:
-        """All of it, and a clean restart at the end."""
+        """Run all operations, and a clean restart at the end."""
         try:
             for number in numbers:
                 self.step(number >> 16, number >> 8 & 0xFF, number & 0xFF)
@@ -159,7 +159,7 @@ class History(Appends):
         self.model.move_start(first)
 
     def first_to_keep(self) -> int:
-        """The first segment that no rule of retention gives up; the log end offset if all go."""
+        """The first segment that retention keeps; the log end offset if it deletes all."""
         model, config = self.model, self.config
         bases = [*self.log.segments.base_offsets, None]
         size = sum(len(each.data) for each in model.batches)
@@ -270,7 +270,7 @@ class History(Appends):
         self.checkpoint = (self.model.recovery_point, self.model.start)
 
     def remove_files(self, a: int, b: int) -> None:
-        """file.delete.delay.ms is over."""
+        """Let file.delete.delay.ms expire."""
         for paths, _ in self.pending:
             for path in paths:
                 self.fs.remove(path)
@@ -285,12 +285,12 @@ class History(Appends):
         assert self.log.leader_epochs.entries == epochs
 
     def crash(self, a: int, b: int) -> None:
-        """The process dies; the page cache lives."""
+        """Kill the process; the page cache survives."""
         self.log.release()
         self.reopen(clean=False)
 
     def lose_tail(self, a: int, b: int) -> None:
-        """The machine dies: behind what was synced the newest segment is cut, or ends in zeros or garbage."""
+        """Crash the machine: after the synced part, the newest segment is truncated, or ends in zeros or garbage."""
         self.log.release()
         synced = self.model.recovery_point
         segment = self.log.segments[-1]
@@ -416,14 +416,14 @@ class History(Appends):
         assert self.log.end_offset_for_epoch(epoch) == self.model.end_offset_for_epoch(epoch)
 
     def read_on(self, a: int, b: int) -> None:
-        """Readers that began before segments went go on undisturbed."""
+        """Check that readers continue after their segments were deleted."""
         for records, data in self.readers:
             assert records.to_bytes() == data
 
     # -- checks ------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """What must hold after every operation, and is cheap to see."""
+        """Check the cheap invariants after an operation."""
         log, model = self.log, self.model
         assert (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset) == (
             model.start, model.last_stable_offset, model.high_watermark, model.end,
@@ -435,7 +435,7 @@ class History(Appends):
         assert list(bases) == sorted(set(bases)) == [segment.base_offset for segment in log.segments]
 
     def check_all(self) -> None:
-        """Everything: files byte by byte, indexes, producers, transactions, epochs, every offset and timestamp."""
+        """Check everything: bytes of files, indexes, producers, transactions, epochs, every offset and timestamp."""
         self.check()
         self.read_on(0, 0)
         known = self.model.producers()

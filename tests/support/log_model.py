@@ -1,4 +1,4 @@
-"""A model of a log that is obviously right: a list of batches with what they say, and the numbers that follow.
+"""A simple model of a log: a list of batches with their contents, and the offsets that follow from them.
 
 `batches` are those that must stand on disk, byte by byte; `history` all that were ever appended and not truncated,
 for a log may know of producers whose records are gone. Everything that can be worked out from them is worked out
@@ -28,7 +28,7 @@ SEQUENCE_LIMIT = 1 << 31
 
 @dataclass(slots=True)
 class Batch:
-    """A batch as it stands on disk; records as (offset, timestamp, key, value)."""
+    """A batch as it is on disk; records as (offset, timestamp, key, value)."""
 
     data: bytes
     base: int
@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Producer:
-    """What is known of a producer id: its last five batches of its newest epoch, oldest first."""
+    """The state of a producer id: the last five batches of its newest epoch, oldest first."""
 
     epoch: int = -1
     coordinator_epoch: int = -1
@@ -78,7 +78,7 @@ class Producer:
 
 
 class Model:
-    """What a log must be. Every method is what one operation does to it."""
+    """The expected state of a log. Every method applies one operation."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -225,7 +225,7 @@ class Model:
         self.epochs = [entry for entry in self.epochs if entry[1] < offset]
 
     def delete_below(self, offset: int) -> None:
-        """Segments below `offset` went."""
+        """Segments below `offset` were deleted."""
         self.batches = [each for each in self.batches if each.last >= offset]
 
     def truncate(self, offset: int) -> None:
@@ -243,7 +243,7 @@ class Model:
         self.high_watermark = min(self.high_watermark, offset)
 
     def start_anew(self, offset: int) -> None:
-        """No record is left; the next one gets `offset`."""
+        """The log is empty; the next record gets `offset`."""
         self.truncate(0)
         self.epochs, self.forgotten, self.hidden, self.unreplicated = [], set(), set(), {}
         self.start = self.highest_start = self.end = self.high_watermark = offset
@@ -295,7 +295,7 @@ class Model:
         return False
 
     def adopt_aborted(self, log: Any) -> None:
-        """The indexes name each aborted transaction of which a reader meets records, and no other."""
+        """Check that the indexes list exactly the aborted transactions of which a reader finds records."""
         found = [entry for segment in log.segments for entry in segment.txn_index.entries]
         by_marker = {each.last_offset: each for each in found}
         assert len(by_marker) == len(found)
@@ -322,7 +322,7 @@ class Model:
         self.aborted = found
 
     def _transaction(self, marker: Batch) -> list[Batch]:
-        """The batches of the transaction that a marker ends."""
+        """The batches of the transaction that is ended by a marker."""
         found: list[Batch] = []
         for each in self.history:
             if each is marker:
@@ -345,7 +345,7 @@ class Model:
         return min(began.values(), default=marker.base + 1)
 
     def shows(self, transaction: AbortedTransaction) -> bool:
-        """Whether a reader meets records of an aborted transaction."""
+        """Whether a reader finds records of an aborted transaction."""
         return any(
             each.producer == transaction.producer_id
             and each.marker is None

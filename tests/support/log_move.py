@@ -1,4 +1,4 @@
-"""A log in one log directory and its copy in another one, without a broker around them."""
+"""A log in one log directory and its copy in another one, without a broker."""
 
 from __future__ import annotations
 

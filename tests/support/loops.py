@@ -1,4 +1,4 @@
-"""Tests of sockets run on both event loops that the broker may run on."""
+"""Runs tests of sockets on both event loops that the broker supports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 
 def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make a coroutine a test that runs once on each loop. What nobody handled on the loop fails it."""
+    """Make a coroutine a test that runs once on each loop. An unhandled exception on the loop fails the test."""
 
     def run(loop_factory: Any, **fixtures: Any) -> None:
         unhandled: list[dict[str, Any]] = []

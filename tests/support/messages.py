@@ -1,4 +1,4 @@
-"""Every message that we declare, recorded bytes of it, and strategies that make arbitrary ones."""
+"""All declared messages, their recorded bytes, and strategies that generate arbitrary ones."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ Special = Callable[[Field], st.SearchStrategy[Any] | None]
 def strategy(
     cls: type[Message], version: int, flexible: bool, special: Special | None = None
 ) -> st.SearchStrategy[Any]:
-    """Messages of that version with any content that it can carry; fields it lacks keep their default.
+    """Messages of a version with any content that it supports; fields that it lacks keep their defaults.
 
     `special` may give a strategy of its own for a field.
     """

@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster: a server of the Kafka protocol that we have not written, inside this process."""
+"""librdkafka's mock cluster: an independent server of the Kafka protocol, inside this process."""
 
 from confluent_kafka import Producer
 
@@ -6,7 +6,7 @@ from support.deadlines import DEADLINE_S
 
 
 class MockCluster:
-    """Three brokers, topics of four partitions made on first use."""
+    """Three brokers; topics are created with four partitions at their first use."""
 
     def __init__(self, brokers=3):
         self._producer = Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "", "log_level": 0})

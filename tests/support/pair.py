@@ -1,4 +1,4 @@
-"""Two brokers in this process, of which one follows the other; they share an embedded registry."""
+"""Two brokers in this process, a leader and a follower, which share an embedded registry."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Waiting for a condition: poll until it holds, and fail with what was seen when the deadline passes."""
+"""Waiting for a condition: poll until it holds, and fail with the last values when the deadline passes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _local_names(condition: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
-    """What of an expression a reader wants to know: the operands of comparisons, below `and`, `or` and `not`."""
+    """The interesting parts of an expression: the operands of comparisons, inside `and`, `or` and `not`."""
     if isinstance(node, ast.BoolOp):
         return [part for value in node.values for part in _parts(value)]
     if isinstance(node, ast.UnaryOp):
@@ -103,7 +103,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 
 def _body(code: CodeType) -> ast.expr | None:
-    """The expression of a lambda, found by its position in the source; None for what is no lambda."""
+    """The expression of a lambda, found by its position in the source; None if the function is not a lambda."""
     positions = {(line, column, end_line, end) for line, end_line, column, end in code.co_positions()}
     for node in ast.walk(_tree(code.co_filename)):
         if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:

@@ -1,4 +1,4 @@
-"""A file system whose power can be cut behind every operation: what the disk may hold then, rebuilt elsewhere.
+"""A file system whose power can be cut after every operation. It rebuilds the possible contents of the disk elsewhere.
 
 `PowerCutFileSystem` works on real files and keeps a journal of what was done to them below one directory. A `Disk`
 replays the journal up to any operation and writes out, by a seeded choice, one of the states that a journalling file
@@ -35,7 +35,7 @@ _SECTOR = 128  # of a disk it is 512 at least; the files of tests are small
 
 @dataclass(eq=False)
 class File:
-    """A file by identity, not by name: what of it is on the disk, and what was done to it since."""
+    """A file by identity, not by name: its contents on the disk, and the later operations on it."""
 
     durable: bytes = b""
     pending: list[Change] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Change:
 
 @dataclass(eq=False)
 class Directory:
-    """A directory by identity: the entries that are on the disk, and what was done to them since."""
+    """A directory by identity: its entries on the disk, and the later operations on them."""
 
     durable: dict[str, File | Directory] = field(default_factory=dict)
     pending: list[Callable[[dict[str, File | Directory]], None]] = field(default_factory=list)
@@ -123,21 +123,21 @@ Operation = Callable[[], None]
 
 
 class Disk:
-    """The disk under a `PowerCutFileSystem` as it was when the power went behind operation number `position`."""
+    """The disk under a `PowerCutFileSystem` when the power is cut after operation number `position`."""
 
     def __init__(self, fs: PowerCutFileSystem) -> None:
         self._fs = fs
         self.position = 0
 
     def advance(self, position: int) -> None:
-        """Go on to behind operation number `position`."""
+        """Advance to the point after operation number `position`."""
         assert position >= self.position
         for _, operation in self._fs.journal[self.position : position]:
             operation()
         self.position = position
 
     def write_out(self, seed: object, target: Path) -> None:
-        """Make `target` a directory as the file system's may have come back."""
+        """Make `target` a directory with one possible state of the file system."""
         self._fs.tree.after_a_cut(random.Random(repr(seed)), target)
 
 
@@ -169,7 +169,7 @@ class PowerCutFileSystem(FileSystem):
 
     @property
     def position(self) -> int:
-        """How many operations there have been."""
+        """The number of operations so far."""
         return len(self.journal)
 
     def _note(self, words: str, operation: Operation) -> None:

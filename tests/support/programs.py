@@ -1,4 +1,4 @@
-"""Programs that tests drive and that no wheel brings.
+"""Programs that tests use and that no wheel contains.
 
 A test without its program is skipped, and tests/conftest.py says so in one line for all of them. With CI=true it fails.
 """

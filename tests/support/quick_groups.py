@@ -1,4 +1,4 @@
-"""Consumers in groups that form, miss their dead and go on quickly."""
+"""Consumers in groups with short timeouts, so that rebalances are quick."""
 
 from typing import Any
 

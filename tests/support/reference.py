@@ -1,4 +1,4 @@
-"""Where the data recorded from Apache Kafka 3.9 lies: beside the checkout."""
+"""The location of the data recorded from Apache Kafka 3.9: beside the checkout."""
 
 from pathlib import Path
 

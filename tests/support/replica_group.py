@@ -45,7 +45,7 @@ FENCED, STALE = 74, 95
 
 
 class InlineFileSystem(FaultyFileSystem):
-    """Blocking work is done at once; disks fail where the test says so."""
+    """Blocking work is done at once; disks fail on request of the test."""
 
     async def run_blocking(self, work):
         return work()
@@ -63,7 +63,7 @@ class Settings:
 
 
 class LocalLeader:
-    """Asks the leader in this process, as `LeaderEndpoint` asks it over the wire."""
+    """Calls the leader in this process, as `LeaderEndpoint` does over the network."""
 
     def __init__(self, group, replica, leader_id):
         self._group = group
@@ -169,7 +169,7 @@ class Replica:
         await asyncio.sleep(0)
 
     async def crash(self):
-        """Die: what was written stays, unless the group says otherwise."""
+        """Die. Written data are kept unless the group loses them."""
         log = self.log
         if self._checking is not None:
             self._checking.cancel()
@@ -231,7 +231,7 @@ class ReplicaGroup:
     # -- the controller ----------------------------------------------------------------------------------------------
 
     async def submit(self, change):
-        """See `AlterPartition`: what is out of date or of a dead broker is refused."""
+        """See `AlterPartition`: proposals that are out of date or of a dead broker are refused."""
         proposed = change.proposed
         if proposed.leader_epoch != self.leader_epoch:
             raise IsrChangeRefusedError(FENCED)
@@ -249,7 +249,7 @@ class ReplicaGroup:
         await asyncio.get_running_loop().create_future()
 
     def elect(self, leader=None):
-        """Another leader out of the ISR, or none; nobody is told yet."""
+        """Elect another leader from the ISR, or none. No broker is notified yet."""
         candidates = [one for one in self.isr if one in self.live]
         self.leader = leader if leader in candidates else (candidates[0] if candidates else -1)
         self.isr = tuple(candidates) or self.isr
@@ -257,7 +257,7 @@ class ReplicaGroup:
         self.partition_epoch += 1
 
     async def deliver(self, broker_id):
-        """A broker hears the controller's newest word."""
+        """Send the newest state of the controller to a broker."""
         replica = self.replicas[broker_id]
         if replica.manager is None:
             return
@@ -295,7 +295,7 @@ class ReplicaGroup:
             self.elect(self.leader)
 
     async def restart(self, broker_id):
-        """It comes back, with the high watermark of its last checkpoint."""
+        """Restart it with the high watermark of its last checkpoint."""
         if self.replicas[broker_id].manager is None:
             await self.replicas[broker_id].start()
             self.live.add(broker_id)
@@ -326,14 +326,14 @@ class ReplicaGroup:
         self.check_nobody_waits_too_long(ms)
 
     async def settle(self):
-        """Let what was begun go on until nothing moves."""
+        """Run all pending tasks until none makes progress."""
         for _ in range(6):
             await asyncio.sleep(0)
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     def check(self):
-        """Every leader's committed records are those that were committed before, and more."""
+        """Check that every leader has all records that were committed before."""
         for replica in self.replicas:
             partition = replica.partition
             if partition is None or not partition.is_leader:
@@ -370,7 +370,7 @@ class ReplicaGroup:
         assert partition.log.high_watermark >= min([end, *needed]), "the leader waits for a replica that lags"
 
     async def heal(self):
-        """All brokers live, hear and fetch: the logs must become one."""
+        """Restart, update and fetch on all brokers: the logs must become equal."""
         for replica in self.replicas:
             await self.restart(replica.broker_id)
         if self.leader < 0 or self.leader not in self.live:
@@ -409,5 +409,5 @@ def values_of(log, end):
 
 
 def log_bytes(directory):
-    """All records of the partition's directory, whatever segments they are in."""
+    """All records in the partition's directory, from all segments."""
     return b"".join(path.read_bytes() for path in sorted((directory / "t-0").glob("*.log")))

@@ -1,4 +1,4 @@
-"""The seed of a test's random choices: the same in every `make test`, another in each `make test-full`."""
+"""The seed of a test's random choices: fixed in `make test`, new in each `make test-full`."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""`python -m support.simulation --seed 17 --count 100`: runs seeds, tells of those that broke a promise.
+"""`python -m support.simulation --seed 17 --count 100`: runs seeds and reports those that broke a guarantee.
 
 The order in which Python goes through sets of strings differs from process to process unless PYTHONHASHSEED says
 otherwise: it is set, and the process started anew.

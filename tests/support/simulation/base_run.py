@@ -1,4 +1,4 @@
-"""What runs of either kind have in common: a cluster, those who look at it all the time, and its topic."""
+"""The common part of both kinds of runs: a cluster, its continuous checks, and its topic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BaseRun(ABC):
 
     @abstractmethod
     async def go(self) -> None:
-        """Do all of it. Raises what went wrong."""
+        """Run everything. Raises the first failure."""
 
     async def create_topic(self, partitions: int, configs: Mapping[str, str] | None = None) -> None:
         """Create the topic with a replica on every broker."""
@@ -49,14 +49,14 @@ class BaseRun(ABC):
             await admin.create_topic(TOPIC, partitions, BROKERS, configs=configs)
 
     async def watch_states(self) -> None:
-        """Look at every change of a partition's state."""
+        """Check every change of a partition's state."""
         session = self.cluster.store.session()
         await session.start()
         for partition in self.partitions:
             session.watch_data(PartitionStateZnode.path(*partition), self.suspicion.look)
 
     async def inspect(self) -> None:
-        """Look into the replicas until cancelled."""
+        """Check the replicas until cancelled."""
         while True:
             self.inspection.look()
             self.suspicion.look()
@@ -68,7 +68,7 @@ class BaseRun(ABC):
         return all(state is not None and len(state.isr) == BROKERS and state.leader >= 0 for state in states)
 
     def check_hosts(self) -> None:
-        """No broker has ended by itself."""
+        """Check that no broker has ended by itself."""
         for host in self.cluster.hosts.values():
             if host.failures:
                 raise BrokenPromiseError(f"{host.name} has ended by itself: {host.failures[0]!r}")

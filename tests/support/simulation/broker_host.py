@@ -1,4 +1,4 @@
-"""A machine of the simulation with one broker on it: a disk, a clock, a process that comes and goes.
+"""A simulated machine with one broker: a disk, a clock, and a process that starts and stops.
 
 Somebody looks after the broker, as systemd does: where it does not start because its old registration is still there,
 it is started again until it does.
@@ -71,7 +71,7 @@ class BrokerHost:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process that runs."""
+        """Whether its process runs."""
         return self.process is not None and self.process.state is ProcessState.RUNNING
 
     @property
@@ -92,7 +92,7 @@ class BrokerHost:
     # -- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the broker, and see that it stays started."""
+        """Start the broker, and restart it when its start fails."""
         assert not self._wanted
         self._wanted = True
         self._life = asyncio.get_running_loop().create_task(self._look_after())
@@ -155,14 +155,14 @@ class BrokerHost:
         self._end(power_cut=False)
 
     def cut_power(self) -> None:
-        """What was not synced may be lost, and nobody hears a word until `power_on`."""
+        """Cut the power: unsynced data may be lost, and nothing is sent until `power_on`."""
         self._end(power_cut=True)
         self._network.power_off(self.name)
         self._disks += 1
         self._fs = self._fs.after_power_cut(self._random.getrandbits(64), self._directory / f"disk-{self._disks}")
 
     def power_on(self) -> None:
-        """The machine is back; the broker is not started yet."""
+        """Restore the power; the broker is not started yet."""
         self._network.power_on(self.name)
 
     def _end(self, *, power_cut: bool) -> None:

@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 class NotInTimeError(AssertionError):
-    """What had to happen did not."""
+    """An expected condition did not become true."""
 
 
 class SimulatedCluster:
@@ -55,7 +55,7 @@ class SimulatedCluster:
         return random.Random(self.random.getrandbits(64))
 
     async def start(self, brokers: int) -> None:
-        """Start so many brokers, and wait until all are ready."""
+        """Start a number of brokers, and wait until all are ready."""
         self.store = await EmbeddedStore.open(None, now_ms=self.now_ms, run_blocking=self._commit)
         for broker_id in range(1, brokers + 1):
             host = BrokerHost(
@@ -76,7 +76,7 @@ class SimulatedCluster:
 
     @staticmethod
     def now_ms() -> int:
-        """The clock of whatever is no broker."""
+        """The clock of everything except brokers."""
         return START_MS + int(asyncio.get_running_loop().time() * 1000)
 
     @property
@@ -97,7 +97,7 @@ class SimulatedCluster:
         return [host.broker for host in self.hosts.values() if host.broker is not None]
 
     def state(self, topic: str, partition: int) -> PartitionStateZnode | None:
-        """What the registry says of a partition."""
+        """The state of a partition in the registry."""
         path = PartitionStateZnode.path(topic, partition)
         try:
             return PartitionStateZnode.decode(self.store.tree.node(path).data, path)
@@ -105,7 +105,7 @@ class SimulatedCluster:
             return None
 
     def is_registered(self, broker_id: int) -> bool:
-        """Whether the broker's registration is there."""
+        """Whether the broker is registered."""
         return self.store.tree.get(f"/brokers/ids/{broker_id}") is not None
 
     async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
@@ -118,7 +118,7 @@ class SimulatedCluster:
             await asyncio.sleep(0.05)
 
     def links_between(self, some: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
-        """The ways from some hosts to others."""
+        """The links from some hosts to others."""
         return [(one, other) for one in some for other in others if one != other]
 
 
