@@ -98,9 +98,10 @@ def _reader(client: type) -> Reader:
 
 
 def check_choice(option: str, value: object, choices: Sequence[object]) -> None:
-    """Raise InvalidOptionError unless `value` is one of `choices`."""
+    """Raise InvalidOptionError unless `value` is one of `choices`. The error shows 1 and "1" once, and not None."""
     if value not in choices:
-        raise refuse(option, value, "must be one of " + ", ".join(map(str, choices)))
+        shown = dict.fromkeys(str(choice) for choice in choices if choice is not None)
+        raise refuse(option, value, "must be one of " + ", ".join(shown))
 
 
 def parse_bootstrap_servers(value: str | Sequence[str]) -> list[HostPort]:

@@ -38,6 +38,6 @@ def refuse_unknown(
         hint = f": use {server[0]}" if server else ""
         return ConfigError(name, value, f"a setting of topics, not of a broker{hint}")
     known = [other for other in settings if other.startswith("ottla.") == name.startswith("ottla.")]
-    close = get_close_matches(name, known, 1, 0.4 if name.startswith("ottla.") else 0.7)
+    close = get_close_matches(name, known, 1, 0.7)
     hint = f"; the nearest is {close[0]}" if close else ""
     return ConfigError(name, value, f"no setting has this name{hint}")

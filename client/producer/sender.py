@@ -310,6 +310,8 @@ class Sender:
             message = answer.error_message or "; ".join(
                 f"record {record.batch_index}: {record.batch_index_error_message}" for record in answer.record_errors
             )
+            if code == ErrorCode.MESSAGE_TOO_LARGE and batch.data is not None:  # brokers give no message
+                message = message or f"the batch has {len(batch.data)} bytes"
             error = error_for(code, message, context=str(queue.partition))
             if code in _OUT_OF_ORDER:
                 self._refused(queue, batch, error)

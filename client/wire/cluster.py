@@ -33,6 +33,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, Me
 T = TypeVar("T")
 
 BOOTSTRAP_ROUNDS = 3
+NAME_RULE = "a name has 1 to 249 letters, digits, '.', '_' and '-' (ASCII), and is not '.' or '..'"
 _UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
 
@@ -294,7 +295,8 @@ class Cluster:
             response = await self.refresh([name])
             code = next((topic.error_code for topic in response.topics if topic.name == name), _UNKNOWN_TOPIC)
             if code:
-                error = error_for(code, context=f"topic {name}")
+                rule = NAME_RULE if code == ErrorCode.INVALID_TOPIC_EXCEPTION else None
+                error = error_for(code, rule, context=f"topic {name}")
                 patience = timeout_s if tolerate_unknown_s is None or code != _UNKNOWN_TOPIC else tolerate_unknown_s
                 if not error.retriable or loop.time() - start >= patience:
                     self.untrack([name])

@@ -14,6 +14,8 @@ SCRATCH_SIZE = 64 * 1024
 FIRST_GROWTH = 1024 * 1024
 GROWTH = 4
 SIZE_PREFIX = 4
+# The start of an HTTP answer, read as a size: 1.2 GB.
+HTTP_SIZE = int.from_bytes(b"HTTP", "big")
 
 
 class FrameError(ValueError):
@@ -50,7 +52,7 @@ class FrameBuffer:
     def received(self, count: int) -> list[bytes | memoryview]:
         """Account for `count` bytes written into `writable()`; return the completed frames, without size prefix.
 
-        Raises FrameError for a size that is negative or over the limit.
+        Raises FrameError for a size that is negative or over the limit; the message says if an HTTP server answers.
         """
         if self._frame is not None:
             self._frame_filled += count
@@ -70,7 +72,7 @@ class FrameBuffer:
         while filled - position >= SIZE_PREFIX:
             size = int.from_bytes(scratch[position : position + SIZE_PREFIX], "big", signed=True)
             if size < 0 or size > self._max_frame_size:
-                raise FrameError(f"frame size {size} is not between 0 and {self._max_frame_size}")
+                raise FrameError(_refusal(size, self._max_frame_size))
             start = position + SIZE_PREFIX
             if size <= filled - start:
                 frames.append(bytes(scratch[start : start + size]))
@@ -90,6 +92,12 @@ class FrameBuffer:
             scratch[:remaining] = bytes(scratch[position:filled])
             self._scratch_filled = remaining
         return frames
+
+
+def _refusal(size: int, max_frame_size: int) -> str:
+    if size == HTTP_SIZE:
+        return "an HTTP server answers there, perhaps a console; the broker listens on another port, by default 9092"
+    return f"frame size {size} is not between 0 and {max_frame_size}"
 
 
 def _capacity(size: int) -> int:

@@ -5,6 +5,7 @@ import re
 from ottla.guard import PACKAGES
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
+_MIN_START = 3
 _OURS = (*PACKAGES, "ottla")
 
 
@@ -25,7 +26,7 @@ def explain(error: Exception) -> str:
     from client.errors import NoBrokersAvailableError
 
     if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
-        return _one_line(_of_classic_option(error) or error.format_message())
+        return _one_line(_of_unknown_option(error) or error.format_message())
     if isinstance(error, NoBrokersAvailableError):
         return _one_line(f"{error}. Start one with `ottla broker`, or name another with --bootstrap-server")
     if type(error).__module__.partition(".")[0] in _OURS:
@@ -36,21 +37,22 @@ def explain(error: Exception) -> str:
     return _one_line(f"unexpected {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)")
 
 
-def _of_classic_option(error: Exception) -> str | None:
-    """Return the message for an option that is a Kafka setting: the option to use instead, or what reads the setting.
+def _of_unknown_option(error: Exception) -> str | None:
+    """Return the message for an unknown option: near options, or for a Kafka setting what to use or what reads it.
 
-    None for other options.
+    None for other errors.
     """
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
-    if not option or context is None:
+    if not option or context is None or not hasattr(error, "possibilities"):
         return None
     from protocol.classic_names import classic_name, option_instead, replacement
 
     have = {word for parameter in context.command.params for word in parameter.opts if word.startswith("--")}
+    message = str(getattr(error, "message", error))
     if (instead := option_instead(option, have)) is not None:
-        return f"No such option: {option}: use {instead}"
+        return f"{message}: use {instead}"
     row = classic_name(option)
-    return None if row is None else f"{error.format_message()} ({replacement(row)})"  # type: ignore[attr-defined]
+    return message + suggest(option, sorted(have)) + ("" if row is None else f" ({replacement(row)})")
 
 
 def _one_line(text: str) -> str:
@@ -58,8 +60,18 @@ def _one_line(text: str) -> str:
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """Return a hint with similar names, such as " (did you mean orders?)"; empty if no known name is similar."""
+    """Return a hint with near names, such as " (did you mean orders?)"; empty if no known name is near.
+
+    A name is near if it differs by a typo, or if one of the two names starts with the other one.
+    """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    lower = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), lower, n=3, cutoff=0.8)
+    longer = [one for one in sorted(lower) if _starts(one, name.lower()) or _starts(name.lower(), one)]
+    near = [lower[one] for one in dict.fromkeys(close + longer)][:3]
     return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def _starts(long: str, short: str) -> bool:
+    return long.startswith(short) and len(short.strip("-")) >= _MIN_START

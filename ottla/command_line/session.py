@@ -1,13 +1,14 @@
 """Run the asynchronous part of a command, and look up topics, partitions and groups of a cluster."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.command_line.failure import CommandError, suggest
+from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.output import discard
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from client.wire.metadata import TopicMetadata
 
 T = TypeVar("T")
+
+_MAX_BYTES = "max.message.bytes"
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -101,6 +104,21 @@ async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Excep
         return error
     near = suggest(name, [listing.group_id for listing in await admin.list_groups()])
     return CommandError(f"unknown group {name}{near}")
+
+
+async def explain_refusal(error: Exception, topic: str, bootstrap_server: str) -> str:
+    """Return an error of the producer as one line; for a record that is too large, with the limit of the topic."""
+    from client.admin.admin import Admin
+    from client.admin.types import ResourceType
+    from client.errors import KafkaError, RecordTooLargeError
+
+    limit = ""
+    if isinstance(error, RecordTooLargeError):
+        with contextlib.suppress(KafkaError):
+            async with Admin(bootstrap_servers=bootstrap_server) as admin:
+                settings = await admin.describe_configs(ResourceType.TOPIC, topic, [_MAX_BYTES])
+            limit = f"; {_MAX_BYTES} of {topic} is {settings[_MAX_BYTES].value}"
+    return explain(error) + limit
 
 
 async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:

@@ -6,7 +6,7 @@ import typer
 
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_size
-from ottla.command_line.session import run
+from ottla.command_line.session import explain_refusal, run
 
 perf = typer.Typer(help="Measure throughput and latency.", no_args_is_help=True)
 
@@ -44,6 +44,7 @@ def produce(
         raise CommandError(f"--rate {rate:g} must not be negative")
 
     async def main() -> None:
+        from client.errors import KafkaError
         from client.producer.producer import Producer
 
         async with Producer(
@@ -57,7 +58,10 @@ def produce(
         ) as producer:
             await producer.partitions_for(topic)
             measured = ProduceRun(producer, topic, partition, records, value_size, rate, live=not as_json)
-            await measured.run()
+            try:
+                await measured.run()
+            except KafkaError as error:
+                raise CommandError(await explain_refusal(error, topic, bootstrap_server)) from error
         measured.result.show(as_json)
 
     run(main())

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -10,7 +11,7 @@ import typer
 
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
-from ottla.command_line.session import run, say
+from ottla.command_line.session import explain_refusal, run, say
 from ottla.commands.line_source import open_source, read_lines
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def produce(
             else:
                 with open_source(file) as source:
                     await sending.run(producer, source)
+        if sending.failure is not None:
+            line, error = sending.failure
+            raise CommandError(f"line {line}: {await explain_refusal(error, topic, bootstrap_server)}") from error
 
     try:
         run(main())
@@ -157,7 +161,8 @@ class _Sending:
         self.timestamp = timestamp
         self.lines = 0
         self.sent = 0
-        self._failure: BaseException | None = None
+        # The first line whose record was not written.
+        self.failure: tuple[int, Exception] | None = None
 
     def summary(self) -> str:
         """Return how many records are written: "1 record written to orders"."""
@@ -165,9 +170,9 @@ class _Sending:
         return f"{self.sent}{of} record{'' if self.sent == self.lines == 1 else 's'} written to {self.topic}"
 
     async def run(self, producer: "Producer", source: BinaryIO) -> None:
-        """Send every line of `source`. Raises the first error of a record, or CommandError for a line without a key.
+        """Send every line of `source`, or all lines before the block in which a record fails; set `failure` then.
 
-        If a line is wrong or the task is cancelled, the lines before are written.
+        If a line has no key or the task is cancelled, the lines before are written. Raises CommandError.
         """
         limit_s: int | None = None
         try:
@@ -179,8 +184,6 @@ class _Sending:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit_s):
                     await producer.flush()
-        if self._failure is not None:
-            raise self._failure
 
     async def _send_lines(self, producer: "Producer", source: BinaryIO) -> None:
         """Queue the records until `source` ends or a record fails."""
@@ -205,8 +208,8 @@ class _Sending:
                         except BufferFullError:
                             await producer.buffer_has_room()
                     self.lines += 1
-                    future.add_done_callback(self._done)
-                if self._failure is not None:
+                    future.add_done_callback(partial(self._done, self.lines))
+                if self.failure is not None:
                     break
                 progress.update(self.sent)
 
@@ -216,16 +219,17 @@ class _Sending:
         if self.separator is not None:
             head, separator, tail = line.partition(self.separator)
             if not separator:
-                raise CommandError(f"line {number} has no key separator {self.separator!r}")
+                shown = repr(self.separator).removeprefix("b")
+                raise CommandError(f"line {number} has no key separator {shown}")
             key, value = head, tail
         if self.null_marker is not None:
             key = None if key == self.null_marker else key
             value = None if value == self.null_marker else value
         return key, value
 
-    def _done(self, future: "asyncio.Future[RecordMetadata]") -> None:
+    def _done(self, line: int, future: "asyncio.Future[RecordMetadata]") -> None:
         error = future.exception()
         if error is None:
             self.sent += 1
-        elif self._failure is None:
-            self._failure = error
+        elif self.failure is None and isinstance(error, Exception):
+            self.failure = (line, error)

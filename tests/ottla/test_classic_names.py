@@ -234,8 +234,13 @@ def test_what_the_command_answers(ottla, words, answer):
             ("consume", "t", "--fetch-message-max-bytes", "3"),
             "ottla: No such option: --fetch-message-max-bytes (Consumer has max_partition_fetch_bytes; ",
         ),
-        (("produce", "t", "--ack", "1"), "ottla: No such option: --ack (Possible options: "),
-        (("configs", "describe", "--broker-id", "1"), "ottla: No such option: --broker-id (Possible options: "),
+        (("produce", "t", "--ack", "1"), "ottla: No such option: --ack (did you mean --acks?)\n"),
+        (
+            ("configs", "describe", "--broker-id", "1"),
+            "ottla: No such option: --broker-id (did you mean --broker?) (brokers",
+        ),
+        (("consume", "t", "--from"), "ottla: No such option: --from (did you mean --from-beginning?)\n"),
+        (("consume", "t", "--fom"), "ottla: No such option: --fom\n"),
     ],
 )
 def test_the_command_says_who_reads_a_setting_for_which_it_has_no_option(ottla, words, answer):

@@ -12,8 +12,9 @@ from typer.main import get_command
 import ottla as package
 from client.wire.connection import SOFTWARE_VERSION
 from ottla.app import app
-from ottla.command_line.failure import CommandError, explain
+from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.commands.broker import parse_arguments, parse_settings
+from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,6 +183,30 @@ def test_broker_from_the_command_line(tmp_path):
         process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("orders", []),  # neither "readers" nor "borders-of-the-world"
+        ("reader", ["readers"]),
+        ("Readers", ["readers"]),
+        ("borders", ["borders-of-the-world"]),
+        ("payments.eu", ["payments"]),
+        ("t2", []),
+        ("payers", []),
+    ],
+)
+def test_only_near_names_are_suggested(name, near):
+    known = ["readers", "borders-of-the-world", "payments", "t1"]
+    assert suggest(name, known) == (f" (did you mean {' or '.join(near)}?)" if near else "")
+
+
+def test_a_console_is_no_bootstrap_server(ottla, tmp_path, unused_tcp_port):
+    address = f"127.0.0.1:{unused_tcp_port}"
+    with broker_process(tmp_path / "data", ottla_console_listener=address):
+        said = ottla("topics", "list", "-b", address, code=1).err
+    assert f"no broker answers at {address} (an HTTP server answers there, perhaps a console;" in said
 
 
 def test_os_errors_name_the_file():

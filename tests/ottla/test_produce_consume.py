@@ -67,7 +67,8 @@ def test_keys_headers_nulls_partition_and_time(on):
     assert shown[1] == "full 2 1 1234 -1:NULL 5:v2\tv3 a=1,a=,n=NULL %!"
     assert shown[2] == "full 2 2 1234 2:k3 -1:NULL a=1,a=,n=NULL %!"
     result = on("produce", "full", "-K", ":", stdin=b"a:1\nno separator\n", code=1)
-    assert "line 2 has no key separator" in result.err
+    assert result.err == "ottla: line 2 has no key separator ':'; 1 record written to full\n"
+    assert on("consume", "full", "-o", -1, "--format", "%k %s\n").out.startswith("a 1\n")
 
 
 def test_same_key_for_all(on, topic):
@@ -179,12 +180,13 @@ def test_topic_is_created_on_first_use(on):
         (("consume", "TOPIC", "--json", "--format", "%s"), "cannot be used together"),
         (("consume", "TOPIC", "--isolation-level", "none"), "isolation_level='none'"),
         (("consume", "TOPIC", "-c", "-1"), "--count"),
-        (("produce", "TOPIC", "-z", "brotli"), "compression_type='brotli'"),
-        (("produce", "TOPIC", "-a", "2"), "acks='2'"),
+        (("produce", "TOPIC", "-z", "brotli"), "='brotli': must be one of none, gzip, snappy, lz4, zstd\n"),
+        (("produce", "TOPIC", "-a", "2"), "acks='2': must be one of all, -1, 0, 1\n"),
         (("produce", "TOPIC", "-p", "3"), "partitions 0 to 0, not 3"),
         (("produce", "TOPIC", "/no/such/file"), "/no/such/file: No such file"),
         (("produce", "TOPIC", "-K", ""), "--key-separator must not be empty"),
-        (("produce", "bad name"), "INVALID_TOPIC_EXCEPTION"),
+        (("produce", "bad name"), "topic bad name: INVALID_TOPIC_EXCEPTION: a name has 1 to 249 letters"),
+        (("consume", "bad name"), "topic bad name: INVALID_TOPIC_EXCEPTION: a name has 1 to 249 letters"),
         (("produce",), "topic"),
     ],
 )
@@ -195,8 +197,12 @@ def test_bad_values(on, topic, words, clue):
 
 def test_a_record_the_broker_refuses(on, topic):
     on("configs", "alter", "--topic", topic, "--set", "max.message.bytes=1000")
-    result = on("produce", topic, stdin=b"small\n" + bytes(5000) + b"\n", code=1)
-    assert "MESSAGE_TOO_LARGE" in result.err
+    result = on("produce", topic, stdin=b"small\n" + bytes(5000) + b"\nsmall\n", code=1)
+    assert result.err == (
+        f"ottla: line 2: {topic}-0: MESSAGE_TOO_LARGE: the batch has 5070 bytes;"
+        f" max.message.bytes of {topic} is 1000; 2 of 3 records written to {topic}\n"
+    )
+    assert f"max.message.bytes of {topic} is 1000" in on("perf", "produce", topic, "-n", 1, "-s", "2k", code=1).err
 
 
 def test_nobody_answers(ottla):

@@ -146,6 +146,7 @@ def test_classic_names_are_mapped_to_current_names(name, today):
         ("log.segment.byte", "; the nearest is log.segment.bytes"),
         ("ottla.console", "; the nearest is ottla.console.listener"),
         ("ottla.produce.validate", "; the nearest is ottla.produce.validation"),
+        ("ottla.foo", ""),
         ("xyzzy", ""),
         ("", ""),
     ],

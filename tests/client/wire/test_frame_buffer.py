@@ -54,6 +54,14 @@ def test_impossible_size(size):
         buffer.received(4)
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad Request\r\n", b"HTTP/1.1 200 OK\r\n", b"HTTP"])
+def test_an_http_server_is_recognised(answer):
+    buffer = FrameBuffer(10**6)
+    buffer.writable()[: len(answer)] = answer
+    with pytest.raises(FrameError, match="an HTTP server answers there"):
+        buffer.received(len(answer))
+
+
 def test_an_announced_size_allocates_nothing():
     buffer = FrameBuffer(2**31 - 1)
     buffer.writable()[:4] = (2**31 - 1).to_bytes(4, "big")
