@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from client.errors import ClosedError, KafkaError
+from client.errors import BufferFullError, ClosedError, KafkaError
 from client.options import refuse, refuse_unknown, shows
 from client.producer.accumulator import (
     RECORD_OVERHEAD,
@@ -182,7 +182,7 @@ class Producer(TransactionalProducer):
         `send_nowait`, or gather several `send`. If the call is cancelled, the record may still be written, in order.
         """
         record = self._record(topic, value, key, timestamp_ms, headers)
-        await self._memory.take(record[5])
+        await self._take_memory(record[5])
         try:
             self._check_open()
         except KafkaError:
@@ -234,7 +234,7 @@ class Producer(TransactionalProducer):
         for columns in split_columns(
             self._now_ms(), keys, values, headers, self._options.batch_size, self._max_request_size
         ):
-            await self._memory.take(columns.size)
+            await self._take_memory(columns.size)
             try:
                 self._check_open()
                 batch = await self._placement.add_columns(topic, partition, columns)
@@ -250,7 +250,18 @@ class Producer(TransactionalProducer):
         A larger record is accepted only when the buffer is empty: repeat the call until `send_nowait` accepts it.
         Raises BufferFullError after `max_block_ms`.
         """
-        await self._memory.has_room()
+        try:
+            await self._memory.has_room()
+        except BufferFullError as error:
+            raise self._explained(error) from None
+
+    @property
+    def retried_error(self) -> KafkaError | None:
+        """The last error of the oldest record that failed and is to be sent again; None if there is none.
+
+        With it, a program can say why records are not acknowledged yet.
+        """
+        return self._sender.retried_error()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. The broker creates an unknown topic if it is configured to. Raises the broker's
@@ -293,6 +304,17 @@ class Producer(TransactionalProducer):
         if size > self._max_request_size:
             raise too_large(size, self._max_request_size, topic)
         return timestamp_ms, key, value, checked, asyncio.get_running_loop().create_future(), size
+
+    async def _take_memory(self, size: int) -> None:
+        try:
+            await self._memory.take(size)
+        except BufferFullError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: BufferFullError) -> BufferFullError:
+        """Add why the records in the buffer are not acknowledged."""
+        reason = self.retried_error
+        return error if reason is None else BufferFullError(f"{error}: {reason}")
 
     def _check_open(self) -> None:
         if self._closing:

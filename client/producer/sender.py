@@ -140,6 +140,11 @@ class Sender:
         """All batches that are not acknowledged yet."""
         return [batch for queue in self.queues.values() for batch in queue.batches]
 
+    def retried_error(self) -> KafkaError | None:
+        """The last error of the oldest batch that failed and is to be sent again; None if there is none."""
+        failed = [batch for batch in self.pending_batches() if batch.last_error is not None]
+        return min(failed, key=lambda batch: batch.created_at).last_error if failed else None
+
     # ---- sending
 
     def _pump(self) -> None:

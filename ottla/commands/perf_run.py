@@ -15,6 +15,7 @@ from client.producer.producer import Producer
 from client.topic_partition import TopicPartition
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.progress import Progress
+from ottla.command_line.retry_warning import warn_of_retries
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -110,23 +111,27 @@ class ProduceRun:
         values = RandomValues(self._value_size)
         started, cpu = time.perf_counter(), time.process_time()
         with self._progress:
-            for number in range(self._records):
-                if self._rate:
-                    delay = started + number / self._rate - time.perf_counter()
-                    if delay > 0:
-                        await asyncio.sleep(delay)
-                elif number % BURST == 0:
-                    await asyncio.sleep(0)
-                if self._error is not None:
-                    break
-                await self._send(values[number])
-                self._progress.update(self.result.records)
-            await self._producer.flush()
+            async with warn_of_retries(self._producer, self._progress):
+                await self._send_all(values, started)
         self.result.seconds = time.perf_counter() - started
         self.result.cpu_seconds = time.process_time() - cpu
         self.result.bytes = self.result.records * self._value_size
         if self._error is not None:
             raise self._error
+
+    async def _send_all(self, values: RandomValues, started: float) -> None:
+        for number in range(self._records):
+            if self._rate:
+                delay = started + number / self._rate - time.perf_counter()
+                if delay > 0:
+                    await asyncio.sleep(delay)
+            elif number % BURST == 0:
+                await asyncio.sleep(0)
+            if self._error is not None:
+                break
+            await self._send(values[number])
+            self._progress.update(self.result.records)
+        await self._producer.flush()
 
     async def _send(self, value: bytes) -> None:
         while True:

@@ -17,6 +17,7 @@ from ottla.commands.line_source import open_source, read_lines
 if TYPE_CHECKING:
     from client.producer.accumulator import RecordMetadata
     from client.producer.producer import Producer
+    from ottla.command_line.progress import Progress
 
 # Not a limit for records, which the broker sets: it only limits one request.
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
@@ -174,44 +175,47 @@ class _Sending:
 
         If a line has no key or the task is cancelled, the lines before are written. Raises CommandError.
         """
-        limit_s: int | None = None
-        try:
-            await self._send_lines(producer, source)
-        except asyncio.CancelledError:
-            limit_s = STOP_TIMEOUT_S
-            raise
-        finally:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
-                    await producer.flush()
+        from ottla.command_line.progress import Progress
+        from ottla.command_line.retry_warning import warn_of_retries
 
-    async def _send_lines(self, producer: "Producer", source: BinaryIO) -> None:
+        limit_s: int | None = None
+        with Progress("records", enabled=not source.isatty()) as progress:  # it would overwrite what the user types
+            async with warn_of_retries(producer, progress):
+                try:
+                    await self._send_lines(producer, source, progress)
+                except asyncio.CancelledError:
+                    limit_s = STOP_TIMEOUT_S
+                    raise
+                finally:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(limit_s):
+                            await producer.flush()
+
+    async def _send_lines(self, producer: "Producer", source: BinaryIO, progress: "Progress") -> None:
         """Queue the records until `source` ends or a record fails."""
         from client.errors import BufferFullError
-        from ottla.command_line.progress import Progress
 
-        with Progress("records", enabled=not source.isatty()) as progress:  # it would overwrite what the user types
-            async for lines in read_lines(source):
-                for line in lines:
-                    key, value = self._split(line, self.lines + 1)
-                    while True:
-                        try:
-                            future = producer.send_nowait(
-                                self.topic,
-                                value,
-                                key=key,
-                                partition=self.partition,
-                                timestamp_ms=self.timestamp,
-                                headers=self.headers,
-                            )
-                            break
-                        except BufferFullError:
-                            await producer.buffer_has_room()
-                    self.lines += 1
-                    future.add_done_callback(partial(self._done, self.lines))
-                if self.failure is not None:
-                    break
-                progress.update(self.sent)
+        async for lines in read_lines(source):
+            for line in lines:
+                key, value = self._split(line, self.lines + 1)
+                while True:
+                    try:
+                        future = producer.send_nowait(
+                            self.topic,
+                            value,
+                            key=key,
+                            partition=self.partition,
+                            timestamp_ms=self.timestamp,
+                            headers=self.headers,
+                        )
+                        break
+                    except BufferFullError:
+                        await producer.buffer_has_room()
+                self.lines += 1
+                future.add_done_callback(partial(self._done, self.lines))
+            if self.failure is not None:
+                break
+            progress.update(self.sent)
 
     def _split(self, line: bytes, number: int) -> tuple[bytes | None, bytes | None]:
         key: bytes | None = self.key

@@ -15,6 +15,8 @@ from confluent_kafka import Producer
 
 from broker.broker import Broker
 from broker.settings.config import BrokerConfig
+from client.errors import BufferFullError, DeliveryTimeoutError
+from client.producer.producer import Producer as OwnProducer
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.record_batch import iter_batches
@@ -106,6 +108,27 @@ async def test_appends_are_refused_and_readers_continue(disk, caplog):
         assert not disk.directory.is_full
     assert caplog.text.count("is full") == 1
     assert caplog.text.count("has room again") == 1
+
+
+async def test_our_producer_says_why_nothing_is_acknowledged(disk):
+    async with disk.running():
+        await create_topic(disk.client, "t")
+        disk.fill()
+        servers = disk.broker.bootstrap_servers
+        async with OwnProducer(bootstrap_servers=servers, delivery_timeout_ms=400, request_timeout_ms=400) as producer:
+            with pytest.raises(DeliveryTimeoutError, match=r"not acknowledged within 0.4 s: .*KAFKA_STORAGE_ERROR"):
+                await producer.send("t", b"a")
+            assert producer.retried_error is None
+        async with OwnProducer(bootstrap_servers=servers, buffer_memory=2000, max_block_ms=400) as producer:
+            refused = producer.send_nowait("t", bytes(1900))
+            await until(lambda: producer.retried_error, "it is refused")
+            with pytest.raises(BufferFullError, match="KAFKA_STORAGE_ERROR"):
+                await producer.send("t", bytes(1900))
+            with pytest.raises(BufferFullError, match="KAFKA_STORAGE_ERROR"):
+                await producer.buffer_has_room()
+            disk.fs.capacity = None
+            assert (await refused).offset == 0
+            assert producer.retried_error is None
 
 
 async def test_a_partition_is_created_when_there_is_space_again(disk):

@@ -1,0 +1,40 @@
+"""A warning on standard error while a producer's records fail and are sent again: else a command seems to hang."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from ottla.command_line.progress import Progress
+from ottla.command_line.session import say
+
+if TYPE_CHECKING:
+    from client.producer.producer import Producer
+
+INTERVAL_S = 1.0
+
+
+@contextlib.asynccontextmanager
+async def warn_of_retries(producer: "Producer", progress: Progress) -> AsyncIterator[None]:
+    """Print each kind of error once if records still fail a second later. `progress` is the line to erase first."""
+    watcher = asyncio.create_task(_watch(producer, progress))
+    try:
+        yield
+    finally:
+        watcher.cancel()
+        await asyncio.wait([watcher])
+
+
+async def _watch(producer: "Producer", progress: Progress) -> None:
+    said: set[object] = set()
+    was_failing = False
+    while True:
+        await asyncio.sleep(INTERVAL_S)
+        error = producer.retried_error
+        if error is not None and was_failing:
+            kind = error.code or type(error)
+            if kind not in said:
+                said.add(kind)
+                progress.clear()
+                say(f"ottla: no acknowledgement yet, still trying: {error}")
+        was_failing = error is not None
