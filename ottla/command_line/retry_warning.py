@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from client.producer.producer import Producer
 
 INTERVAL_S = 1.0
+_HINTS = {"KAFKA_STORAGE_ERROR": " (the broker's disk is full or has failed: see /readyz of its console, and its log)"}
 
 
 @contextlib.asynccontextmanager
@@ -36,5 +37,6 @@ async def _watch(producer: "Producer", progress: Progress) -> None:
             if kind not in said:
                 said.add(kind)
                 progress.clear()
-                say(f"ottla: no acknowledgement yet, still trying: {error}")
+                hint = "" if error.code is None else _HINTS.get(error.code.name, "")
+                say(f"ottla: no acknowledgement yet, still trying: {error}{hint}")
         was_failing = error is not None
