@@ -70,7 +70,10 @@ def wall_clock_ms() -> int:
 
 
 class Broker:
-    """One broker. `await broker.run()` runs until `broker.stop()`; `async with broker:` runs it for a block."""
+    """One broker. `await broker.run()` runs until `broker.stop()`; `async with broker:` runs it for a block.
+
+    The broker runs in the event loop: a blocking client in the loop's thread waits forever. Use `asyncio.to_thread`.
+    """
 
     _running: asyncio.Task[None]
     """`run`, from `__aenter__` on."""
