@@ -108,8 +108,8 @@ class ControllerRequests:
                 self._apply_state(topic, topic_id, state)
                 outcomes[key] = None
             except (ReplicationError, StorageError) as error:
-                # A controller that asks for the state of the replicas sends states that this broker has already.
-                level = logging.INFO if isinstance(error, StaleControllerEpochError) else logging.WARNING
+                # A new controller sends its state of every partition, which this broker usually has already.
+                level = logging.DEBUG if isinstance(error, StaleControllerEpochError) else logging.WARNING
                 logger.log(level, "%s-%d: LeaderAndIsr refused: %s", topic, state.partition_index, error)
                 outcomes[key] = error
             self._replicas.role_changed(key)

@@ -139,6 +139,16 @@ async def test_states_of_the_controller(at, fields, error):
     assert at.partition.topic_id == ID
 
 
+async def test_states_that_a_new_controller_repeats_are_not_logged(at, caplog):
+    """A new controller sends its state of every partition to every broker."""
+    caplog.set_level("INFO", "replication.controller_requests")
+    await at.become(epoch=5)
+    assert isinstance(await at.become(epoch=5), StaleControllerEpochError)
+    assert "refused" not in caplog.text
+    assert isinstance(await at.become(epoch=6, topic_id=OTHER_ID), InconsistentTopicIdError)
+    assert "t-0: LeaderAndIsr refused" in caplog.text
+
+
 async def test_a_topic_id_may_come_later(at):
     assert await at.become(topic_id=NO_ID) is None
     assert at.partition.topic_id == NO_ID
