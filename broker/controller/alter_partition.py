@@ -96,8 +96,9 @@ class IsrProposals:
         joining = {one: epoch for one, epoch in proposal.isr.items() if one not in state.isr}
         ineligible = [one for one, epoch in joining.items() if not self._may_join(one, epoch, key)]
         if ineligible:
-            # A broker that is shutting down fetches until its followers are stopped, so this is usual.
-            level = logging.DEBUG if self._context.shutting_down.issuperset(ineligible) else logging.INFO
+            # Usual while a broker stops: it still fetches, and leaders learn later that it is gone.
+            staying = self._context.brokers.keys() - self._context.shutting_down
+            level = logging.DEBUG if staying.isdisjoint(ineligible) else logging.INFO
             logger.log(level, "%s-%d: replicas %s may not join the ISR %s", *key, ineligible, isr)
             return ErrorCode.INELIGIBLE_REPLICA
         return state.replace(

@@ -111,11 +111,14 @@ async def test_a_replica_that_is_offline_shutting_down_or_restarted_cannot_join_
     assert await propose(cluster, [1, 2, 3]) == "INELIGIBLE_REPLICA"
 
 
-async def test_log_reports_a_refused_replica_unless_its_broker_is_shutting_down(cluster, caplog):
+async def test_log_reports_a_refused_replica_unless_its_broker_stops(cluster, caplog):
     """A broker that stops fetches for some time, for each of its partitions: its refusals would fill the log."""
     caplog.set_level("INFO", "broker.controller.alter_partition")
     assert await propose(cluster, [1]) == [1]
     await cluster.controller.relieve(3, epoch(cluster, 3))
+    assert await propose(cluster, [1, 3]) == "INELIGIBLE_REPLICA"
+    await cluster.leave(3)
+    await until(lambda: 3 not in cluster.controller.context.brokers, "it is gone")
     assert await propose(cluster, [1, 3]) == "INELIGIBLE_REPLICA"
     assert "may not join" not in caplog.text
     assert await propose(cluster, [1, 2], epochs={1: epoch(cluster, 1), 2: 1}) == "INELIGIBLE_REPLICA"
