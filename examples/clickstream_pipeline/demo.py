@@ -74,7 +74,7 @@ class Demo:
         async with Admin(bootstrap_servers=servers) as admin:
             for topic in (CLICKS, DEAD_LETTERS, ALERTS):
                 await admin.create_topic(topic, partitions=settings.partitions if topic == CLICKS else 1)
-        say(self._console, f"brokers: {servers}; starting Spark ({settings.master})")
+        say(self._console, f"brokers: {servers}; starting Spark ({settings.master}): a minute or so")
         self._job = JobProcess(settings.output, settings.master, self._job_arguments())
         await self._job.start()
         async with Producer(bootstrap_servers=servers, linger_ms=10, client_id="shop") as producer:
@@ -89,6 +89,7 @@ class Demo:
             began_at_s = await self._drive(load, servers)
         await self._end_job()
         audit = await self._audit(load, servers)
+        await self.stop()  # before the summary, so that the summary is the last output
         self._finish(audit, began_at_s)
         return all(check.holds for check in audit.checks())
 
@@ -185,9 +186,6 @@ class Demo:
         before = self._samples[max(len(self._samples) - 5, 0)]
         passed_s = self._samples[-1].at_s - before.at_s
         self._table.sent = sent
-        if sent == 0:
-            running = sum(map(bool, self._progress.batches.values()))
-            self._table.state = f"starting, {running} of {len(QUERIES)} queries run"
         self._table.sent_per_s = (sent - before.sent) / passed_s if passed_s else 0.0
 
     async def _follow_alerts(self, servers: str) -> None:

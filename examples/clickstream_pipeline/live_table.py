@@ -22,6 +22,8 @@ class LiveTable:
         self.alerts: list[str] = []
 
     def __rich__(self) -> RenderableType:
+        if self.sent == 0:
+            return Text(self._starting())
         table = Table(title=f"{self.state}: {self.sent:,} records sent, {self.sent_per_s:,.0f}/s", title_justify="left")
         table.add_column("query")
         for name in ("batch", "batch time", "rows", "rows/s", "lag", "watermark"):
@@ -45,8 +47,15 @@ class LiveTable:
 
     def line(self) -> str:
         """The same in a line."""
+        if self.sent == 0:
+            return self._starting()
         behind = ", ".join(f"{query} {max(self.sent - rows, 0):,}" for query, rows in self._progress.rows.items())
         return f"{self.state}: {self.sent:,} sent ({self.sent_per_s:,.0f}/s); lag: {behind}; {len(self.alerts)} alerts"
+
+    def _starting(self) -> str:
+        """What there is to say before the first record is sent: all figures are 0."""
+        running = sum(self._progress.latest(query) is not None for query in QUERIES)
+        return f"Spark is starting: {running} of {len(QUERIES)} queries run"
 
 
 def _clock(event_s: float) -> str:

@@ -1,5 +1,6 @@
 """The example of clicks: a short run of the whole demo as a process; what its parts say of runs that do not add up."""
 
+import io
 import json
 import os
 import signal
@@ -11,10 +12,13 @@ from itertools import islice
 import psutil
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from client.consumer.fetched import ConsumerRecord
 from examples.clickstream_pipeline.audit import Alert, Audit
 from examples.clickstream_pipeline.clicks import START_MS, Incident, Kind, clickstream, incidents
+from examples.clickstream_pipeline.live_table import LiveTable
+from examples.clickstream_pipeline.query_progress import Batch, QueryProgress
 from examples.clickstream_pipeline.spark_files import committed_files
 from support.broker import ROOT
 from support.counts import full_only
@@ -71,6 +75,7 @@ def test_the_results_of_a_short_run_are_correct(tmp_path):
     assert str(out) in said
     assert "lag: events" in said
     assert "NOT" not in said
+    assert said.splitlines()[-1] == f"plot: {out / 'plot.png'}"
 
 
 @pytest.mark.timeout(300)
@@ -102,6 +107,23 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     demo = start_demo(tmp_path)
     assert demo.wait(30) == 2
     assert "must not be there yet, or be empty" in (tmp_path / "said").read_text()
+
+
+def test_no_figures_are_shown_before_the_first_record(tmp_path):
+    """Spark takes most of a minute to start: no table of zeros in the meantime."""
+
+    def shown(table):
+        console = Console(width=200, file=io.StringIO())
+        console.print(table)
+        return console.file.getvalue()
+
+    progress = QueryProgress(tmp_path / "progress.jsonl")
+    table = LiveTable(progress)
+    progress.batches["events"].append(Batch("events", 0, 1.0, 0.5, 0, 0.0, 0))
+    assert shown(table).strip() == table.line() == "Spark is starting: 1 of 5 queries run"
+    table.state, table.sent = "sending", 1234
+    assert "sending: 1,234 records sent" in shown(table)
+    assert table.line().startswith("sending: 1,234 sent (0/s); lag: events 1,234")
 
 
 def test_one_seed_gives_one_stream():
