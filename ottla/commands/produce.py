@@ -196,6 +196,8 @@ class _Sending:
         from client.errors import BufferFullError
 
         async for lines in read_lines(source):
+            block: list[asyncio.Future[RecordMetadata]] = []
+            done = partial(self._done, self.lines + 1, block)
             for line in lines:
                 key, value = self._split(line, self.lines + 1)
                 while True:
@@ -212,7 +214,8 @@ class _Sending:
                     except BufferFullError:
                         await producer.buffer_has_room()
                 self.lines += 1
-                future.add_done_callback(partial(self._done, self.lines))
+                block.append(future)
+                future.add_done_callback(done)
             if self.failure is not None:
                 break
             progress.update(self.sent)
@@ -231,9 +234,15 @@ class _Sending:
             value = None if value == self.null_marker else value
         return key, value
 
-    def _done(self, line: int, future: "asyncio.Future[RecordMetadata]") -> None:
+    def _done(
+        self,
+        first_line: int,
+        block: "list[asyncio.Future[RecordMetadata]]",
+        future: "asyncio.Future[RecordMetadata]",
+    ) -> None:
+        """Count a record that is written, or note the line of one that is not. `block` starts at `first_line`."""
         error = future.exception()
         if error is None:
             self.sent += 1
         elif self.failure is None and isinstance(error, Exception):
-            self.failure = (line, error)
+            self.failure = (first_line + block.index(future), error)
