@@ -21,6 +21,7 @@ from storage.errors import OffsetOutOfRangeError, StorageError
 from storage.log.append import LogReadInfo
 from storage.log.leader_epoch_cache import UNDEFINED_EPOCH_OFFSET
 from storage.log.log import Log
+from storage.log.warm_up import ColdReadError, WarmUp
 
 CONSUMER = -1
 """The replica id of clients that are not brokers."""
@@ -160,17 +161,21 @@ def read_partitions(
     get_partition: GetPartition,
     *,
     is_waited_for: bool = False,
+    cold: list[WarmUp] | None = None,
 ) -> list[FetchedPartition]:
     """Read every partition of the request, within the limits.
 
     is_waited_for: the request has waited; the leader already knows what the request reports about a follower.
+    cold: do not wait for the disk, but add here what must be read first. If something was added, the result is void.
     """
     remaining = params.max_bytes
     min_one_message = not params.hard_max_bytes
     tell = params.replica_id != CONSUMER and not is_waited_for
     fetched = []
     for request in requests:
-        one = _read_partition(params, request, get_partition, min(remaining, request.max_bytes), min_one_message, tell)
+        one = _read_partition(
+            params, request, get_partition, min(remaining, request.max_bytes), min_one_message, tell, cold
+        )
         size = one.size_bytes
         if size:
             min_one_message = False
@@ -186,6 +191,7 @@ def _read_partition(
     max_bytes: int,
     min_one_message: bool,
     tell: bool,
+    cold: list[WarmUp] | None,
 ) -> FetchedPartition:
     try:
         partition = get_partition(request.topic, request.partition, request.topic_id)
@@ -204,7 +210,12 @@ def _read_partition(
             if params.is_throttled is not None and params.is_throttled(partition):
                 max_bytes, min_one_message = 0, False
         info = partition.read_log(
-            log, request.offset, max_bytes, isolation=params.isolation, min_one_message=min_one_message
+            log,
+            request.offset,
+            max_bytes,
+            isolation=params.isolation,
+            min_one_message=min_one_message,
+            may_wait=cold is None,
         )
         if info.first_batch_incomplete and not params.hard_max_bytes:
             info = LogReadInfo(None, True, info.aborted_transactions)  # a part of a batch is useless to a client
@@ -218,6 +229,10 @@ def _read_partition(
                     f"before the start of the leader epoch at {partition.leader_epoch_start_offset}"
                 )
             fetched.high_watermark = fetched.last_stable_offset = UNKNOWN_OFFSET
+    except ColdReadError as error:
+        assert cold is not None
+        cold.append(error.warm_up)
+        return FetchedPartition(request, info=NOTHING)
     except (ReplicationError, StorageError, ProtocolError, OSError) as error:
         return FetchedPartition(request, error=error)
     return fetched

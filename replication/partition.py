@@ -315,15 +315,23 @@ class Partition:
         return self.read_log(log, offset, max_bytes, isolation=isolation, min_one_message=min_one_message)
 
     def read_log(
-        self, log: Log, offset: int, max_bytes: int, *, isolation: Isolation, min_one_message: bool
+        self,
+        log: Log,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolation: Isolation,
+        min_one_message: bool,
+        may_wait: bool = True,
     ) -> LogReadInfo:
-        """`read` from a log that `leader_log` or `any_log` has returned."""
+        """`read` from a log that `leader_log` or `any_log` has returned. may_wait: see `Log.read`."""
         return log.read(
             offset,
             max_bytes,
             max_offset=isolation.visible_end(log),
             min_one_message=min_one_message,
             include_aborted=isolation == Isolation.READ_COMMITTED,
+            may_wait=may_wait,
         )
 
     def delete_records_before(self, offset: int) -> int:

@@ -32,6 +32,7 @@ from replication.transaction_verification import VerificationGuard
 from storage.errors import StorageError
 from storage.log.append import AppendOrigin, LogAppendInfo
 from storage.log.config import LogConfig
+from storage.log.warm_up import WarmUp
 from storage.log_manager import LogManager
 
 TopicPartition = tuple[str, int]
@@ -212,7 +213,31 @@ class ReplicaManager(PartitionEvents):
         Partitions that do not exist do not end the wait of the others: a client that keeps asking for a deleted topic
         would otherwise be answered as fast as it can ask.
         """
-        fetched = read_partitions(params, requests, self.partition)
+        cold: list[WarmUp] = []
+        fetched = read_partitions(params, requests, self.partition, cold=cold)
+        if cold:
+            return asyncio.ensure_future(self._fetch_cold(params, requests, reader, cold))
+        return self._fetched(params, requests, reader, fetched)
+
+    async def _fetch_cold(
+        self, params: FetchParams, requests: Sequence[FetchPartition], reader: Reader | None, cold: list[WarmUp]
+    ) -> list[FetchedPartition]:
+        """`fetch` when what it needs was not in the page cache: read it in another thread, then start again.
+
+        Leaders, logs and offsets may have changed meanwhile. The second attempt may wait for the disk.
+        """
+        await self.logs.reads.warm_up(cold)
+        fetched = self._fetched(params, requests, reader, read_partitions(params, requests, self.partition))
+        return fetched if isinstance(fetched, list) else await fetched
+
+    def _fetched(
+        self,
+        params: FetchParams,
+        requests: Sequence[FetchPartition],
+        reader: Reader | None,
+        fetched: list[FetchedPartition],
+    ) -> list[FetchedPartition] | asyncio.Future[list[FetchedPartition]]:
+        """Return what was read, or wait for more."""
         has_idle = reader is not None and reader.has_idle
         if params.max_wait_ms <= 0 or not (requests or has_idle):
             return fetched

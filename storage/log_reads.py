@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from storage.file_system import FileSystem
 from storage.log.log import Log
 from storage.log.lookup import Found
+from storage.log.warm_up import WarmUp
 
 T = TypeVar("T")
 
@@ -37,6 +38,12 @@ class LogReads:
         self._turns.release()
         if not reading.cancelled():
             reading.exception()  # the caller may be gone
+
+    async def warm_up(self, reads: Iterable[WarmUp]) -> None:
+        """Read what these reads need, one after the other."""
+        for one in reads:
+            await self.run(one.run)
+            one.done()
 
     async def look_up(self, get_log: Callable[[], Log], timestamp: int | None) -> Found | None:
         """Find the first record whose timestamp is at least `timestamp`; None: the one with the largest timestamp.

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 from storage.errors import CorruptFileError
 from storage.file_system import CachedFile, FileSystem
 
-_BLOCK = 256  # a binary search reads its last _BLOCK entries at once
+_BLOCK = 512  # a binary search reads its last _BLOCK entries at once
 
 
 class IndexFile:
@@ -74,19 +74,24 @@ class IndexFile:
 
     def _floor_slot(self, target: int, column: int) -> int:
         """Return the last slot whose `column` is at most `target`; -1 if there is none."""
+        return self._floor(target, column)[0]
+
+    def _floor(self, target: int, column: int) -> tuple[int, tuple[int, ...]]:
+        """Return the last slot whose `column` is at most `target`, and its entry; -1 and () if there is none."""
         low, high = 0, self.entries
         while high - low > _BLOCK:
             middle = (low + high) // 2
             if self._read(middle)[column] <= target:
-                low = middle + 1
+                low = middle
             else:
                 high = middle
         if low == high:
-            return low - 1
+            return -1, ()
         width = self.ENTRY.size
         block = self.file.fs.pread(self.file.open().fd, (high - low) * width, low * width)
         unpack = self.ENTRY.unpack_from
-        return low + bisect_right(range(high - low), target, key=lambda slot: unpack(block, slot * width)[column]) - 1
+        number = bisect_right(range(high - low), target, key=lambda slot: unpack(block, slot * width)[column]) - 1
+        return (low + number, unpack(block, number * width)) if number >= 0 else (-1, ())
 
     def read_entries(self) -> list[tuple[int, ...]]:
         """Return all entries as they are in the file, with relative offsets."""

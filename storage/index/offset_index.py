@@ -70,6 +70,11 @@ class OffsetIndex(IndexFile):
             self._write_many([self.ENTRY.pack(offset - self.base_offset, position) for offset, position in entries])
             self._forget_recent()
 
+    def is_in_memory(self, offset: int) -> bool:
+        """Whether `lookup` needs no read."""
+        recent = self._recent_offsets
+        return self._recent_start == 0 or (len(recent) > 0 and offset - self.base_offset >= recent[0])
+
     def lookup(self, offset: int) -> int:
         """Return the position of the last entry that is not above `offset`; 0 if there is none.
 
@@ -81,8 +86,8 @@ class OffsetIndex(IndexFile):
             return self._recent_positions[bisect_right(recent, relative) - 1]
         if self._recent_start == 0 or relative < 0:
             return 0
-        slot = self._floor_slot(relative, 0)
-        return self._read(slot)[1] if slot >= 0 else 0
+        slot, entry = self._floor(relative, 0)
+        return entry[1] if slot >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
         """Return the absolute offset of the first entry at or after `position`; None if there is none."""

@@ -58,11 +58,8 @@ class TimeIndex(IndexFile):
 
         Return (-1, base offset) if there is none.
         """
-        slot = self._floor_slot(timestamp, 0)
-        if slot < 0:
-            return NO_TIMESTAMP, self.base_offset
-        found, relative = self._read(slot)
-        return found, self.base_offset + relative
+        slot, entry = self._floor(timestamp, 0)
+        return (entry[0], self.base_offset + entry[1]) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Remove the entries of `offset` and above."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
@@ -44,18 +44,25 @@ class BatchHeader(NamedTuple):
     last_offset_delta: int
 
 
-def find_batch(file: CachedFile, position: int, end: int, offset: int) -> tuple[int, int] | None:
+Pread: TypeAlias = Callable[[int, int, int], bytes | bytearray]
+"""(descriptor, length, position) → the bytes. Raises OSError."""
+
+
+def find_batch(
+    file: CachedFile, position: int, end: int, offset: int, pread: Pread | None = None
+) -> tuple[int, int] | None:
     """(position, size) of the first batch from `position` on whose last offset is at least `offset`.
 
-    The search ends at byte `end`. Raises CorruptRecordError if a length is impossible.
+    The search ends at byte `end`. pread: instead of the file system's. Raises CorruptRecordError if a length is
+    impossible.
     """
     unpack = _PREFIX.unpack_from
-    pread = file.fs.pread
+    pread = pread or file.fs.pread
     while position < end:
         data = pread(file.open().fd, _SCAN_BYTES if end - position > _SCAN_BYTES else end - position, position)
         available = len(data)
         if available < _SCAN_BYTES:
-            data += _PREFIX_PAD
+            data = data + _PREFIX_PAD
             fits = available - _MIN_SIZE
             if fits < 0:
                 return None

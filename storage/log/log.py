@@ -248,18 +248,20 @@ class Log:
         max_offset: int,
         min_one_message: bool = True,
         include_aborted: bool = False,
+        may_wait: bool = True,
     ) -> LogReadInfo:
         """A range of records from `offset` on, of one segment. The records themselves are not read here.
 
         max_bytes: where the range is cut, within a batch if need be. max_offset: the first offset that must not be
         read (high watermark, last stable offset or log end offset). min_one_message: the first batch is whole,
-        whatever max_bytes is. Raises OffsetOutOfRangeError, LogDirIOError.
+        whatever max_bytes is. may_wait: wait for indexes that are not in the page cache; else ColdReadError is raised.
+        Raises OffsetOutOfRangeError, LogDirIOError.
         """
         offsets = self.offsets
         if not offsets.start <= offset <= offsets.end:
             raise OffsetOutOfRangeError(offset, offsets.start, offsets.end)
         try:
-            return self._reader.read(offset, max_bytes, max_offset, min_one_message, include_aborted)
+            return self._reader.read(offset, max_bytes, max_offset, min_one_message, include_aborted, may_wait)
         except OSError as error:
             raise self.files.failed(error) from error
 

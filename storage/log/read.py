@@ -10,6 +10,7 @@ from storage.log.file_records import FileRecords
 from storage.log.offsets import LogOffsets
 from storage.log.segment import LogSegment
 from storage.log.segments import LogSegments
+from storage.log.warm_up import ColdReadError, WarmUp
 from storage.producers.transaction_index import AbortedTransaction
 
 
@@ -21,9 +22,15 @@ class LogReader:
     _offsets: LogOffsets
 
     def read(
-        self, offset: int, max_bytes: int, max_offset: int, min_one_message: bool, include_aborted: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        max_offset: int,
+        min_one_message: bool,
+        include_aborted: bool,
+        may_wait: bool,
     ) -> LogReadInfo:
-        """Records from an offset between log start and log end on; see `Log.read`. Raises OSError."""
+        """Records from an offset between log start and log end on; see `Log.read`. Raises OSError, ColdReadError."""
         segments = self._segments
         if offset >= max_offset:
             if offset == self._offsets.end:
@@ -34,7 +41,7 @@ class LogReader:
             segment, position = hint
             first_size = -1
         else:
-            found = segments.find(offset)
+            found = segments.find(offset) if may_wait else self._find_now(offset)
             if found is None:
                 return LogReadInfo(None, False, [] if include_aborted else None)
             segment, position, first_size = found
@@ -55,6 +62,22 @@ class LogReader:
         file.used = True
         aborted = self._aborted_transactions(segment, offset, position + size) if include_aborted else None
         return LogReadInfo(records, incomplete, aborted)
+
+    def _find_now(self, offset: int) -> tuple[LogSegment, int, int] | None:
+        """`LogSegments.find` that does not wait for the disk. Raises ColdReadError, OSError."""
+        segments = self._segments
+        segment = segments[segments.number_of(offset)]
+        now_ms = segments.files.now_ms
+
+        def pread_now(fd: int, length: int, position: int) -> bytes | bytearray:
+            data = segment.fs.pread_now(fd, length, position)
+            if data is None:
+                raise ColdReadError(WarmUp(segment, offset, now_ms))
+            return data
+
+        if not segment.is_warm(offset, now_ms()):
+            raise ColdReadError(WarmUp(segment, offset, now_ms))
+        return segments.find(offset, pread_now)
 
     def _end_position(self, segment: LogSegment, position: int, max_offset: int) -> int:
         """The position in `segment` where the records below `max_offset` end; it is not below `position`."""

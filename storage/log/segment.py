@@ -19,7 +19,7 @@ from protocol.record import NO_TIMESTAMP
 from storage.file_system import CachedFile, FileSystem, OpenFile
 from storage.index.offset_index import OffsetIndex
 from storage.index.time_index import TimeIndex
-from storage.log.batch_scan import find_batch, iter_headers
+from storage.log.batch_scan import Pread, find_batch, iter_headers
 from storage.producers.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
@@ -30,6 +30,8 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFI
 DELETED_SUFFIX = ".deleted"
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+NEVER = -(1 << 62)
+WARM_MS = 60_000
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -58,6 +60,7 @@ class LogSegment:
         "rolling_timestamp",
         "size",
         "timestamp_known",
+        "warm_at_ms",
     )
 
     def __init__(
@@ -88,6 +91,8 @@ class LogSegment:
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.timestamp_known = create
+        # When the offset index was last read: then it is in the page cache.
+        self.warm_at_ms = now_ms if create else NEVER
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._txn_index: TransactionIndex | None = None
@@ -158,6 +163,17 @@ class LogSegment:
         if not self.timestamp_known:
             self.max_timestamp, self.offset_of_max_timestamp = view.max_timestamp, view.offset_of_max_timestamp
             self.timestamp_known = True
+
+    def is_warm(self, offset: int, now_ms: int) -> bool:
+        """Whether a lookup of `offset` finds its index entries in memory, or most likely in the page cache."""
+        index = self._offset_index
+        if index is None:
+            return False
+        if not index.is_in_memory(offset):
+            if now_ms - self.warm_at_ms > WARM_MS:
+                return False
+            self.warm_at_ms = now_ms
+        return True
 
     def view(self, fs: FileSystem) -> LogSegment:
         """Return a copy for reads in another thread: the segment as it is now, with open files of its own.
@@ -262,13 +278,13 @@ class LogSegment:
         else:
             self.bytes_since_index_entry += size
 
-    def translate(self, offset: int, start: int = 0) -> tuple[int, int] | None:
+    def translate(self, offset: int, start: int = 0, pread: Pread | None = None) -> tuple[int, int] | None:
         """(position, size) of the batch with `offset`, or of the next one; None behind the last.
 
-        start: a position that is not behind that batch.
+        start: a position that is not behind that batch. pread: see `find_batch`.
         """
         indexed = self.offset_index.lookup(offset)
-        return find_batch(self.file, indexed if indexed > start else start, self.size, offset)
+        return find_batch(self.file, indexed if indexed > start else start, self.size, offset, pread)
 
     def next_offset(self) -> int:
         """The offset behind the last batch; the base offset of an empty segment. Reads the end of the file."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from storage.errors import LogClosedError, RecordBatchTooLargeError
+from storage.log.batch_scan import Pread
 from storage.log.config import LogConfig
 from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from storage.log.segment_files import SegmentFiles
@@ -123,14 +124,17 @@ class LogSegments(Sequence[LogSegment]):
 
     # -- lookup ------------------------------------------------------------------------------------
 
-    def find(self, offset: int) -> tuple[LogSegment, int, int] | None:
-        """(segment, position, size) of the batch with `offset`, or of the next one if compaction removed that."""
+    def find(self, offset: int, pread: Pread | None = None) -> tuple[LogSegment, int, int] | None:
+        """(segment, position, size) of the batch with `offset`, or of the next one if compaction removed that.
+
+        pread: reads batch headers, see `find_batch`.
+        """
         segments = self.all
         number = len(segments) - 1
         if segments[number].base_offset > offset:
             number = self.number_of(offset)
         while number < len(segments):
-            found = segments[number].translate(offset)
+            found = segments[number].translate(offset, 0, pread)
             if found is not None:
                 return segments[number], *found
             number += 1

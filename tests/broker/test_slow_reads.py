@@ -13,6 +13,7 @@ from broker.settings.config import BrokerConfig
 from protocol.message_set import iter_messages
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest
+from protocol.record_batch import RecordBatch
 from storage.file_system import FileSystem
 from support.broker import settings
 from support.deadlines import DEADLINE_S
@@ -47,6 +48,10 @@ class SlowFileSystem(FileSystem):
     def pread(self, fd, length, position):
         self._wait(f"pread of {length} bytes", length)
         return super().pread(fd, length, position)
+
+    def pread_now(self, fd, length, position):
+        is_slow = not self.gate.is_set() and length >= self.shortest
+        return None if is_slow else super().pread_now(fd, length, position)
 
     def open(self, path, *, create=False):
         self._wait(f"open {path}")
@@ -90,18 +95,21 @@ def list_offsets(timestamp):
 
 
 @contextlib.asynccontextmanager
-async def three_segments(tmp_path, fs):
+async def three_segments(tmp_path, fs, *, started_again=False):
     """A broker with the topic `t`: a batch of one record in each of its three segments."""
     config = BrokerConfig.load(None, settings(tmp_path / "data"))
-    async with contextlib.AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(Broker(config, fs=fs))
+    async with Broker(config, fs=fs) as broker:
         async with wire_client(broker.bootstrap_servers) as client:
             await create_topic(client, "t", segment_bytes="30000")
             for number in range(3):
                 await append(client, "t", batch(VALUE, timestamp=NOW_MS + number))
         log = broker.services.logs.get("t", 0)
         assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
-        yield broker, log
+        if not started_again:
+            yield broker, log
+            return
+    async with Broker(config, fs=fs) as broker:
+        yield broker, broker.services.logs.get("t", 0)
 
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(NOW_MS + 1, 1), (-3, 2)], ids=["any", "largest"])
@@ -122,6 +130,20 @@ async def test_fetch_of_an_old_client(tmp_path, fs, max_wait_ms):
             (found,) = answer.responses[0].partitions
             assert found.error_code == 0
             assert [message.value for message in iter_messages(found.records)] == [VALUE]
+
+
+@pytest.mark.parametrize("started_again", [False, True])
+@pytest.mark.parametrize("isolation_level", [0, 1])
+@pytest.mark.parametrize("max_wait_ms", [0, 60_000])
+async def test_fetch_from_a_segment_whose_index_is_not_cached(
+    tmp_path, fs, started_again, isolation_level, max_wait_ms
+):
+    async with three_segments(tmp_path, fs, started_again=started_again) as (broker, _):
+        request = fetch("t", 1, max_wait_ms=max_wait_ms, isolation_level=isolation_level)
+        async with served_meanwhile(fs, broker.bootstrap_servers, request, 12) as answer:
+            (found,) = answer.responses[0].partitions
+            assert found.error_code == 0
+            assert [one.offset for one in RecordBatch(memoryview(found.records)).records()] == [1]
 
 
 async def test_list_offsets_of_a_log_that_is_truncated_meanwhile(tmp_path, fs):

@@ -9,6 +9,7 @@ import pytest
 
 from protocol.errors import CorruptRecordError
 from storage.errors import LogDirIOError
+from storage.log.warm_up import ColdReadError
 from storage.log_reads import LogReads
 from support.log_dirs import BASE_TIME_MS, UnsyncedFileSystem, batch, open_log
 from support.polling import until
@@ -41,7 +42,7 @@ def fs():
 @pytest.fixture
 def log(tmp_path, fs):
     """Six segments of three batches, each of one record."""
-    log = open_log(tmp_path / "t-0", fs=fs, segment_bytes=250, retention_ms=-1)
+    log = open_log(tmp_path / "t-0", fs=fs, segment_bytes=250, index_interval_bytes=50, retention_ms=-1)
     append(log, 18)
     assert len(log.segments) == 6
     return log
@@ -91,7 +92,8 @@ async def test_the_log_may_be_replaced(log, fs, tmp_path):
 async def test_errors_of_files_that_have_not_changed_are_raised(log, fs):
     path = log.directory / f"{15:020d}.log"
     data = bytearray(path.read_bytes())
-    data[16] = 9
+    for position in range(0, len(data), len(data) // 3):
+        data[position + 16] = 9  # the magic
     path.write_bytes(data)
     with pytest.raises(CorruptRecordError):
         await LogReads(fs).look_up(lambda: log, None)
@@ -137,3 +139,34 @@ async def test_timestamps_are_read_once(log, fs, tmp_path):
     assert await LogReads(fs).look_up(lambda: log, None) == at(17)
     assert all(segment.timestamp_known for segment in log.segments[:-1])
     assert fs.descriptors.open_files <= 3, "a lookup closes its files"
+
+
+async def test_a_segment_is_cold_until_it_was_read_and_after_a_minute(log, fs, tmp_path):
+    log.close()
+    now = [BASE_TIME_MS]
+    log = open_log(tmp_path / "t-0", fs=fs, now_ms=lambda: now[0], retention_ms=-1)
+
+    def read_now():
+        return log.read(4, 1000, max_offset=18, may_wait=False)
+
+    for _ in range(2):
+        with pytest.raises(ColdReadError) as cold:
+            read_now()
+        await LogReads(fs).warm_up([cold.value.warm_up])
+        log.read(4, 1000, max_offset=18)
+        assert read_now().records is not None
+        now[0] += 50_000
+        assert read_now().records is not None
+        now[0] += 60_001
+
+
+async def test_a_log_that_changes_while_it_is_warmed_up(log, fs, tmp_path):
+    log.close()
+    log = open_log(tmp_path / "t-0", fs=fs, retention_ms=-1)
+    with pytest.raises(ColdReadError) as cold:
+        log.read(4, 1000, max_offset=18, may_wait=False)
+    shutil.rmtree(log.directory)
+    failures = []
+    fs.on_failure = failures.append
+    await LogReads(fs).warm_up([cold.value.warm_up])
+    assert not failures
