@@ -56,6 +56,6 @@ def decode_snapshot(data: bytes, path: str) -> list[SnapshotEntry]:
     computed = crc32c(data[_CRC_FROM:])
     if crc != computed:
         raise CorruptFileError(path, f"stored crc {crc}, computed crc {computed}")
-    if count < 0 or _HEADER.size + count * _ENTRY.size != len(data):
+    if _HEADER.size + count * _ENTRY.size != len(data):
         raise CorruptFileError(path, f"{count} entries do not fill {len(data)} bytes")
     return [SnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]

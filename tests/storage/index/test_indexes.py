@@ -129,8 +129,9 @@ class TestTimeIndex:
         fs = FileSystem()
         fs.write_file(path, bytes(12), sync=False)
         assert TimeIndex(fs, path, BASE, 1200).absolute_entries() == [(0, BASE)]
-        fs.write_file(path, bytes(1200), sync=False)
-        assert TimeIndex(fs, path, BASE, 1200).absolute_entries() == []
+        for size in (0, 1200):
+            fs.write_file(path, bytes(size), sync=False)
+            assert TimeIndex(fs, path, BASE, 1200).absolute_entries() == []
 
 
 class TestTransactionIndex:

@@ -24,7 +24,9 @@ from storage.errors import (
     TransactionCoordinatorFencedError,
     UnexpectedAppendOffsetError,
 )
+from storage.file_system import FileSystem
 from storage.log.append import AppendOrigin
+from storage.producers.state import ProducerState
 from support.log_dirs import BASE_TIME_MS, RECORDED_NOW_MS, batch, look_up, open_log, read_batches, read_records
 
 
@@ -384,6 +386,14 @@ class TestIdempotence:
         log.append_as_leader(batch("a", producer=(7, 1, 0)), 0)
         with pytest.raises(OutOfOrderSequenceError):
             log.append_as_leader(batch("a", producer=(7, 1, 2**31 - 1)), 0)
+
+    def test_a_truncation_removes_snapshots_at_the_log_start_and_above_the_log_end(self, tmp_path):
+        state = ProducerState(FileSystem(), str(tmp_path))
+        for state.end_offset in (4, 5, 6, 9, 10):
+            state.take_snapshot()
+        state.truncate_and_reload(5, 9, BASE_TIME_MS)
+        assert state.snapshots == [6, 9]
+        assert names(tmp_path) == [f"{offset:020d}.snapshot" for offset in (6, 9)]
 
     def test_producers_expire(self, tmp_path):
         log = open_log(tmp_path / "t-0", now_ms=BASE_TIME_MS)
