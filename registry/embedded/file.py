@@ -89,15 +89,15 @@ class RegistryFile:
         Raises RegistryFullError if the disk is full: then nothing has changed. Raises RegistryStorageError for every
         other failure: then the state of the file is unknown.
         """
+        if self.full is not None and not use_reserve and not self.look_for_room():
+            raise RegistryFullError(self.full)
         try:
-            if self.full is None or use_reserve or self.look_for_room():
-                self._write(changes, zxid)
-                return
+            self._write(changes, zxid)
         except RegistryFullError as error:
             self.full = str(error)
-        if not use_reserve:
-            raise RegistryFullError(str(self.full))
-        self._write_with_reserve(changes, zxid)
+            if not use_reserve:
+                raise
+            self._write_with_reserve(changes, zxid)
 
     def look_for_room(self) -> bool:
         """Restore the reserve. Return whether the disk has room beyond it; `full` then becomes None."""

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import errno
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -163,6 +165,49 @@ async def start_and_stop(disk: Path) -> None:
         await registry.create("/brokers/topics/new", bytes(50))
 
 
+async def killed(disk: Path) -> None:
+    """A process that deletes topics on the full disk is killed and started: what it has deleted stays deleted."""
+    filler = Filler(disk)
+    async with opened(disk) as (store, registry):
+        await prepare(registry)
+        filler.fill()
+        await until_full(store, registry)
+    deleted: list[str] = []
+    for _ in range(4):
+        filler.fill()
+        deleted += deleted_until_killed(disk)
+    async with opened(disk) as (store, registry):
+        assert store.full is not None
+        assert not set(deleted) & {*await registry.children("/brokers/topics")}
+        await delete_topic(registry, "t1")
+
+
+def deleted_until_killed(disk: Path) -> list[str]:
+    """Run `delete_all` in a process and kill it after some topics; return the topics that it has deleted."""
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from support.full_registry import delete_all; delete_all()"
+    with subprocess.Popen([sys.executable, "-c", code, str(disk)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(15)]
+        process.kill()
+        lines += process.stdout.readlines()
+    assert lines[14], "the process has ended by itself"
+    return [line.strip() for line in lines if line.endswith("\n")]
+
+
+def delete_all() -> None:
+    """Delete all topics but t1, and print their names: in a process that is killed meanwhile."""
+
+    async def run() -> None:
+        async with opened(Path(sys.argv[1])) as (_, registry):
+            begun = await registry.children("/admin/delete_topics")
+            for name in await registry.children("/config/topics"):
+                if name != "t1" and name not in begun:
+                    await delete_topic(registry, name)
+                    print(name, flush=True)
+
+    asyncio.run(run())
+
+
 async def without_reserve(disk: Path) -> None:
     """The reserve was lost on the full disk, as after a crash before it was restored: the registry opens."""
     filler = Filler(disk)
@@ -182,6 +227,7 @@ async def without_reserve(disk: Path) -> None:
 SCENARIOS: dict[str, Callable[[Path], Awaitable[None]]] = {
     "delete": delete_everything,
     "start": start_and_stop,
+    "killed": killed,
     "lost": without_reserve,
 }
 
