@@ -1,4 +1,4 @@
-"""One run that is about coordinators: groups and transactions while those who coordinate them move.
+"""One run of groups and transactions while their coordinators move between brokers.
 
 Three brokers, `__consumer_offsets` and `__transaction_state` with three replicas. Besides the usual faults the broker
 that is asked is struck now and then while it works on the request: killed, paused, deposed, its session expired. So
@@ -41,12 +41,12 @@ SETTINGS = {
 
 
 class CoordinatorFaults(Faults):
-    """The usual faults, and some that hit a broker that has just been asked."""
+    """The usual faults, and faults of a broker that is processing a request."""
 
     strike_chance = 0.02
 
     def strike(self, broker_id: int) -> None:
-        """A coordinator is asked: perhaps something happens to it before it can answer."""
+        """A coordinator gets a request: at random, let a fault happen before it answers."""
         loop = asyncio.get_running_loop()
         if not self.is_running or self._random.random() > self.strike_chance:
             return
@@ -72,7 +72,7 @@ class CoordinatorFaults(Faults):
 
 
 class CoordinatorRun(BaseRun):
-    """A run about coordinators."""
+    """A run with groups and transactions."""
 
     topics = (TOPIC, OFFSETS, TRANSACTIONS)
 
@@ -98,7 +98,7 @@ class CoordinatorRun(BaseRun):
 
     @property
     def workload(self) -> SimpleNamespace:
-        """How much was done."""
+        """The numbers of completed operations."""
         done = sum(group.ledger.acknowledged for group in self.groups)
         ended = self.transactions.ledger
         return SimpleNamespace(
@@ -106,7 +106,7 @@ class CoordinatorRun(BaseRun):
         )
 
     async def go(self) -> None:
-        """Do all of it. Raises what went wrong."""
+        """Run everything. Raises the first failure."""
         await self.cluster.start(BROKERS)
         await self._create_topics()
         await self.watch_states()

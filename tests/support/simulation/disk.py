@@ -1,4 +1,4 @@
-"""The disk of a simulated host: real files, of which a power cut takes back what was not synced.
+"""The disk of a simulated host: real files, of which a power cut reverts unsynced changes.
 
 `support.power_cut` knows what a disk may hold then. A process that is killed leaves the page cache behind, so the next
 one goes on with the same `HostFileSystem`; after a power cut there is a new one on what the disk came back with.
@@ -52,7 +52,7 @@ class HostFileSystem(PowerCutFileSystem):
         return result
 
     def process_died(self) -> None:
-        """The kernel closes the files of a dead process, and lets go of their locks."""
+        """Close the files of a dead process and release their locks, as the kernel does."""
         self._life += 1
         for fd in self._open:
             with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ class HostFileSystem(PowerCutFileSystem):
         self.on_failure = None
 
     def after_power_cut(self, seed: object, target: Path) -> HostFileSystem:
-        """The disk as it came back, in `target`."""
+        """Write the state of the disk after a power cut to `target`."""
         disk = Disk(self)
         disk.advance(self.position)
         disk.write_out(seed, target)

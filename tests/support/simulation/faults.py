@@ -1,4 +1,4 @@
-"""What goes wrong in a run, chosen by its random numbers: each fault begins, lasts a while, and is undone.
+"""The faults of a run, chosen by its random numbers: each fault begins, lasts for some time, and is undone.
 
 A broker has one fault of its process at a time; links, sessions and clocks may suffer besides. `Suspicion` says what
 may not happen while data that was not synced has been lost somewhere; with flush.messages=1 nothing is ever lost, and
@@ -67,7 +67,7 @@ class Faults:
         """How often, what, and whether others must be able to do without the broker."""
 
     async def run(self, duration_s: float) -> None:
-        """Break and mend for so long; on return everything is mended, and whatever was stopped is started."""
+        """Inject faults for some time; on return all faults are undone, and stopped brokers are restarted."""
         loop = asyncio.get_running_loop()
         end = loop.time() + duration_s
         weights = [weight for weight, _, _ in self._kinds]
@@ -87,7 +87,7 @@ class Faults:
 
     @contextmanager
     def _fault(self, *words: object) -> Iterator[None]:
-        """What is inside is a fault from its begin to its end."""
+        """Mark the block as the duration of a fault."""
         self.count += 1
         self._active += 1
         self._cluster.trace.tell("fault:", *words)
@@ -100,7 +100,7 @@ class Faults:
 
     @contextmanager
     def _alone(self, host: BrokerHost) -> Iterator[bool]:
-        """Have a broker's process for oneself; False where it is not to be had."""
+        """Reserve a broker's process for one fault; False if it is reserved already."""
         if host.broker_id in self._busy or not host.is_up:
             yield False
             return
@@ -208,7 +208,7 @@ class Faults:
                     session.reconnect()
 
     async def _depose(self, host: BrokerHost) -> None:
-        """Others lead what the broker led, and it cannot be told; what it says itself may still be heard."""
+        """Let others lead the broker's partitions without notifying it; its own messages may still arrive."""
         others = [one.name for one in self._cluster.hosts.values() if one is not host]
         ways = [(other, host.name) for other in others]
         if self._random.random() < 0.3:

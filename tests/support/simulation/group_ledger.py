@@ -1,4 +1,4 @@
-"""What must hold of groups, as their members have seen it.
+"""The rules of groups, checked against the observations of their members.
 
 - **Assignments.** Of one generation of a group everybody gets what one leader sent in one SyncGroup, his own share of
   it. That is written before it is answered, so a later leader's is of a higher generation.
@@ -23,7 +23,7 @@ NO_OFFSET = -1
 
 @dataclass(eq=False)
 class Sent:
-    """What a leader of a group sent in his SyncGroup."""
+    """The SyncGroup request of a group leader."""
 
     generation: int
     shares: Mapping[str, bytes]
@@ -46,7 +46,7 @@ class Commit:
     """With an error that says that nothing was written."""
 
     def is_surely_before(self, other: Commit) -> bool:
-        """Whether it cannot be carried out after `other`, which was acknowledged."""
+        """Whether it cannot be executed after `other`, which was acknowledged."""
         return other.sent_s > self.answered_s or other.generation > self.generation
 
 
@@ -66,11 +66,11 @@ class GroupLedger:
 
     @property
     def acknowledged(self) -> int:
-        """How many commits were."""
+        """The number of commits."""
         return sum(one.is_acknowledged for some in self.commits.values() for one in some)
 
     def send(self, generation: int, shares: Mapping[str, list[int]]) -> dict[str, bytes]:
-        """A leader is about to send this; what he is to send."""
+        """Record what a leader is about to send. Return what it must send."""
         number = len(self.sent)
         encoded = {
             member: json.dumps([number, generation, member, partitions]).encode()
@@ -80,7 +80,7 @@ class GroupLedger:
         return encoded
 
     def give(self, generation: int, member_id: str, share: bytes) -> tuple[Sent, list[int]]:
-        """A member was given its share."""
+        """Record the assignment that a member received."""
         who = f"group {self.group_id}, generation {generation}, member {member_id}"
         if not share:
             raise BrokenPromiseError(f"{who}: it was given nothing")
@@ -96,14 +96,14 @@ class GroupLedger:
         return sent, partitions
 
     def commit(self, partition: int, generation: int) -> Commit:
-        """Somebody is about to commit the next offset."""
+        """Record that a member is about to commit the next offset."""
         commits = self.commits.setdefault(partition, [])
         commit = Commit(len(commits) + 1, generation, self.now_s())
         commits.append(commit)
         return commit
 
     def read(self, partition: int, offset: int, *, before_s: float, strict: bool = True) -> None:
-        """OffsetFetch has answered an offset; what was acknowledged before `before_s` is to be in it."""
+        """Check an offset returned by OffsetFetch: it must include commits acknowledged before `before_s`."""
         self.reads += 1
         commits = self.commits.get(partition, [])
         where = f"group {self.group_id}, partition {partition}"

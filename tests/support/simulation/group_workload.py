@@ -24,7 +24,7 @@ MAYBE = (ErrorCode.REQUEST_TIMED_OUT, *LATER)
 
 
 class RejoinError(Exception):
-    """The member has to join again."""
+    """The member must rejoin."""
 
 
 class GroupWorkload:
@@ -39,11 +39,11 @@ class GroupWorkload:
         self._stopping = False
 
     def stop(self) -> None:
-        """Leave, all of you."""
+        """Make all members leave."""
         self._stopping = True
 
     async def live(self, client: PlainClient) -> None:
-        """Be a member, and another one after that, until told to stop."""
+        """Run one member after another until stopped."""
         ask = client.ask_coordinator(GROUP, self._group_id)
         member = self._new_member(ask)
         while not self._stopping:
@@ -66,7 +66,7 @@ class GroupWorkload:
         return member
 
     def _check(self, client: PlainClient, code: int, member: GroupMember | None = None) -> None:
-        """Raises RejoinError, or BrokenPromiseError for an error that no member gets that does as it should."""
+        """Raises RejoinError, or BrokenPromiseError for an error that a correct member never gets."""
         if code == ErrorCode.NONE:
             return
         self._cluster.trace.note(client.name, self._group_id, ErrorCode(code).name)
@@ -79,7 +79,7 @@ class GroupWorkload:
         raise RejoinError
 
     async def _join(self, member: GroupMember, client: PlainClient) -> tuple[Sent, list[int], int | None]:
-        """Join and sync: what the member is given, and by whom."""
+        """Join and sync. Return the leader's SyncGroup, the own partitions, and the coordinator."""
         await client.pause(0.0, 0.1)
         answer = await member.join_once()
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -102,7 +102,7 @@ class GroupWorkload:
     async def _work(
         self, member: GroupMember, client: PlainClient, sent: Sent, mine: list[int], coordinator: int | None
     ) -> None:
-        """Commit what is mine, until it is enough. Raises RejoinError where there is a rebalance."""
+        """Commit offsets of own partitions for some time. Raises RejoinError if there is a rebalance."""
         for partition in mine:
             await self._read(member, client, partition, sent, coordinator)
         for _ in range(client.random.randint(3, 60)):
@@ -132,7 +132,7 @@ class GroupWorkload:
         self.ledger.read(partition, found[partition][0] if found else NO_OFFSET, before_s=sent.sent_s, strict=is_same)
 
     async def check_offsets(self, client: PlainClient) -> None:
-        """Everything is mended: what was acknowledged is there."""
+        """Check, after all faults are undone, that acknowledged commits exist."""
         ask = client.ask_coordinator(GROUP, self._group_id)
         for partition in range(self._partitions):
             while True:

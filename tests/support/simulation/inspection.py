@@ -1,4 +1,4 @@
-"""Looking into the brokers of a run: what their logs hold below their high watermarks, and who leads.
+"""Inspection of the brokers of a run: the contents of their logs below the high watermarks, and the leaders.
 
 It reads what production objects say and changes nothing. Each log is read once: what was committed there must still
 be there, and is not compared again.
@@ -20,7 +20,7 @@ _EVERYTHING = 1 << 30
 
 
 class Inspection:
-    """Compares the replicas with the ledger, whenever asked."""
+    """Compares the replicas with the ledger on request."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Inspection:
         partitions: Sequence[TopicPartition],
         has_lost_some: Callable[[int], bool],
     ) -> None:
-        """has_lost_some: whether a broker may lack what is committed, because its power was cut."""
+        """has_lost_some: whether a broker may lack committed records, because its power was cut."""
         self._has_lost_some = has_lost_some
         self._cluster = cluster
         self._ledger = ledger
@@ -37,7 +37,7 @@ class Inspection:
         self._compared: dict[tuple[int, TopicPartition], tuple[Log, int]] = {}
 
     def look(self) -> None:
-        """Compare what is committed at each replica. Raises BrokenPromiseError."""
+        """Compare the committed records of the replicas. Raises BrokenPromiseError."""
         if self._ledger.broken is not None:
             raise self._ledger.broken
         for broker_id, host in self._cluster.hosts.items():
@@ -53,7 +53,7 @@ class Inspection:
             self._check_in_sync(key)
 
     def _check_in_sync(self, key: TopicPartition) -> None:
-        """Whoever may be elected has everything that is committed."""
+        """Check that every electable replica has all committed records."""
         state = self._cluster.state(*key)
         end = self._ledger.of(*key).committed_end
         for broker_id in state.isr if state is not None else ():
@@ -79,7 +79,7 @@ class Inspection:
         self._compared[broker_id, key] = (log, end)
 
     def are_equal(self) -> bool:
-        """Whether all replicas are in sync, and have the same end and have it committed."""
+        """Whether all replicas are in sync, with the same log end offset and high watermark."""
         for key in self._partitions:
             logs = [self._log(broker_id, key) for broker_id in self._cluster.hosts]
             state = self._cluster.state(*key)
@@ -92,7 +92,7 @@ class Inspection:
         return True
 
     def compare_whole_logs(self) -> dict[TopicPartition, int]:
-        """Hold all replicas of a quiet cluster against each other, byte by byte; where they end."""
+        """Compare all replicas of an idle cluster byte by byte. Return their end offsets."""
         ends = {}
         for key in self._partitions:
             contents = {broker_id: _bytes(self._log(broker_id, key)) for broker_id in self._cluster.hosts}
@@ -142,7 +142,7 @@ def _bytes(log: Log | None) -> bytes:
 
 
 def watch_leaders(ledger: Ledger, topics: Collection[str]) -> Callable[[], None]:
-    """Have the ledger hear of every broker that begins to lead; call what is returned to end that."""
+    """Report every broker that becomes a leader to the ledger. Call the returned function to end this."""
     production = Partition.make_leader
 
     def make_leader(self: Partition, log: Log, *, broker_id: int, leader_epoch: int, **named: Any) -> None:

@@ -1,4 +1,4 @@
-"""What must hold, as everybody has seen it: producers, consumers, the replicas' logs, the leaders.
+"""The guarantees of Kafka, checked against the observations of producers, consumers, replicas and leaders.
 
 Whoever sees something that contradicts what was seen before raises `BrokenPromiseError`. Values are unique, so a
 record is known by its value.
@@ -16,11 +16,11 @@ Key = tuple[str, int]
 
 
 class BrokenPromiseError(AssertionError):
-    """Something was seen that must not be."""
+    """An observation contradicts a guarantee."""
 
 
 class StoredBatch(NamedTuple):
-    """A batch in a log, as far as replicas must have the same."""
+    """The fields of a batch in a log that must be equal on all replicas."""
 
     base_offset: int
     last_offset: int
@@ -29,7 +29,7 @@ class StoredBatch(NamedTuple):
 
     @classmethod
     def of(cls, batch: RecordBatch) -> StoredBatch:
-        """What a log holds."""
+        """The contents of a log."""
         return cls(batch.base_offset, batch.last_offset, batch.partition_leader_epoch, batch.crc)
 
 
@@ -60,21 +60,21 @@ class Ledger:
         """What was seen where it could not be raised: within a broker."""
 
     def of(self, topic: str, partition: int) -> PartitionLedger:
-        """One partition's."""
+        """The ledger of one partition."""
         return self.partitions.setdefault((topic, partition), PartitionLedger())
 
     @property
     def acknowledged(self) -> int:
-        """How many records were acknowledged."""
+        """The number of acknowledged records."""
         return sum(len(one.acknowledged) + len(one.acknowledged_somewhere) for one in self.partitions.values())
 
     @property
     def consumed(self) -> int:
-        """How many records consumers have seen."""
+        """The number of records that consumers have received."""
         return sum(len(one.seen) for one in self.partitions.values())
 
     def acknowledge(self, topic: str, partition: int, offset: int, value: bytes) -> None:
-        """A producer was told that its record is written; at -1: somewhere."""
+        """Record an acknowledgement of a producer; offset -1: unknown."""
         ledger = self.of(topic, partition)
         if offset < 0:
             ledger.acknowledged_somewhere.add(value)
@@ -85,7 +85,7 @@ class Ledger:
         self._agree(topic, partition, offset, ledger.seen.get(offset), value)
 
     def consume(self, record: ConsumerRecord, expected_offset: int) -> None:
-        """A consumer was given a record where it expected an offset."""
+        """Record that a consumer received a record when it expected an offset."""
         topic, partition, offset = record.topic, record.partition, record.offset
         assert record.value is not None
         if offset != expected_offset:
@@ -99,19 +99,19 @@ class Ledger:
             raise BrokenPromiseError(f"{topic}-{partition}@{offset} was {one!r} and is {other!r}")
 
     def answer_end(self, key: Key, end: int, at_least: int) -> None:
-        """A consumer was told where a partition ends; `at_least`: what it knew when it asked."""
+        """Record the end offset that a consumer received; `at_least`: the offset that it knew at its request."""
         if end < at_least:
             raise BrokenPromiseError(f"{key} was seen up to {at_least}, and is said to end at {end}")
 
     def lead(self, topic: str, partition: int, leader_epoch: int, broker_id: int) -> None:
-        """A broker leads in an epoch."""
+        """Record that a broker leads in an epoch."""
         before = self.of(topic, partition).leaders.setdefault(leader_epoch, broker_id)
         if before != broker_id and self.broken is None:
             text = f"{topic}-{partition}: brokers {before} and {broker_id} lead epoch {leader_epoch}"
             self.broken = BrokenPromiseError(text)
 
     def commit(self, topic: str, partition: int, batch: StoredBatch, broker_id: int) -> None:
-        """A replica's log has a batch below its high watermark."""
+        """Record a batch below the high watermark in a replica's log."""
         ledger = self.of(topic, partition)
         ledger.committed_end = max(ledger.committed_end, batch.last_offset + 1)
         before = ledger.committed.setdefault(batch.base_offset, batch)
@@ -131,7 +131,7 @@ class Ledger:
         self._check_order(topic, partition, content)
 
     def _check_order(self, topic: str, partition: int, content: dict[int, bytes]) -> None:
-        """Each value once, and each producer's in order. Values are `<producer>-<number>`."""
+        """Check that each value occurs once, and each producer's values in order. Values are `<producer>-<number>`."""
         last: dict[bytes, tuple[int, int]] = {}
         for offset in sorted(content):
             producer, _, number = content[offset].partition(b"-")

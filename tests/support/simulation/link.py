@@ -1,4 +1,4 @@
-"""The way from one host to another: how long it takes, and whether anything gets through.
+"""A link from one host to another: its latency, and whether it is cut.
 
 Links go one way. What is sent into one that is cut waits until it heals, as TCP sends again until then; within a
 connection the order stays.
@@ -29,15 +29,15 @@ class Link:
 
     @property
     def is_cut(self) -> bool:
-        """True while nothing gets through."""
+        """True while the link is cut."""
         return self.blocks > 0
 
     def cut(self) -> None:
-        """One reason more that nothing gets through."""
+        """Add a reason to cut the link."""
         self.blocks += 1
 
     def heal(self) -> None:
-        """One reason less."""
+        """Remove a reason; without reasons, the link works again."""
         self.blocks -= 1
         assert self.blocks >= 0
         if not self.blocks:
@@ -49,11 +49,11 @@ class Link:
                     future.set_result(None)
 
     def delay_s(self) -> float:
-        """How long something that is sent now takes."""
+        """The latency of data that is sent now."""
         return self._random.uniform(*self.latency_s)
 
     async def cross(self) -> None:
-        """Take as long as a packet does, which is sent again until it gets through."""
+        """Wait as long as a packet takes that is resent until it arrives."""
         while True:
             await asyncio.sleep(self.delay_s())
             if not self.is_cut:
@@ -63,11 +63,11 @@ class Link:
             await future
 
     def opened(self, pipe: Pipe) -> None:
-        """A connection uses the link."""
+        """Register a connection that uses the link."""
         self._pipes.add(pipe)
 
     def closed(self, pipe: Pipe) -> None:
-        """It does no more."""
+        """Unregister the connection."""
         self._pipes.discard(pipe)
 
 
@@ -87,14 +87,14 @@ class Pipe:
         return self.number
 
     def send(self, item: object) -> None:
-        """Put something in."""
+        """Send data."""
         now = asyncio.get_running_loop().time()
         self._last_due = max(self._last_due, now + self._link.delay_s())
         self._items.append((self._last_due, item))
         self.go_on()
 
     def go_on(self) -> None:
-        """See that the next thing comes out when it is due."""
+        """Schedule the delivery of the next data."""
         if self._timer is None and self._items and not self._link.is_cut:
             loop = asyncio.get_running_loop()
             due = max(self._items[0][0], loop.time())
@@ -110,7 +110,7 @@ class Pipe:
         self.go_on()
 
     def drop(self, keep: int = 0) -> None:
-        """Lose what is on the way, but for the first `keep`."""
+        """Lose the data in flight, except for the first `keep`."""
         while len(self._items) > keep:
             self._items.pop()
 
@@ -118,5 +118,5 @@ class Pipe:
         return len(self._items)
 
     def close(self) -> None:
-        """The connection is gone."""
+        """Close the direction: the connection has ended."""
         self._link.closed(self)

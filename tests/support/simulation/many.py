@@ -1,4 +1,4 @@
-"""Many seeds: each in a child process of its own, so that nothing is left of one when the next begins.
+"""Many seeds, each in its own child process, so that no state is left for the next one.
 
 A child is a fork of a process that has run one seed already: what is compiled once (the codecs of messages) is there.
 """
@@ -31,7 +31,7 @@ KINDS = {"replicas": Run, "coordinators": CoordinatorRun}
 
 
 def replay_command(seed: int, mutation: str | None = None, kind: str = "replicas") -> str:
-    """The one command that runs a seed again."""
+    """The command that repeats a seed."""
     of_kind = "" if kind == "replicas" else f" KIND={kind}"
     return f"make simulate SEED={seed}{of_kind}" + (f" MUTATION={mutation}" if mutation else "")
 
@@ -44,7 +44,7 @@ def run_seeds(
     trace_path: Path | None = None,
     log_level: int = logging.WARNING,
 ) -> Iterator[Outcome]:
-    """Run seeds, one after the other. kind: one of KINDS. prepare: called in each child (it plants a bug, say)."""
+    """Run seeds one after the other. kind: one of KINDS. prepare: called in each child, for example to plant a bug."""
     _in_a_child(lambda directory: run_seed(_WARM_UP, directory, new_run=KINDS[kind]), in_here=True)
     for seed in seeds:
 
@@ -56,7 +56,7 @@ def run_seeds(
 
 
 def _in_a_child(work: Callable[[Path], Outcome], *, in_here: bool = False) -> Outcome:
-    """Carry out `work` in a fork, with a directory of its own (in memory where there is such a place)."""
+    """Run `work` in a fork with its own directory (in memory if the system has a tmpfs)."""
     with memory_directory("simulation") as directory:
         if in_here:
             return work(directory)

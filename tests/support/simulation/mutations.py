@@ -1,6 +1,6 @@
-"""Bugs that are planted to see that simulations find them: each replaces one method of production code.
+"""Planted bugs that simulations must find: each replaces one method of production code.
 
-To be switched on in a process that does nothing else afterwards: nothing is put back.
+Only for a process that does nothing else afterwards: the methods are not restored.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def high_watermark_one_too_high() -> None:
 
 
 def no_epoch_check() -> None:
-    """Whatever leader epoch a client or a follower believes in, it is served."""
+    """Requests with any leader epoch are served."""
     Partition.check_leader_epoch = lambda self, current_leader_epoch: None  # type: ignore[method-assign]
 
 
 def skipped_truncation() -> None:
-    """A follower does not have its log compared with a new leader's, and keeps what it has."""
+    """A follower does not compare its log with a new leader's, and keeps diverging records."""
     production = FetchState.wanted
     FetchState.wanted = lambda self, *, compare: production(self, compare=False)  # type: ignore[method-assign]
 
 
 def stale_isr_write() -> None:
-    """The controller takes an ISR from whoever leads as far as he knows, on top of whatever the state is by now."""
+    """The controller accepts an ISR without comparing versions, and applies it to the current state."""
 
     def judge(self: Any, broker_id: int, key: tuple[str, int], proposal: Any) -> Any:
         leadership = self._context.leaderships[key]
@@ -83,7 +83,7 @@ def answer_before_it_is_committed() -> None:
 
 
 def forgotten_prepare() -> None:
-    """A coordinator that loads a transaction that is decided takes it to have ended."""
+    """A coordinator that loads a decided transaction treats it as complete."""
     production = TransactionCoordinator._read
 
     async def _read(self: TransactionCoordinator, batches: Any) -> dict[str, Transaction]:

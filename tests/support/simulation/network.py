@@ -50,7 +50,7 @@ class SimulatedServer:
         self._network.unlisten(self)
 
     async def wait_closed(self) -> None:
-        """It is closed at once."""
+        """Return at once: the socket is already closed."""
 
 
 class SimulatedNetwork:
@@ -76,7 +76,7 @@ class SimulatedNetwork:
     # -- faults ------------------------------------------------------------------------------------------------------
 
     def link(self, source: str, target: str) -> Link:
-        """The way from a host to another."""
+        """The link from a host to another."""
         link = self._links.get((source, target))
         if link is None:
             link = self._links[source, target] = Link(self._random)
@@ -89,7 +89,7 @@ class SimulatedNetwork:
         return [link for ends, link in sorted(self._links.items()) if host in ends]
 
     def delay(self, source: str, target: str, latency_s: tuple[float, float] = QUICK_S) -> None:
-        """From now on a way takes so long (at least, at most)."""
+        """Set the minimum and maximum latency of a link."""
         self.link(source, target).latency_s = latency_s
 
     def reset(self, one: str, other: str) -> None:
@@ -102,7 +102,7 @@ class SimulatedNetwork:
                     pipe.send(RESET)
 
     def process_died(self, process: SimulatedProcess, *, power_cut: bool) -> None:
-        """Close what belongs to a dead process: with a word to the others, or with none."""
+        """Close the sockets of a dead process, with or without notifying the peers."""
         for key, server in list(self._servers.items()):
             if server.process is process:
                 del self._servers[key]
@@ -115,7 +115,7 @@ class SimulatedNetwork:
                     self._connections.pop(number, None)
 
     def power_off(self, host: str) -> None:
-        """Nothing reaches the host, nothing comes from it."""
+        """Disconnect the host: nothing reaches it, and it sends nothing."""
         self._off.add(host)
         for link in self._links_of(host):
             link.cut()
@@ -192,7 +192,7 @@ class SimulatedNetwork:
             }
 
     def _segment_bytes(self) -> int:
-        """Mostly as much as there is; now and then a few bytes only, so that frames arrive in pieces."""
+        """Mostly all available bytes; sometimes only a few, so that frames arrive in pieces."""
         return _SEGMENT_BYTES if self._random.random() < 0.9 else self._random.randint(1, 200)
 
 

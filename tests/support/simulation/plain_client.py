@@ -1,4 +1,4 @@
-"""A client of the simulation made of plain requests: it knows where to send them, and repeats nothing by itself.
+"""A simulated client that sends plain requests: it finds their receivers and retries nothing by itself.
 
 What is asked may have been done though no answer came, so whoever asks decides what to do next.
 """
@@ -26,11 +26,11 @@ ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class UnansweredError(Exception):
-    """No answer came: what was asked may have been done, or may yet be."""
+    """No answer arrived: the request may have been executed, or may be later."""
 
 
 class NowhereError(Exception):
-    """Nobody is known to ask."""
+    """No broker is known that could answer."""
 
 
 class PlainClient:
@@ -46,11 +46,11 @@ class PlainClient:
         """Called with the broker that is about to be asked as a coordinator: something may happen to it."""
 
     def coordinator_of(self, kind: int, key: str) -> int | None:
-        """The broker that coordinates a key, as far as is known."""
+        """The known coordinator of a key."""
         return self._coordinators.get((kind, key))
 
     def forget(self, kind: int, key: str) -> None:
-        """Look for the coordinator again."""
+        """Forget the coordinator, so that it is looked up again."""
         self._coordinators.pop((kind, key), None)
 
     def ask_coordinator(self, kind: int, key: str) -> Callable[[Message, int], Any]:
@@ -113,10 +113,10 @@ class PlainClient:
             raise UnansweredError(f"{type(request).__name__} to {connection.host}: {error}") from None
 
     async def pause(self, least_s: float = 0.02, most_s: float = 0.3) -> None:
-        """Wait a moment."""
+        """Wait for a short time."""
         await asyncio.sleep(self.random.uniform(least_s, most_s))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         for connection in self._connections.values():
             connection.abort()

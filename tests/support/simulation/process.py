@@ -1,4 +1,4 @@
-"""A process of the simulation: what runs in it, and whether it runs at all.
+"""A simulated process: its tasks, and whether it runs.
 
 Everything that a process does on the loop carries the process in its context (`contextvars`): tasks and callbacks
 inherit it from whoever made them, and the loop asks before it runs one. A process that is paused (SIGSTOP) has its
@@ -19,7 +19,7 @@ NOBODY = contextvars.Context()
 
 
 class ProcessState(Enum):
-    """What the machine does with a process."""
+    """The state of a process."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -43,12 +43,12 @@ class SimulatedProcess:
         return self.state is ProcessState.DEAD
 
     def pause(self) -> None:
-        """Stop; what comes meanwhile is kept."""
+        """Pause the process; events are kept until it resumes."""
         assert self.state is ProcessState.RUNNING
         self.state = ProcessState.PAUSED
 
     def kill(self) -> None:
-        """End in the middle of whatever it was doing."""
+        """Kill the process at once."""
         self.state = ProcessState.DEAD
         self.held.clear()
         # Kept, because a coroutine that is thrown away runs its `finally` blocks.

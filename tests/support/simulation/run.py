@@ -34,7 +34,7 @@ OLD_PROTOCOL = "2.6"
 
 @dataclass
 class Outcome:
-    """What came of a run. `failure` is None where every promise was kept."""
+    """The outcome of a run. `failure` is None if every guarantee held."""
 
     seed: int
     failure: str | None = None
@@ -50,7 +50,7 @@ class Outcome:
 
 
 class Run(BaseRun):
-    """A run about replicas."""
+    """A run with producers, consumers and replicas."""
 
     def __init__(self, seed: int, directory: Path, trace: Trace) -> None:
         self.random = random.Random(f"run {seed}")
@@ -81,7 +81,7 @@ class Run(BaseRun):
         )
 
     async def go(self) -> None:
-        """Do all of it. Raises what went wrong."""
+        """Run everything. Raises the first failure."""
         await self.cluster.start(BROKERS)
         await self.create_topic(len(self.partitions), self.topic_configs)
         await self.cluster.until(self.is_in_sync, "the topic has leaders")
@@ -114,7 +114,7 @@ class Run(BaseRun):
 
 
 class _Complaints(logging.Handler):
-    """Exceptions that production code has logged because it did not expect them."""
+    """Collects unexpected exceptions that production code has logged."""
 
     def __init__(self, trace: Trace, level: int, directory: Path) -> None:
         super().__init__(level)
@@ -140,7 +140,7 @@ def run_seed(
     trace_path: Path | None = None,
     log_level: int = logging.WARNING,
 ) -> Outcome:
-    """Run a seed on a loop of its own. To be called in a process that ends soon after: the dead are never buried."""
+    """Run a seed on its own loop. Only for a process that ends soon after: killed tasks are never cleaned up."""
     loop = VirtualTimeLoop()
     trace = Trace(loop.time, trace_path)
     complaints = _Complaints(trace, log_level, directory)
@@ -175,7 +175,7 @@ def run_seed(
 
 
 def explain(error: BaseException) -> str:
-    """The innermost reason, in a few lines."""
+    """The innermost cause, in a few lines."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, (BrokenPromiseError, AssertionError)) and str(error):

@@ -23,7 +23,7 @@ _LATENCY_S = (0.0003, 0.003)
 
 
 class SimulatedStore:
-    """What a broker takes for the store of its test: it makes the sessions of one process."""
+    """Stands in for the store of a broker: it makes the sessions of one process."""
 
     def __init__(self, store: EmbeddedStore, process: SimulatedProcess, rng: random.Random) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class SimulatedStore:
 
 
 class _LateWatch:
-    """A registration whose calls come to the process later."""
+    """A watch or listener whose calls reach the process later."""
 
     def __init__(self, session: SimulatedSession, callback: Callable[..., None]) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class _LateWatch:
         self.inner: Watch | None = None
 
     def fire(self, *arguments: object) -> None:
-        """It has happened, over there."""
+        """The event has happened at the server."""
         self._session.hear(self._call, *arguments)
 
     def _call(self, *arguments: object) -> None:
@@ -55,7 +55,7 @@ class _LateWatch:
             self._callback(*arguments)
 
     def cancel(self) -> None:
-        """Call the callback no more."""
+        """Stop calling the callback."""
         self._callback = None
         if self.inner is not None:
             self.inner.cancel()
@@ -80,7 +80,7 @@ class SimulatedSession:
         self.inner.disconnect()
 
     def reconnect(self) -> None:
-        """Restore it, and learn what became of the session."""
+        """Restore the connection, and learn whether the session still exists."""
         self.inner.reconnect()
 
     async def expire(self) -> None:
@@ -96,7 +96,7 @@ class SimulatedSession:
         return max(last + 1e-6, now + self._random.uniform(*_LATENCY_S))
 
     def hear(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Have the process hear of something that has happened at the server."""
+        """Deliver an event of the server to the process."""
         self._last_answer = due = self._next(self._last_answer)
         asyncio.get_running_loop().call_at(due, callback, *arguments, context=self._process.context)
 
@@ -143,7 +143,7 @@ class SimulatedSession:
 
     @property
     def state(self) -> ConnectionState:
-        """The state that listeners have heard, or are about to hear."""
+        """The state that has been or will be reported to listeners."""
         return self.inner.state
 
     async def start(self) -> None:

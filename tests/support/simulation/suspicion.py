@@ -1,4 +1,4 @@
-"""Which broker has lost un-synced data while others rely on it, and what may therefore not happen to those.
+"""Tracks brokers that have lost unsynced data, and the faults that must not happen meanwhile.
 
 acks=all promises that a record is on every in-sync replica, not that it is on a disk: so data is lost at one in-sync
 replica of a partition at a time, until it is back in the ISR. Between its loss and its leaving the ISR (the controller
@@ -34,14 +34,14 @@ class Suspicion:
         return state is not None and broker_id in state.isr
 
     def has_lost(self, broker_id: int) -> None:
-        """A broker has lost what it had not synced."""
+        """Record that a broker has lost its unsynced data."""
         relied_on = {one for one in self._partitions if self._in_sync(broker_id, one)}
         self._relied_on[broker_id] = relied_on
         self._out[broker_id] = set(self._partitions) - relied_on
         self.look()
 
     def look(self) -> None:
-        """A state may have changed."""
+        """Check for changed partition states."""
         for broker_id in list(self._relied_on):
             relied_on, out = self._relied_on[broker_id], self._out[broker_id]
             for partition in self._partitions:
@@ -55,13 +55,13 @@ class Suspicion:
                 del self._relied_on[broker_id], self._out[broker_id]
 
     def has_lost_some(self, broker_id: int) -> bool:
-        """Whether a broker has lost data, and has not got them back everywhere."""
+        """Whether a broker has lost data that it has not fetched again in all partitions."""
         return broker_id in self._relied_on
 
     def may_fail(self, broker_id: int) -> bool:
-        """Whether a broker may die, stop or be cut off, with its data."""
+        """Whether a broker may die, stop or be disconnected while it keeps its data."""
         return not any(relied_on for other, relied_on in self._relied_on.items() if other != broker_id)
 
     def may_lose(self, broker_id: int) -> bool:
-        """Whether it may lose data, as far as those are concerned that have."""
+        """Whether it may lose data, given the brokers that already have."""
         return not any(other != broker_id for other in self._relied_on)

@@ -1,4 +1,4 @@
-"""What happened in a run, in order, as one hash: two runs of a seed must have the same."""
+"""The events of a run in order, as one hash: two runs of a seed must have the same hash."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Trace:
         self._file: TextIO | None = None if path is None else path.open("w")
 
     def note(self, *words: object) -> None:
-        """Something has happened."""
+        """Record an event."""
         text = " ".join((f"{self._now_s():.6f}", *map(str, words)))
         self.hash = zlib.crc32(text.encode(), self.hash)
         self.events += 1
@@ -31,7 +31,7 @@ class Trace:
             self._file.flush()
 
     def tell(self, *words: object) -> None:
-        """The same, for what a reader of a failure wants to see."""
+        """Record an event that helps to explain a failure."""
         self.note(*words)
         self.remark(*words)
 

@@ -1,4 +1,4 @@
-"""What must hold of transactions, as their producers and readers have seen them.
+"""The rules of transactions, checked against the observations of producers and readers.
 
 A transaction writes one value to each of its partitions and commits its number as the offset of its producer's group.
 One that was answered "committed" is visible whole, and its offset counts; one whose commit was never asked for is
@@ -15,7 +15,7 @@ from support.simulation.ledger import BrokenPromiseError
 
 
 class End(Enum):
-    """What a producer knows of the end of its transaction."""
+    """The outcome of a transaction as known to its producer."""
 
     NOT_ASKED = "its commit was never asked for"
     UNKNOWN = "its commit was asked for, nobody knows whether it was"
@@ -36,7 +36,7 @@ class SimulatedTransaction:
 
     @property
     def value(self) -> bytes:
-        """What it writes."""
+        """The values that it writes."""
         return f"{self.transactional_id}/{self.number}".encode()
 
 
@@ -49,17 +49,17 @@ class TransactionLedger:
         """By partition: what the reader of committed data was given, in order."""
 
     def begin(self, transactional_id: str, number: int, partitions: list[int]) -> SimulatedTransaction:
-        """A producer begins one."""
+        """Record that a producer begins a transaction."""
         transaction = SimulatedTransaction(transactional_id, number, partitions)
         self.transactions[transaction.value] = transaction
         return transaction
 
     def count(self, end: End) -> int:
-        """How many transactions have ended so."""
+        """The number of transactions with this outcome."""
         return sum(one.end is end for one in self.transactions.values())
 
     def see(self, partition: int, value: bytes) -> None:
-        """The reader of committed data is given a value."""
+        """Record a value that the committed reader received."""
         transaction = self.transactions[value]
         if transaction.end is End.NOT_ASKED:
             raise BrokenPromiseError(f"{value!r} is read as committed, {transaction.end.value}")

@@ -79,7 +79,7 @@ class TransactionWorkload:
     # -- producers ---------------------------------------------------------------------------------------------------
 
     async def produce(self, client: PlainClient, transactional_id: str) -> None:
-        """One transaction after the other, until stopped."""
+        """Run one transaction after the other until stopped."""
         producer = _Producer(client, transactional_id, self._topic, self._cluster)
         choose = client.random.random
         number = 0
@@ -125,7 +125,7 @@ class TransactionWorkload:
     # -- readers -----------------------------------------------------------------------------------------------------
 
     async def consume(self) -> None:
-        """Read what is committed, as it comes, until cancelled."""
+        """Read committed records until cancelled."""
         _, network, rng = self._cluster.client_network()
         reader = Reader(
             bootstrap_servers=self._cluster.bootstrap_servers,
@@ -163,7 +163,7 @@ class TransactionWorkload:
         return lambda request, version: client.ask_leader(self._topic, partition, request, version)
 
     async def check(self, client: PlainClient) -> None:
-        """Everything is mended and has ended: hold what there is against the ledger."""
+        """Compare the final contents with the ledger, after all faults are undone and all transactions have ended."""
         content = {
             partition: await committed(self._leaders(client, partition), self._topic, partition)
             for partition in range(self._partitions)
@@ -292,7 +292,7 @@ class _Producer:
 
 
 async def _patiently(attempt: Callable[[], Awaitable[Any]]) -> Any:
-    """Try until it succeeds: a lost connection and the like are waited out."""
+    """Retry until it succeeds, after lost connections and similar errors."""
     while True:
         try:
             return await attempt()

@@ -44,7 +44,7 @@ class SimulatedTransport(asyncio.Transport):
         self._delivery: asyncio.Handle | None = None
 
     def connect(self, peer: SimulatedTransport, out: Pipe) -> None:
-        """Know the other end, and the way to it."""
+        """Set the other end and the link to it."""
         self._peer, self._out = peer, out
 
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
@@ -70,7 +70,7 @@ class SimulatedTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def get_write_buffer_size(self) -> int:
-        """What the network has not taken."""
+        """The number of bytes that the network has not accepted."""
         return len(self._buffer)
 
     def is_closing(self) -> bool:
@@ -78,15 +78,15 @@ class SimulatedTransport(asyncio.Transport):
         return self._closing or self.is_gone
 
     def is_reading(self) -> bool:
-        """True while what arrives is handed on."""
+        """True while arriving data are delivered."""
         return not self._read_paused
 
     def pause_reading(self) -> None:
-        """Leave what arrives with the kernel."""
+        """Keep arriving data in the kernel."""
         self._read_paused = True
 
     def resume_reading(self) -> None:
-        """Hand it on again."""
+        """Resume the delivery."""
         self._read_paused = False
         self._deliver_soon()
 
@@ -106,7 +106,7 @@ class SimulatedTransport(asyncio.Transport):
     # -- the kernel's side -------------------------------------------------------------------------------------------
 
     def arrive(self, item: bytes | str) -> None:
-        """The network has brought something."""
+        """Receive data from the network."""
         if self.is_gone:
             if item is not FIN and item is not RESET:
                 self._out.send(RESET)
@@ -117,7 +117,7 @@ class SimulatedTransport(asyncio.Transport):
         self._deliver_soon()
 
     def kernel_closes(self, last_word: str | None) -> None:
-        """The process is dead; the other end hears `last_word`, if anything."""
+        """Close the end of a dead process; the other end receives `last_word`, if it is given."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -171,7 +171,7 @@ class SimulatedTransport(asyncio.Transport):
                 return
 
     def acknowledged(self, size: int) -> None:
-        """The other end's process has read so much."""
+        """Record how much the other process has read."""
         self._in_flight -= size
         if self._buffer and not self.is_gone:
             asyncio.get_running_loop().call_soon(self._pump_on, context=self.process.context)

@@ -1,4 +1,4 @@
-"""An event loop in virtual time: where nothing is left to do now, it is later.
+"""An event loop in virtual time: when nothing is left to do, time advances to the next timer.
 
 No selector, no threads: what happens is decided by the order of calls and by the timers, so a run can be repeated. Two
 more things make it so. Tasks and futures are hashed by the order in which they were made, not by their address:
@@ -24,7 +24,7 @@ STEPS_AT_ONE_TIME = 200_000
 
 
 class SimulationStuckError(Exception):
-    """Nothing will ever happen again, or time stands still."""
+    """No event can ever happen again, or virtual time does not advance."""
 
 
 class NumberedTask(asyncio.Task[Any]):
@@ -72,7 +72,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         return NumberedFuture(loop=self)
 
     def resume(self, process: SimulatedProcess) -> None:
-        """Let a paused process run again: first what has come meanwhile."""
+        """Resume a paused process, beginning with the events that it missed."""
         assert process.state is ProcessState.PAUSED
         process.state = ProcessState.RUNNING
         self._ready.extend(process.held)
@@ -114,7 +114,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Cancelled timers are dropped when their time comes."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector."""
+        """There is no selector to wake."""
 
     def _process_events(self, event_list: object) -> None:
         """There are none."""

@@ -1,4 +1,4 @@
-"""The clients of a run: producers with acks=all, a consumer that reads along, and one that asks for the end.
+"""The clients of a run: producers with acks=all, a consumer that reads, and one that asks for end offsets.
 
 All are Ottla's own, over the simulated network. What they are told goes into the ledger.
 """
@@ -34,7 +34,7 @@ class Workload:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Produce no more."""
+        """Stop the producers."""
         self._stopping.set()
 
     async def produce(self, name: str, pause_s: tuple[float, float]) -> None:
@@ -126,7 +126,7 @@ class Workload:
             await asyncio.sleep(0.7)
 
     async def read_everything(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, dict[int, bytes]]:
-        """What the partitions hold, up to these ends, by offset."""
+        """The records of the partitions by offset, up to these end offsets."""
         content: dict[TopicPartition, dict[int, bytes]] = {partition: {} for partition in ends}
         reader = self._reader("last reader")
         await _started(reader)
@@ -156,7 +156,7 @@ class Workload:
 
 
 async def _patiently(reader: Reader) -> list:  # type: ignore[type-arg]
-    """The next records; a lost connection and the like are waited out."""
+    """The next records; lost connections and similar errors are retried."""
     try:
         return await reader.fetch(timeout_ms=2_000)
     except KafkaError as error:
