@@ -53,7 +53,7 @@ class SparkDriver:
 
     @property
     def lives(self) -> bool:
-        """Whether it runs."""
+        """Whether the driver runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, to_the_end: bool = False) -> None:
@@ -108,7 +108,7 @@ class SparkDriver:
         return [one for one in pythons if _is_running(one)]
 
     def end(self) -> None:
-        """Kill whatever is left of any of them."""
+        """Kill all remaining processes."""
         self._of_kind("driver")
         for process in self._seen:
             _send(process, signal.SIGKILL)
@@ -116,7 +116,7 @@ class SparkDriver:
             self._process.wait(WAIT_S)
 
     def said(self) -> str:
-        """What they have printed."""
+        """Their output."""
         return (Path(self._job.folder) / "driver.out").read_text(errors="replace")
 
 

@@ -20,18 +20,18 @@ _names = itertools.count()
 
 
 class Topics:
-    """What tests do to the topics of one broker."""
+    """Operations of tests on the topics of one broker."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
 
     @property
     def options(self) -> dict[str, str]:
-        """What every query needs."""
+        """The options that every query needs."""
         return {"kafka.bootstrap.servers": self.broker.bootstrap}
 
     def create(self, partitions: int = 1, *, name: str | None = None, **configs: str) -> str:
-        """A new topic with a name of its own. Settings have _ for each dot in their names."""
+        """Create a topic with a unique name. Settings have _ for each dot in their names."""
         topic = name or f"topic{next(_names)}"
         named = {setting.replace("_", "."): value for setting, value in configs.items()}
         self.admin(lambda admin: admin.create_topic(topic, partitions, 1, configs=named))
@@ -103,7 +103,7 @@ class Stream:
         self.progress: list[Any] = []
 
     def run(self) -> list[list[str]]:
-        """Read what is there now. The batches of this run."""
+        """Read the existing records. Return the batches of this run."""
         before = len(self.batches)
         writer = self._frame().writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
         query = writer.trigger(availableNow=True).start()

@@ -1,4 +1,4 @@
-"""What a topic holds, as librdkafka reads it."""
+"""The contents of a topic, as librdkafka reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Written(NamedTuple):
 
 
 def topic_contents(bootstrap: str, topic: str, *, committed: bool = True) -> list[Written]:
-    """All records of a topic up to its end, with `committed` those of committed transactions only."""
+    """All records of a topic up to its end; with `committed`, only those of committed transactions."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

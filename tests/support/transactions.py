@@ -1,4 +1,4 @@
-"""A transactional producer made of plain requests, and what a reader of committed data sees."""
+"""A transactional producer that sends plain requests, and the records that a committed reader gets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Ask = Callable[[Message, int], Awaitable[Any]]
 
 
 async def again(attempt: Callable[[], Awaitable[int]], codes: Iterable[int] = RETRIABLE) -> int:
-    """Try until the answer is none of the codes that mean "later"."""
+    """Retry while the answer is a retriable code."""
     deadline = time.monotonic() + DEADLINE_S
     while (code := await attempt()) in codes:
         assert time.monotonic() < deadline, ErrorCode(code)
@@ -147,7 +147,7 @@ class TransactionalProducer:
         return int((await self.ask(request, version)).error_code)
 
     async def ended(self, committed: bool) -> None:
-        """EndTxn, and wait until the end is noted."""
+        """EndTxn, and wait until the transaction is complete."""
         assert await again(lambda: self.end(committed)) == 0
         await until_state(self.ask, self.transactional_id, "CompleteCommit" if committed else "CompleteAbort")
 
@@ -177,7 +177,7 @@ async def until_state(ask: Ask, transactional_id: str, *states: str) -> str:
 
 
 async def committed(ask: Ask, topic: str, partition: int = 0) -> list[bytes]:
-    """The values that a reader of committed data sees, from the beginning."""
+    """The values that a committed reader gets, from the beginning."""
     values: list[bytes] = []
     offset = 0
     while True:

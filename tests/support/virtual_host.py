@@ -1,4 +1,4 @@
-"""What surrounds classic groups in tests: a clock that is moved by hand, timers on it, and a storage that may fail."""
+"""Test doubles around classic groups: a manual clock, its timers, and a storage that may fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class VirtualTimer:
 
 
 class VirtualHost:
-    """Clock, ids and storage of groups. What is stored is done at once or, with `holds`, when `release` is called."""
+    """Clock, ids and storage of groups. Writes complete at once or, with `holds`, when `release` is called."""
 
     def __init__(self, *, initial_delay_ms: int = 0, max_size: int = 1 << 31) -> None:
         self.clock_ms = START_MS
@@ -76,17 +76,17 @@ class VirtualHost:
             self.advance(0)
 
     def release(self, outcome: ErrorCode = ErrorCode.NONE, count: int = 1) -> None:
-        """What was stored first is committed, or has failed."""
+        """Commit the oldest write, or let it fail."""
         for done in [self._held.pop(0) for _ in range(min(count, len(self._held)))]:
             done(outcome)
 
     @property
     def held(self) -> int:
-        """How much is stored and neither committed nor failed."""
+        """The number of writes that are neither committed nor failed."""
         return len(self._held)
 
     def advance(self, by_ms: int) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         end_ms = self.clock_ms + by_ms
         while self._timers and self._timers[0][0] <= end_ms:
             due_ms, _, timer = heapq.heappop(self._timers)
@@ -98,7 +98,7 @@ class VirtualHost:
 
     @property
     def live_timers(self) -> int:
-        """Timers that will still ring."""
+        """The number of pending timers."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
 
@@ -175,7 +175,7 @@ class Table:
             return step.leave(MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=None))
 
     def gather(self, count: int, **changes: object) -> list[JoinGroupResponse]:
-        """A stable group of so many members, the leader first."""
+        """Create a stable group with a number of members. Return them, the leader first."""
         waiting = [self.join(**changes) for _ in range(count)]
         self.host.advance(0)
         leader = waiting[0][0].member_id if waiting[0] else ""

@@ -1,4 +1,4 @@
-"""A client made of bare bytes: it sends any frame to a broker and decodes answers down to their last byte."""
+"""A client on the level of frames: it sends any frame to a broker and decodes answers completely."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class WireClient:
         return answer
 
     async def is_closed(self) -> bool:
-        """Wait until the broker has closed the connection, without a word."""
+        """Wait until the broker has closed the connection without an answer."""
         try:
             async with asyncio.timeout(DEADLINE_S):
                 return await self.reader.read(1) == b""

@@ -1,4 +1,4 @@
-"""Dumps of a registry's tree in the form of the recorded ones, and what differs between two runs taken out."""
+"""Dumps of a registry's tree in the form of the recorded ones, without values that differ between runs."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def without_varying(data):
 
 
 def recorded_tree(name):
-    """A recorded dump: what compares, by path."""
+    """A recorded dump: its comparable part, by path."""
     return {
         entry["path"]: (entry["ephemeral"], entry["version"], entry["cversion"], without_varying(recorded_bytes(entry)))
         for entry in json.loads((FOLDER / name).read_text())
@@ -59,7 +59,7 @@ async def _or_nothing(reading):
 
 
 async def walk(registry, path="/"):
-    """All paths below one, with data and stat; what is deleted meanwhile is left out."""
+    """All paths below one, with data and stat; nodes that are deleted meanwhile are omitted."""
     for name in sorted(await _or_nothing(registry.children(path)) or ()):
         child = f"{path.rstrip('/')}/{name}"
         found = await _or_nothing(registry.get(child)) if child != "/zookeeper" else None
@@ -70,7 +70,7 @@ async def walk(registry, path="/"):
 
 
 async def live_tree(registry):
-    """The tree of a registry: what compares, by path."""
+    """The tree of a registry: its comparable part, by path."""
     return {
         path: (bool(stat.ephemeral_owner), stat.version, stat.cversion, without_varying(data))
         async for path, data, stat in walk(registry)

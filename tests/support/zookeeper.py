@@ -1,4 +1,4 @@
-"""The ZooKeeper of the tests: one process for the whole run of pytest, started when first asked for.
+"""The ZooKeeper of the tests: one process for the whole run of pytest, started at its first use.
 
 A test gets a chroot of its own on it, and breaks connections with a proxy; who breaks servers starts an ensemble.
 """
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 @functools.cache
 def shared_zookeeper():
-    """The one ZooKeeper, ready."""
+    """Return the shared ZooKeeper; it is ready."""
     ensemble = ZooKeeperEnsemble(sync=False)
     atexit.register(ensemble.close)
     with ThreadPoolExecutor(1) as thread:  # the caller may be in an event loop
@@ -43,13 +43,13 @@ async def heard(registry, state):
 
 
 def new_chroot():
-    """A path that no other test uses."""
+    """Return a path that no other test uses."""
     return f"/test-{os.getpid()}-{next(_numbers)}"
 
 
 @contextlib.asynccontextmanager
 async def proxied(connect):
-    """A way to ZooKeeper that can be cut, and its `zookeeper.connect`."""
+    """A proxy to ZooKeeper that can be cut, and its `zookeeper.connect`."""
     address = ZooKeeperAddress.parse(connect)
     async with TcpProxy(*address.servers[0]) as proxy:
         yield proxy, f"127.0.0.1:{proxy.port}{address.chroot}"

@@ -1,4 +1,4 @@
-"""ZooKeeper consumers as processes that can be killed, what they write down, and what must hold of that.
+"""ZooKeeper consumers as processes that can be killed, their journals, and the checks of these.
 
 A process (`run`) writes a line for every claim, release and record, each with the machine's monotonic
 time in ns, before it does anything else with it. `check_journals` holds the lines of all processes against each other:
@@ -97,7 +97,7 @@ class ConsumerProcess:
         self.process = ForkedProcess(run, path, {"topics": topics, **options}, out=self.out)
 
     def entries(self):
-        """What it has written so far."""
+        """Its journal so far."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(self._read_to)
@@ -125,7 +125,7 @@ class ConsumerProcess:
         return json.loads(next(entry for entry in self.entries() if entry.kind == READY).detail)[0]
 
     def owned(self):
-        """The partitions that it has claimed and not let go, by its own words."""
+        """The partitions that it has claimed and not released, according to its journal."""
         owned = set()
         for entry in self.entries():
             if entry.kind == CLAIM:
@@ -154,7 +154,7 @@ class ConsumerProcess:
 
 
 def offsets_read(processes):
-    """For each partition the offsets that anybody was handed."""
+    """The offsets that any consumer received, by partition."""
     found = defaultdict(set)
     for process in processes:
         for entry in process.entries():
@@ -187,7 +187,7 @@ def check_entries(entries):
 
 
 def check_journals(processes):
-    """The rules, over all that these processes have written."""
+    """Check the rules over the journals of all processes."""
     return check_entries([entry for process in processes for entry in process.entries()])
 
 
@@ -228,7 +228,7 @@ class OwnerWatch:
             await asyncio.sleep(0.005)
 
     def owners(self, partition):
-        """Who owned a partition, in order."""
+        """The owners of a partition, in order."""
         return [owner for (one, _), (owner, _, _) in sorted(self.seen.items()) if one == partition]
 
     def check(self, processes):

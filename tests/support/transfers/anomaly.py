@@ -1,4 +1,4 @@
-"""What the checker finds: a promise of Kafka that a history contradicts."""
+"""The findings of the checker: guarantees of Kafka that a history contradicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.transfers.history import Partition
 
 
 class Kind(Enum):
-    """See `support.transfers.checker` for what each of them means."""
+    """The kinds of anomalies; `support.transfers.checker` explains each of them."""
 
     LOST_WRITE = "lost write"
     DUPLICATE = "duplicate"

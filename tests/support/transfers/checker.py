@@ -1,4 +1,4 @@
-"""Holds a history against what Kafka promises, and names what contradicts it. Pure.
+"""Checks a history against the guarantees of Kafka, and names the anomalies. It has no side effects.
 
 The anomalies, after those of Jepsen's workload for Kafka (analyses of Redpanda 21.10 and Bufstream 0.1):
 
@@ -70,7 +70,7 @@ class View:
         self.committed = {(partition, value) for partition, rest in rests for value in rest.committed.values()}
 
     def _sightings(self) -> Iterator[tuple[Record, str]]:
-        """Every word about what is at an offset, and who says so."""
+        """All observations of the value at an offset, with their sources."""
         for partition, rest in self.history.rest.items():
             for offset, value in rest.everything.items():
                 yield Record(partition, offset, value), "the end, uncommitted"

@@ -1,4 +1,4 @@
-"""A transactional client of the workload, in a process of its own that may be killed or stopped at any moment.
+"""A transactional client of the workload, in its own process, which may be killed or stopped at any time.
 
 librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511):
 a client that does ends itself with STUCK, as somebody would end it, and is started anew.
@@ -42,7 +42,7 @@ FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRO
 
 @dataclass(frozen=True)
 class Plan:
-    """What a client does. Passed to its process."""
+    """The plan of a client. It is passed to its process."""
 
     name: str
     """Of its journals, with the number of its process and of its life."""
@@ -63,11 +63,11 @@ class Plan:
 
 
 class LifeOverError(Exception):
-    """The producer is of no use any more."""
+    """The producer is no longer usable."""
 
 
 class Client:
-    """What feeders and transferers share: a producer, its transactions, its journal."""
+    """The common part of feeders and transferers: a producer, its transactions, its journal."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -87,7 +87,7 @@ class Client:
         """The producer was fenced, and not by ourselves."""
 
     def run(self) -> None:
-        """Live, again and again."""
+        """Run producers one after the other, until the run ends."""
         try:
             while not self.is_over() and not (self._is_superseded and self.rng.random() < 0.5):
                 self._live()
@@ -95,7 +95,7 @@ class Client:
             self.close()
 
     def is_over(self) -> bool:
-        """Whether the run is; or has been given up by who is dead, and nobody says so."""
+        """Whether the run is over; also after a time limit, in case the process that ends the run is dead."""
         return self._stop.exists() or time.monotonic() > self._latest
 
     def _live(self) -> None:
@@ -137,17 +137,17 @@ class Client:
     # -- for the two kinds of clients ----------------------------------------------------------------------------------
 
     def began(self) -> None:
-        """A life has begun: the transactions before it are decided."""
+        """Begin with a new producer: the earlier transactions are decided."""
 
     def fill(self) -> bool:
-        """Read and write in the open transaction. Whether there is something to commit."""
+        """Read and write in the open transaction. Return whether there is something to commit."""
         raise NotImplementedError
 
     def aborted(self) -> None:
-        """The transaction does not count."""
+        """The transaction was aborted."""
 
     def close(self) -> None:
-        """The process ends."""
+        """Called before the process ends."""
 
     # -- a transaction -------------------------------------------------------------------------------------------------
 
@@ -218,12 +218,12 @@ class Client:
         producer.poll(0)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until everything is answered, or for so long."""
+        """Wait until all requests are answered, or until the timeout."""
         with contextlib.suppress(SystemError):  # confluent-kafka's, of a dead producer
             self.producer.flush(timeout_s)
 
     def call(self, method: Callable[..., Any], *arguments: object) -> Any:
-        """Call until it is answered: what may be tried again is."""
+        """Call, and retry retriable errors."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
@@ -233,7 +233,7 @@ class Client:
                     raise
 
     def call_or_end(self, method: Callable[..., Any], *arguments: object) -> None:
-        """Call as `call` does; but where that hangs, end this process."""
+        """Call as `call` does, but end this process if the call hangs."""
         watch = threading.Timer(STUCK_S, os._exit, [STUCK])
         watch.start()
         try:
@@ -248,14 +248,14 @@ class Client:
 
 
 def text_of(message: Message) -> str:
-    """The value of a record, without what fills it."""
+    """The value of a record, without its padding."""
     value = message.value()
     assert isinstance(value, bytes)
     return value.decode().rstrip(".")
 
 
 def run_client(kind: type[Client], plan: Plan) -> None:
-    """What the process does."""
+    """The entry point of the process."""
     output = os.open(plan.directory / f"{plan.name}.out", os.O_WRONLY | os.O_CREAT, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)

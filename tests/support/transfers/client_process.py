@@ -14,7 +14,7 @@ LIBRDKAFKA_ENDS = (STUCK, -signal.SIGABRT, -signal.SIGSEGV)
 
 
 class ClientProcess:
-    """One. Its plan's name is that of this process."""
+    """One process. It has the name of its plan."""
 
     def __init__(self, kind: type[Client], plan: Plan) -> None:
         self.kind = kind
@@ -30,7 +30,7 @@ class ClientProcess:
 
     @property
     def needs_successor(self) -> bool:
-        """Whether librdkafka has ended it, and nobody is in its place."""
+        """Whether librdkafka has ended it and it has no successor."""
         return not self.has_successor and self._process.poll() in LIBRDKAFKA_ENDS
 
     def kill(self) -> None:
@@ -50,7 +50,7 @@ class ClientProcess:
             self._is_stopped = False
 
     def join(self) -> int | None:
-        """Wait until it has ended by itself. Its exit code; None where it does not end."""
+        """Wait until it has ended by itself. Return its exit code; None if it does not end."""
         try:
             return self._process.wait(JOIN_S)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Writes transactions of several records to several partitions; or records without any transaction."""
+"""Writes transactions of several records to several partitions, or records without a transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Feeder(Client):
     """A producer in transactions."""
 
     def fill(self) -> bool:
-        """Some records, with pauses; some of them are there before the next ones are sent."""
+        """Send some records with pauses; some of them are acknowledged before the next ones are sent."""
         for _ in range(self.rng.choice((1, 2, 5, 12))):
             self.send(self.rng.choice(self.plan.targets))
             if self.rng.random() < 0.2:
@@ -26,10 +26,10 @@ class Feeder(Client):
 
 
 class PlainFeeder(Client):
-    """An idempotent producer without transactions: what it writes lies between them."""
+    """An idempotent producer without transactions: its records are between those of transactions."""
 
     def run(self) -> None:
-        """Send, and never give up."""
+        """Send, and retry without a limit."""
         self.journal = Journal(self.plan.directory / f"{self.plan.name}.jsonl")
         self.producer = Producer(
             {"bootstrap.servers": self.plan.servers, "enable.idempotence": True, "message.timeout.ms": 0} | FAST

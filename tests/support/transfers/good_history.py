@@ -1,4 +1,4 @@
-"""Random histories of a broker that makes no mistake: a model of partitions, markers and the last stable offset."""
+"""Random histories of a correct broker: a model of partitions, markers and the last stable offset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = "group"
 
 
 class Model:
-    """One perfect broker, and clients that do something at random."""
+    """One correct broker, and clients that act at random."""
 
     def __init__(self, rng: random.Random) -> None:
         self.history = History()
@@ -47,7 +47,7 @@ class Model:
         return self._now_ns
 
     def run(self, steps: int) -> History:
-        """Do that many things, then end everything and read to the end."""
+        """Run a number of steps, then end all transactions and read to the end."""
         for _ in range(steps):
             name = self._rng.choice(("feeder0", "feeder1", "transferer"))
             if name not in self._open:

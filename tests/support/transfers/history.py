@@ -1,4 +1,4 @@
-"""What happened in one run, as the clients tell it: operations with what was asked, what was answered and when.
+"""The history of one run, as recorded by the clients: operations with requests, answers and times.
 
 Times are nanoseconds of the machine's monotonic clock, which all processes share. A value is written once in a whole
 run: it names its producer, its transaction and its number, so whoever reads it knows where it comes from.
@@ -14,7 +14,7 @@ Partition = tuple[str, int]
 
 
 class Outcome(Enum):
-    """What a client knows of an operation's end."""
+    """The outcome of an operation as known to its client."""
 
     OK = "ok"
     """It was told that it is done."""
@@ -25,7 +25,7 @@ class Outcome(Enum):
 
 
 class Record(NamedTuple):
-    """What a reader got."""
+    """The record that a reader received."""
 
     partition: Partition
     offset: int
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 @dataclass
 class Write:
-    """One record on its way."""
+    """One record that was sent."""
 
     partition: Partition
     value: str
@@ -82,35 +82,35 @@ class Transaction:
 
 
 class Seek(NamedTuple):
-    """A reader goes on from this offset."""
+    """A reader continues at this offset."""
 
     partition: Partition
     offset: int
 
 
 class Poll(NamedTuple):
-    """A reader got records."""
+    """A reader received records."""
 
     told_ns: int
     records: list[Record]
 
 
 class End(NamedTuple):
-    """A reader was told that nothing comes before this offset."""
+    """A reader learned that no record exists before this offset."""
 
     partition: Partition
     offset: int
 
 
 class Reset(NamedTuple):
-    """A reader was told that the offset at which it stands does not exist."""
+    """A reader learned that its offset does not exist."""
 
     partition: Partition
 
 
 @dataclass
 class Reader:
-    """One consumer without a group, and what it was told in the order in which it was told."""
+    """One consumer without a group, and its observations in order."""
 
     name: str
     committed: bool
@@ -122,7 +122,7 @@ class Reader:
 
 @dataclass
 class Rest:
-    """What is in a partition when everything is over."""
+    """The contents of a partition at the end of the run."""
 
     end: int
     """The high watermark."""

@@ -1,4 +1,4 @@
-"""What goes wrong in a run: brokers, which are the coordinators too, and clients are killed, stopped and resumed.
+"""The faults of a run: brokers (also as coordinators) and clients are killed, stopped and resumed.
 
 A client that is killed or stopped gets a successor with the same transactional id, at once, later or never; never means
 that its transaction has to time out. One that is resumed after that is a zombie, and does not know it.
@@ -48,11 +48,11 @@ class Nemesis:
             threading.Event().wait(0.02)
 
     def pause(self, longest_s: float) -> None:
-        """Let things happen."""
+        """Wait for a random time, at most `longest_s`."""
         threading.Event().wait(self._rng.random() * longest_s)
 
     def strike(self, times: int) -> None:
-        """That often something goes wrong, and heals, but for those who stay dead."""
+        """Inject a number of faults. Each is undone, except for clients that stay dead."""
         ways = {
             self.kill_broker: 5,
             self.stop_broker: 1,
@@ -97,7 +97,7 @@ class Nemesis:
         return self._rng.choice(alive) if alive else None
 
     def kill_client(self) -> None:
-        """SIGKILL, in the middle of whatever it does."""
+        """SIGKILL at any time."""
         victim = self._victim()
         if victim is not None:
             victim.kill()

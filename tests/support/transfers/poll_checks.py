@@ -1,4 +1,4 @@
-"""What one reader was told, held against what is in the partitions in the end: skips, steps back, and the end.
+"""Checks the observations of one reader against the final contents: skips, steps back, and the end.
 
 A reader of committed data never passes an offset whose fate is open, so what is committed in the end before the offset
 of a record that it got is what it must have got before. The same holds for uncommitted data: what is in the log before
@@ -42,7 +42,7 @@ def check_reader(reader: Reader, rest: Mapping[Partition, Rest]) -> Iterator[Ano
 
 
 class Follower:
-    """Where a reader stands."""
+    """The position of a reader."""
 
     def __init__(self, reader: Reader, rest: Mapping[Partition, Rest]) -> None:
         self.name = reader.name
@@ -54,7 +54,7 @@ class Follower:
         self._offsets = {partition: sorted(values) for partition, values in self._values.items()}
 
     def take(self, record: Record) -> Iterator[Anomaly]:
-        """The reader gets a record."""
+        """Process a record that the reader received."""
         partition, offset, value = record
         position = self.position[partition]
         if offset < position:
@@ -70,7 +70,7 @@ class Follower:
         self.position[partition] = offset + 1
 
     def skipped(self, partition: Partition, offset: int) -> Iterator[Anomaly]:
-        """The reader comes to an offset: what lies between is skipped."""
+        """Advance the reader to an offset: the records before it are skipped."""
         offsets = self._offsets[partition]
         first = self.position[partition]
         between = offsets[bisect_left(offsets, first) : bisect_left(offsets, offset)]

@@ -1,4 +1,4 @@
-"""Readers of the workload, each a thread, and what is there when everything is over."""
+"""Readers of the workload, each in a thread, and the final contents of partitions and groups."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ class ReaderThread:
         self._assign()
 
     def finish(self, targets: Mapping[Partition, int]) -> None:
-        """Read to there, or until it is clear that this does not happen."""
+        """Read up to these offsets, or until the timeout."""
         self._deadline = time.monotonic() + SETTLE_S
         self._targets = targets
         self._thread.join(2 * SETTLE_S)
         assert not self._thread.is_alive(), self.name
 
     def stop(self) -> None:
-        """Read no more, wherever it is. Does nothing to one that has ended."""
+        """Stop reading. Does nothing if it has ended."""
         self._targets = {}
 
 
@@ -163,7 +163,7 @@ def _read_to(servers: str, ends: Mapping[Partition, int], *, committed: bool) ->
 
 
 def committed_offsets(servers: str, group: str, partitions: Iterable[Partition]) -> dict[tuple[str, Partition], int]:
-    """What a group has committed."""
+    """The committed offsets of a group."""
     consumer = _consumer(servers, committed=True, group=group)
     deadline = time.monotonic() + SETTLE_S
     while True:

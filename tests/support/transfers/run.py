@@ -1,4 +1,4 @@
-"""One seeded run: topics of its own, clients and readers, what goes wrong meanwhile, and the history of it all."""
+"""One seeded run: its topics, clients, readers and faults, and its history."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Run:
         directory.mkdir()
 
     def history(self) -> History:
-        """Do it, and tell."""
+        """Run it, and return the history."""
         topics = self._create_topics()
         partitions = [partition for part in topics.values() for partition in part]
         readers = self._readers(partitions)
@@ -107,7 +107,7 @@ class Run:
         self._start_group("far", middle, out)
 
     def _start_group(self, name: str, sources: list[Partition], targets: list[Partition]) -> None:
-        """Either one member with all partitions, or some between which the group divides them."""
+        """Either one member with all partitions, or several members that share them."""
         subscribes = self._rng.random() < 0.5
         group = f"{self._name}-{name}"
         self._groups[group] = sources
@@ -152,7 +152,7 @@ class Run:
         nemesis.strike(self._rng.choice((0, 1, 2, 3)))
 
     def _transactions(self) -> int:
-        """How many have been committed so far."""
+        """The number of committed transactions so far."""
         return sum(path.read_bytes().count(b'"committed"]') for path in self.directory.glob("*.jsonl"))
 
     def _stop_clients(self) -> None:

@@ -1,4 +1,4 @@
-"""Read, process, write: each record that a group has behind it was read by exactly one committed transaction.
+"""Read, process, write: each record below a group's offset was read by exactly one committed transaction.
 
 A transaction's writes and its group's offsets are committed together, so in the end the offsets of a group say which
 records were transferred, and the committed writes say by whom.

@@ -54,7 +54,7 @@ class Transferer(Client):
         self._rebalances += 1
 
     def began(self) -> None:
-        """What the producer before has left is decided: begin where the group is."""
+        """Begin at the group's offsets: the transactions of the previous producer are decided."""
         self.aborted()
 
     def fill(self) -> bool:
@@ -96,7 +96,7 @@ class Transferer(Client):
         return True
 
     def aborted(self) -> None:
-        """Go back to where the group is."""
+        """Return to the group's offsets."""
         if not self.plan.subscribes:
             own = [TopicPartition(*source) for source in self.plan.sources]
             self._consumer.assign(self._committed(own))
