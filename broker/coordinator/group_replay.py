@@ -64,9 +64,9 @@ class GroupReplay:
                 try:
                     self._take(record, first_offset, producer_id)
                 except ProtocolError as error:
-                    logger.error("%s: the record at offset %d is left out: %s", self._name, record.offset, error)
+                    logger.error("%s: the record at offset %d is skipped: %s", self._name, record.offset, error)
         except ProtocolError as error:
-            logger.error("%s: the batch that ends at offset %d is left out: %s", self._name, batch.last_offset, error)
+            logger.error("%s: the batch that ends at offset %d is skipped: %s", self._name, batch.last_offset, error)
             return 1
         return count
 
@@ -90,7 +90,7 @@ class GroupReplay:
             self._take_consumer_record(read_record(key, record.value))
         elif version not in self._unknown_versions:
             self._unknown_versions.add(version)
-            logger.warning("%s: records with keys of version %d are left out", self._name, version)
+            logger.warning("%s: records with keys of version %d are skipped", self._name, version)
 
     def _take_consumer_record(self, record: ConsumerRecord) -> None:
         """Apply a record of a consumer group.
@@ -136,7 +136,7 @@ class GroupReplay:
                 key, _ = OffsetCommitKey.decode(name, OFFSET_KEY_VERSIONS[-1])
                 offset = read_offset(value, first_offset)
             except ProtocolError as error:
-                logger.error("%s: a commit at offset %d or later is left out: %s", self._name, first_offset, error)
+                logger.error("%s: a commit at offset %d or later is skipped: %s", self._name, first_offset, error)
             else:
                 by_group.setdefault(key.group, {})[(key.topic, key.partition)] = offset
         return by_group

@@ -140,7 +140,7 @@ class Membership(Rebalance):
         old_id, old_leader = member.member_id, group.leader_id
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         logger.info(
-            "group %s: %s is back as %s, in place of %s", group.group_id, joining.group_instance_id, new_id, old_id
+            "group %s: %s rejoins as %s and replaces %s", group.group_id, joining.group_instance_id, new_id, old_id
         )
         self._rename(member, new_id)
         self._update(member, joining, waiter)

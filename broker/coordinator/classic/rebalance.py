@@ -150,7 +150,7 @@ class Rebalance:
     def _empty_stored(self, error: ErrorCode) -> None:
         """Log a failure. It is harmless: a reload restores the previous generation, whose members then time out."""
         if error:
-            logger.warning("group %s: that it is empty could not be stored: %s", self.group.group_id, error.name)
+            logger.warning("group %s: the empty generation could not be stored: %s", self.group.group_id, error.name)
 
     # -- sync --------------------------------------------------------------------------------------------------------
 

@@ -215,7 +215,7 @@ class ConsumerMembership:
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"instance id {instance_id} is owned by {known.member_id}: {member_id} cannot join",
             )
-        logger.info("group %s: %s is back as %s", group.group_id, instance_id, member_id)
+        logger.info("group %s: %s rejoins as %s", group.group_id, instance_id, member_id)
         return replace_static(group, known, member_id)
 
     # -- leaving -----------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class ConsumerMembership:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {group.group_id}")
         response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
         if instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
-            logger.info("group %s: static member %s leaves for a time", group.group_id, instance_id)
+            logger.info("group %s: static member %s leaves temporarily", group.group_id, instance_id)
             left = member._replace(epoch=LEAVE_STATIC_EPOCH, revoking=NOTHING)
             committed = self.write(group, [current_record(group.group_id, left)])
             self.expect_no_longer(group, member.member_id, REBALANCE)
