@@ -290,7 +290,7 @@ def entries(*lines):
         (["a claims", "a 0", "a 1", "b claims", "b 0", "b 1", "b 2"], 2),
     ],
 )
-def test_what_is_allowed(lines, twice):
+def test_journals_that_follow_the_rules_pass(lines, twice):
     assert check_entries(entries(*lines)) == twice
 
 
@@ -306,6 +306,6 @@ def test_what_is_allowed(lines, twice):
         (["a claims", "a 0", "a 0"], "a gap"),
     ],
 )
-def test_what_is_not(lines, said):
+def test_journals_that_break_a_rule_are_refused(lines, said):
     with pytest.raises(AssertionError, match=said):
         check_entries(entries(*lines))

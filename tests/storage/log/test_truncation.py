@@ -296,7 +296,7 @@ class TestFlush:
         fs.synced.clear()
         return found
 
-    def test_what_is_synced(self, tmp_path):
+    def test_a_flush_syncs_the_segments_up_to_its_offset(self, tmp_path):
         fs = FailingFileSystem()
         log = open_log(tmp_path / "t-0", fs=fs, topic_id=b"x" * 16, segment_bytes=3 * SIZE)
         for number in range(4):
