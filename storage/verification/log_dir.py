@@ -38,7 +38,8 @@ CHECKPOINTS = (
 )
 _FILES = re.compile(
     "|".join(re.escape(name) for name in (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN_FILE, LOCK_FILE))
-    + r"|registry\.sqlite(-wal|-shm|-journal)?|zookeeper-session"  # the embedded registry; the ZooKeeper session
+    + r"|registry\.sqlite(-wal|-shm|-journal|-reserve)?"  # the embedded registry
+    + r"|zookeeper-session"
 )
 
 

@@ -327,6 +327,11 @@ async def test_a_real_directory_that_disappears(tmp_path):
         (tmp_path / "aside").rename(b)
         running.start()
         async with wire_client(running.bootstrap) as client:
+
+            async def is_led():  # a broker is ready before it leads
+                return (await fetch(client, "t", lost)).error_code == 0
+
+            await until(is_led, "the partition is led again")
             assert (await values(client, "t", lost))[0] == b"kept"
             assert (await append(client, "t", batch(b"again"), lost)).error_code == 0
         assert running.stop() == 0

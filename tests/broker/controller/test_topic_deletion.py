@@ -81,11 +81,11 @@ def test_the_delays_before_it_is_asked_for_again_grow(code):
     deletion._asked["t"] = {}
     refusal = StopReplicaResponse(partition_errors=[StopReplicaPartitionError(topic_name="t", error_code=code)])
     for _ in range(7):
-        deletion._heard("t", 2, refusal)
+        deletion._answered("t", 2, refusal)
     assert delays_s == pytest.approx([1, 2, 4, 8, 16, 30, 30], rel=0.2)
     deletion._forget("t")
     deletion._asked["t"] = {}
-    deletion._heard("t", 2, refusal)
+    deletion._answered("t", 2, refusal)
     assert delays_s[-1] == pytest.approx(1, rel=0.2)
 
 

@@ -246,6 +246,12 @@ class TestLogDirectory:
         assert found[str(data / "lost+found")] == "not a partition directory"
         assert found[str(data / "grp-0" / "notes.txt")] == "not a file of a log"
 
+    @pytest.mark.parametrize("name", ["registry.sqlite", "registry.sqlite-wal", "registry.sqlite-reserve"])
+    def test_files_of_the_embedded_registry(self, name, data):
+        before = verify_directory(data)
+        (data / name).touch()
+        assert verify_directory(data) == before
+
     @pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
     def test_directories_of_deletions_moves_and_strays(self, suffix, data):
         (data / "grp-0").rename(data / f"grp-0.0123456789abcdef0123456789abcdef-{suffix}")
