@@ -18,8 +18,26 @@ from support.terminal import CTRL_C, Terminal
 THEN_READ = 'trap : INT; "$@"; echo "code $?"; echo "next: $(head -n 1)"'
 
 
+@pytest.fixture(autouse=True)
+def sighup_is_not_ignored():
+    """Commands would inherit that it is ignored, as under nohup. They do not inherit a handler."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def command(*words):
     return [sys.executable, "-m", "ottla", *words]
+
+
+@contextlib.contextmanager
+def started(*words, **pipes):
+    """A process, which is killed if a test fails before it has ended."""
+    with subprocess.Popen(words, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -65,12 +83,12 @@ def test_no_progress_is_shown_where_the_user_types(topic, written):
 def test_produce_writes_what_it_has_read(topic, written, number, code):
     """The lines linger in the producer when the signal comes."""
     words = command("produce", topic, "--linger-ms", "100000")
-    with pipe() as (out, into), subprocess.Popen(words, stdin=out, stderr=subprocess.PIPE) as process:
+    with pipe() as (out, into), started(*words, stdin=out, stderr=subprocess.PIPE) as process:
         os.write(into, b"one\ntwo\nunfinished")
         until_blocking(lambda: unread(out) == 0, "the lines are read")
         is_blocking = os.get_blocking(out)
         process.send_signal(number)
-        assert process.stderr.read() == f"2 records written to {topic}\n".encode()
+        assert process.communicate(timeout=DEADLINE_S)[1] == f"2 records written to {topic}\n".encode()
     assert process.returncode == code
     assert is_blocking  # other processes that have the same pipe or terminal depend on it
     written("one", "two")
@@ -94,7 +112,7 @@ def unread(pipe):
 def test_a_stopped_member_commits_and_leaves_its_group(on, topic, number, code):
     on("produce", topic, stdin=b"1\n2\n3\n")
     words = command("consume", topic, "-g", topic, "--from-beginning")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with started(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert [process.stdout.readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
         process.send_signal(number)
         assert process.communicate(timeout=DEADLINE_S) == (b"", b"")
@@ -122,7 +140,7 @@ def test_a_closed_terminal_ends_consume(on, topic):
 def test_nohup_still_works(topic):
     """A signal that is ignored when the command starts stays ignored."""
     words = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command("consume", topic, "--follow", "--from-beginning")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+    with started(*words, stdout=subprocess.PIPE) as process:
         subprocess.run(command("produce", topic, "-q"), input=b"one\n", check=True)
         assert process.stdout.readline() == b"one\n"
         process.send_signal(signal.SIGHUP)
