@@ -1,33 +1,66 @@
-"""The Typer application with all subcommands; `ottla.cli` runs `ottla broker` without it."""
+"""The Typer application with all subcommands; `ottla.cli` runs `ottla broker` without it.
+
+A subcommand's module is imported when the subcommand runs: together the modules import the whole client and half of the
+broker. `ottla --help` lists the subcommands from `COMMANDS`.
+"""
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from ottla import __version__
-from ottla.commands import (
-    adopt_logs,
-    broker,
-    cluster,
-    configs,
-    consume,
-    dump_log,
-    elect_leaders,
-    groups,
-    perf,
-    produce,
-    reassign,
-    topics,
-    transactions,
-    verify_log,
-    zk,
-    zookeeper,
-)
+
+COMMANDS: Final = {
+    "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
+    "produce": "Send each line as a record, without its newline. Lines may contain any bytes.",
+    "consume": "Print all records of a topic, or with --follow also new records as they arrive.",
+    "elect-leaders": (
+        "Make the controller elect the preferred leader (the first replica) of each partition, if it is in sync."
+    ),
+    "dump-log": "Print the content of the files. If a file is corrupt, print the position in bytes and exit with 1.",
+    "verify-log": (
+        "Verify every batch, index, snapshot and checkpoint; print each error and its position, and exit with 1 if any."
+    ),
+    "adopt-logs": "Register the topics in the log directories of a stopped broker. For a cluster of one broker.",
+    "zookeeper": "Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.",
+    "cluster": "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.",
+    "topics": "List, create, describe, alter and delete topics.",
+    "configs": "Show and change the settings of topics and brokers.",
+    "groups": "Consumer groups: their members, offsets and lag.",
+    "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",
+    "reassign": "Move partitions to other brokers and log directories, show the progress, cancel moves.",
+    "perf": "Measure throughput and latency.",
+    "zk": "Show the tree of a cluster's ZooKeeper, and change it.",
+}
+"""The first paragraph of each subcommand's help. `ottla/commands/` has a module for each."""
+
+
+class _Group(TyperGroup):
+    """The subcommands. They are registered with their summaries only; the one that runs is loaded."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the remaining arguments. Raises Typer's UsageError for an unknown name."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = load_command(name)
+            _escape_markup(command)
+        return name, command, rest
+
+
+def load_command(name: str) -> Any:
+    """Import the module of a subcommand and return its command."""
+    loaded = typer.Typer(rich_markup_mode="rich")
+    import_module(f"ottla.commands.{name.replace('-', '_')}").register(loaded)
+    return typer.main.get_group(loaded).commands[name]
+
 
 app = typer.Typer(
+    cls=_Group,
     name="ottla",
     help="A Kafka broker in asyncio Python, and the tools that go with it.",
     epilog=(
@@ -40,6 +73,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for _name, _summary in COMMANDS.items():
+    app.command(_name, help=_summary)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,24 +91,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-broker.register(app)
-topics.register(app)
-produce.register(app)
-consume.register(app)
-configs.register(app)
-groups.register(app)
-transactions.register(app)
-reassign.register(app)
-elect_leaders.register(app)
-dump_log.register(app)
-verify_log.register(app)
-adopt_logs.register(app)
-perf.register(app)
-zk.register(app)
-zookeeper.register(app)
-cluster.register(app)
 
 
 def run_app(arguments: Sequence[str]) -> int:

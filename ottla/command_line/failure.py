@@ -1,8 +1,11 @@
 """Error messages for the user of a command: one line each."""
 
 import re
+from difflib import get_close_matches
 
+from client.errors import NoBrokersAvailableError
 from ottla.guard import PACKAGES
+from protocol.classic_names import classic_name, option_instead, replacement
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _MIN_START = 3
@@ -23,8 +26,6 @@ class UnverifiedError(CommandError):
 
 def explain(error: Exception) -> str:
     """Return an error as one line; for an unexpected error with its type, for a bug report."""
-    from client.errors import NoBrokersAvailableError
-
     if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
         return _one_line(_of_unknown_option(error) or error.format_message())
     if isinstance(error, NoBrokersAvailableError):
@@ -45,8 +46,6 @@ def _of_unknown_option(error: Exception) -> str | None:
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not option or context is None or not hasattr(error, "possibilities"):
         return None
-    from protocol.classic_names import classic_name, option_instead, replacement
-
     have = {word for parameter in context.command.params for word in parameter.opts if word.startswith("--")}
     message = str(getattr(error, "message", error))
     if (instead := option_instead(option, have)) is not None:
@@ -64,8 +63,6 @@ def suggest(name: str, known: list[str]) -> str:
 
     A name is near if it differs by a typo, or if one of the two names starts with the other one.
     """
-    from difflib import get_close_matches
-
     lower = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), lower, n=3, cutoff=0.8)
     longer = [one for one in sorted(lower) if _starts(one, name.lower()) or _starts(name.lower(), one)]

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from datetime import datetime
+from typing import Annotated
 
 import typer
 
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
-
-if TYPE_CHECKING:
-    from client.topic_partition import TopicPartition
+from registry.znodes.tree import LAYOUTS
 
 BootstrapServer = Annotated[
     str,
@@ -82,10 +82,8 @@ def parse_topics(texts: Sequence[str], option: str) -> dict[str, list[int] | Non
     return found
 
 
-def parse_partition(text: str) -> "TopicPartition":
+def parse_partition(text: str) -> TopicPartition:
     """Return the partition named by a text such as "orders-0". Raises CommandError."""
-    from client.topic_partition import TopicPartition
-
     topic, _, number = text.rpartition("-")
     if not topic or re.fullmatch(r"[0-9]+", number) is None:
         raise CommandError(f"{text!r} is not a partition such as orders-0")
@@ -107,8 +105,6 @@ def parse_time(text: str, option: str) -> int:
     """
     if re.fullmatch(r"\d+", text):
         return int(text)
-    from datetime import datetime
-
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -139,7 +135,5 @@ def unescape(text: str, option: str) -> bytes:
 
 def check_layout(layout: str) -> None:
     """Raise CommandError if `layout` (`--layout`) is not a known layout of the tree."""
-    from registry.znodes.tree import LAYOUTS
-
     if layout not in LAYOUTS:
         raise CommandError(f"--layout {layout}: must be one of {', '.join(LAYOUTS)}")

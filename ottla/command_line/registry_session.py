@@ -3,14 +3,17 @@
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ottla.command_line.failure import CommandError
-
-if TYPE_CHECKING:
-    from registry.interface import Registry
+from broker.cluster.registry_access import REGISTRY_FILE
+from ottla.command_line.failure import CommandError, suggest
+from registry.embedded.store import EmbeddedStore
+from registry.errors import NoNodeError
+from registry.interface import Registry
+from registry.paths import name_of, parent_of
+from registry.zookeeper.address import ZooKeeperAddress
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 _CONNECTION_TIMEOUT_MS = 5_000
@@ -29,21 +32,14 @@ Address = Annotated[
 
 
 @contextlib.asynccontextmanager
-async def opened(
-    zookeeper: str, log_dir: Path | None = None, *, make_chroot: bool = False
-) -> "AsyncIterator[Registry]":
+async def opened(zookeeper: str, log_dir: Path | None = None, *, make_chroot: bool = False) -> AsyncIterator[Registry]:
     """Open and start a registry: ZooKeeper, or the embedded registry in `log_dir`.
 
     Raises CommandError if the body uses a znode that does not exist; the message names similar znodes.
     """
-    from registry.errors import NoNodeError
-
     registry: Registry
     async with contextlib.AsyncExitStack() as stack:
         if log_dir is not None:
-            from broker.cluster.registry_access import REGISTRY_FILE
-            from registry.embedded.store import EmbeddedStore
-
             file = log_dir / REGISTRY_FILE
             if not file.is_file():
                 raise CommandError(f"{log_dir} has no {REGISTRY_FILE}: its broker uses another registry")
@@ -51,8 +47,7 @@ async def opened(
             stack.push_async_callback(store.close)
             registry = store.session()
         else:
-            from registry.zookeeper.address import ZooKeeperAddress
-            from registry.zookeeper.registry import ZooKeeperRegistry
+            from registry.zookeeper.registry import ZooKeeperRegistry  # kazoo takes 16 ms; few commands need it
 
             registry = ZooKeeperRegistry(
                 ZooKeeperAddress.parse(zookeeper),
@@ -68,12 +63,8 @@ async def opened(
             raise CommandError(await _missing(registry, error.path or "")) from None
 
 
-async def _missing(registry: "Registry", path: str) -> str:
+async def _missing(registry: Registry, path: str) -> str:
     """Return the message for a znode that does not exist: the first missing znode of its path, and similar names."""
-    from ottla.command_line.failure import suggest
-    from registry.errors import NoNodeError
-    from registry.paths import name_of, parent_of
-
     if path == "/":
         return "the chroot does not exist"
     parent = parent_of(path)

@@ -3,20 +3,17 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
+from client.producer.producer import Producer
 from ottla.command_line.progress import Progress
 from ottla.command_line.session import say
-
-if TYPE_CHECKING:
-    from client.producer.producer import Producer
 
 INTERVAL_S = 1.0
 _HINTS = {"KAFKA_STORAGE_ERROR": " (the broker's disk is full or has failed: see /readyz of its console, and its log)"}
 
 
 @contextlib.asynccontextmanager
-async def warn_of_retries(producer: "Producer", progress: Progress) -> AsyncIterator[None]:
+async def warn_of_retries(producer: Producer, progress: Progress) -> AsyncIterator[None]:
     """Print each kind of error once if records still fail a second later. `progress` is the line to erase first."""
     watcher = asyncio.create_task(_watch(producer, progress))
     try:
@@ -26,7 +23,7 @@ async def warn_of_retries(producer: "Producer", progress: Progress) -> AsyncIter
         await asyncio.wait([watcher])
 
 
-async def _watch(producer: "Producer", progress: Progress) -> None:
+async def _watch(producer: Producer, progress: Progress) -> None:
     said: set[object] = set()
     was_failing = False
     while True:

@@ -6,17 +6,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from client.admin.admin import Admin
+from client.admin.types import ResourceType
+from client.consumer.reader import Reader
+from client.errors import GroupIdNotFoundError, KafkaError, RecordTooLargeError
+from client.topic_partition import TopicPartition
+from client.wire.metadata import TopicMetadata
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.output import discard
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.consumer.reader import Reader
-    from client.errors import KafkaError
-    from client.topic_partition import TopicPartition
-    from client.wire.metadata import TopicMetadata
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     leaves its group. Then KeyboardInterrupt is raised for Ctrl-C, and SystemExit with 128 + number for another signal.
     """
     try:
-        from uvloop import new_event_loop
+        from uvloop import new_event_loop  # optional
     except ImportError:
         new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
     received: list[int] = []
@@ -71,7 +70,7 @@ def on_stop_signals(stop: Callable[[], object]) -> None:
             loop.add_signal_handler(number, stop)
 
 
-async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[str, TopicMetadata]":
+async def describe_topics(admin: Admin, names: Iterable[str] | None) -> dict[str, TopicMetadata]:
     """Return the metadata of these topics, or of all. Raises CommandError for an unknown topic, with similar names."""
     topics = await admin.describe_topics()
     if names is None:
@@ -82,12 +81,12 @@ async def describe_topics(admin: "Admin", names: Iterable[str] | None) -> "dict[
     return {name: topics[name] for name in names}
 
 
-def has_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition") -> bool:
+def has_partition(known: Mapping[str, TopicMetadata], partition: TopicPartition) -> bool:
     """Return whether the cluster has a partition."""
     return partition.topic in known and partition.partition in known[partition.topic].partitions
 
 
-def check_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicPartition", where: str = "") -> None:
+def check_partition(known: Mapping[str, TopicMetadata], partition: TopicPartition, where: str = "") -> None:
     """Raise CommandError, prefixed with `where`, if a partition does not exist."""
     if partition.topic not in known:
         raise CommandError(f"{where}unknown topic {partition.topic}{suggest(partition.topic, list(known))}")
@@ -96,10 +95,8 @@ def check_partition(known: "Mapping[str, TopicMetadata]", partition: "TopicParti
         raise CommandError(f"{where}topic {partition.topic} has partitions 0 to {last}, not {partition.partition}")
 
 
-async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Exception:
+async def unknown_group(admin: Admin, name: str, error: KafkaError) -> Exception:
     """Return the exception to raise for a group's error: a CommandError with similar names if the group is unknown."""
-    from client.errors import GroupIdNotFoundError
-
     if not isinstance(error, GroupIdNotFoundError):
         return error
     near = suggest(name, [listing.group_id for listing in await admin.list_groups()])
@@ -108,10 +105,6 @@ async def unknown_group(admin: "Admin", name: str, error: "KafkaError") -> Excep
 
 async def explain_refusal(error: Exception, topic: str, bootstrap_server: str) -> str:
     """Return an error of the producer as one line; for a record that is too large, with the limit of the topic."""
-    from client.admin.admin import Admin
-    from client.admin.types import ResourceType
-    from client.errors import KafkaError, RecordTooLargeError
-
     limit = ""
     if isinstance(error, RecordTooLargeError):
         with contextlib.suppress(KafkaError):
@@ -121,14 +114,11 @@ async def explain_refusal(error: Exception, topic: str, bootstrap_server: str) -
     return explain(error) + limit
 
 
-async def find_partitions(reader: "Reader", topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:
+async def find_partitions(reader: Reader, topic: str, wanted: list[int] | None, bootstrap_server: str) -> list[int]:
     """Return the partitions of a topic to read: those in `wanted`, or all.
 
     Raises CommandError if the topic or a partition does not exist.
     """
-    from client.admin.admin import Admin
-    from client.errors import KafkaError
-
     try:
         known = await reader.partitions_for(topic)
     except KafkaError as error:

@@ -1,11 +1,16 @@
 """`ottla adopt-logs`: register the topics of log directories that Kafka wrote in the embedded registry."""
 
+import asyncio
+import random
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from broker.log_adoption import adopt_logs as adopt
 from ottla.command_line.options import AsJson
+from ottla.command_line.output import print_json, print_table
 
 EPILOG = "Example:  ottla verify-log data;  ottla adopt-logs data;  ottla broker --set log.dirs=data"
 
@@ -27,13 +32,6 @@ def adopt_logs(
     The directories do not contain the topics' settings: compacted topics stay compacted, and the others keep their
     records without a limit.
     """
-    import asyncio
-    import random
-    import time
-
-    from broker.log_adoption import adopt_logs as adopt
-    from ottla.command_line.output import print_json, print_table
-
     adopted = asyncio.run(adopt(directories, lambda: time.time_ns() // 1_000_000, random.Random()))
     if as_json:
         print_json(

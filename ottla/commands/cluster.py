@@ -3,16 +3,15 @@
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from broker.first_commands import TRY, command_name, first_commands
+from ottla.cluster.local_cluster import LocalCluster
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import parse_pairs
 from ottla.command_line.session import on_stop_signals, run, say
-
-if TYPE_CHECKING:
-    from ottla.cluster.local_cluster import LocalCluster
 
 
 def register(app: typer.Typer) -> None:
@@ -53,8 +52,6 @@ def register(app: typer.Typer) -> None:
 
         ZooKeeper is in pyspark's jars: pip install 'ottla[zookeeper]' installs it and a Java.
         """
-        from ottla.cluster.local_cluster import LocalCluster
-
         made = LocalCluster(
             data_dir,
             brokers=brokers,
@@ -68,7 +65,7 @@ def register(app: typer.Typer) -> None:
         run(_serve(made, is_kept=data_dir is not None))
 
 
-async def _serve(cluster: "LocalCluster", *, is_kept: bool) -> None:
+async def _serve(cluster: LocalCluster, *, is_kept: bool) -> None:
     stop = asyncio.Event()
 
     def signalled() -> None:
@@ -106,9 +103,7 @@ async def _finished(work: Coroutine[Any, Any, None], stopping: asyncio.Task[Lite
     return True
 
 
-def _say_ready(cluster: "LocalCluster", *, is_kept: bool) -> None:
-    from broker.first_commands import TRY, command_name, first_commands
-
+def _say_ready(cluster: LocalCluster, *, is_kept: bool) -> None:
     count = len(cluster.brokers)
     lines = ["", f"The cluster is ready: {count} broker{'' if count == 1 else 's'}."]
     for broker in cluster.brokers:

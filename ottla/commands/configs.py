@@ -1,17 +1,16 @@
 """`ottla configs`: the settings of topics and brokers."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from client.admin.admin import Admin
+from client.admin.types import ConfigChange, ConfigOperation, ResourceType
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_pairs
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import describe_topics, run
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.admin.types import ResourceType
+from protocol.classic_names import Reader, advice
 
 configs = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
 
@@ -38,15 +37,11 @@ def describe(
     """Show the explicitly set settings of a topic or broker, or all settings with --all."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             resource, name = await _resource(admin, topic, broker, broker_default)
             found = await admin.describe_configs(resource, name, names, include_synonyms=True)
         missing = [key for key in names or () if key not in found]
         if missing:
-            from protocol.classic_names import Reader, advice
-
             instead = advice(missing[0], Reader.BROKER if topic is None else Reader.TOPIC)
             raise CommandError(f"unknown setting {missing[0]}" + ("" if instead is None else f": {instead}"))
         shown = [entry for entry in found.values() if show_all or names or not entry.is_default]
@@ -111,9 +106,6 @@ def alter(
         raise CommandError("nothing to alter: give --set, --delete, --append or --subtract")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.admin.types import ConfigChange, ConfigOperation
-
         operations = {
             "--set": ConfigOperation.SET,
             "--append": ConfigOperation.APPEND,
@@ -134,11 +126,9 @@ def alter(
 
 
 async def _resource(
-    admin: "Admin", topic: str | None, broker: int | None, broker_default: bool
-) -> "tuple[ResourceType, str]":
+    admin: Admin, topic: str | None, broker: int | None, broker_default: bool
+) -> tuple[ResourceType, str]:
     """Return the type and name of the resource that one of the three options selects. Raises CommandError."""
-    from client.admin.types import ResourceType
-
     if (topic is not None) + (broker is not None) + broker_default != 1:
         raise CommandError("give one of --topic, --broker and --broker-default")
     if topic is None:

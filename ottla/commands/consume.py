@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from client.consumer.consumer import Consumer
+from client.consumer.fetched import ConsumerRecord
+from client.consumer.reader import Reader
+from client.consumer.reader_state import Position, Timestamp
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time
 from ottla.command_line.session import find_partitions, run
-
-if TYPE_CHECKING:
-    from client.consumer.fetched import ConsumerRecord
-    from client.consumer.reader import Reader
-    from client.consumer.reader_state import Position
-    from client.topic_partition import TopicPartition
+from ottla.commands.record_format import DEFAULT_FORMAT, format_writer, json_writer
 
 EPILOG = (
     r"Examples:  ottla consume orders --count 10;  ottla consume orders --follow --format '%p@%o %k: %s\n';"
@@ -61,8 +61,6 @@ def consume(
 
     The default start is the beginning, with --follow the end, and with --group the committed offsets.
     """
-    from ottla.commands.record_format import DEFAULT_FORMAT, format_writer, json_writer
-
     if as_json and format_ is not None:
         raise CommandError("--json and --format cannot be used together")
     marker = null_marker.encode("utf-8", "surrogateescape")
@@ -81,16 +79,13 @@ def consume(
 async def _consume_partitions(
     topic: str,
     partitions: list[int] | None,
-    start: "Position",
+    start: Position,
     follow: bool,
     isolation_level: str,
     bootstrap_server: str,
     count: int | None,
-    write: "Callable[[ConsumerRecord], bytes]",
+    write: Callable[[ConsumerRecord], bytes],
 ) -> None:
-    from client.consumer.reader import Reader
-    from client.topic_partition import TopicPartition
-
     async with Reader(
         bootstrap_servers=bootstrap_server,
         client_id="ottla-consume",
@@ -122,10 +117,8 @@ async def _consume_in_group(
     isolation_level: str,
     bootstrap_server: str,
     count: int | None,
-    write: "Callable[[ConsumerRecord], bytes]",
+    write: Callable[[ConsumerRecord], bytes],
 ) -> None:
-    from client.consumer.consumer import Consumer
-
     async with Consumer(
         topic,
         bootstrap_servers=bootstrap_server,
@@ -144,16 +137,14 @@ async def _consume_in_group(
                 left = None if left is None else left - len(records)
 
 
-def _put_out(records: "Iterable[ConsumerRecord]", write: "Callable[[ConsumerRecord], bytes]") -> None:
+def _put_out(records: Iterable[ConsumerRecord], write: Callable[[ConsumerRecord], bytes]) -> None:
     if written := b"".join([write(record) for record in records]):
         sys.stdout.buffer.write(written)
         sys.stdout.buffer.flush()
 
 
-def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> "Position":
+def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> Position:
     """Return the start position; -N means N before the end. Raises CommandError."""
-    from client.consumer.reader_state import Timestamp
-
     if from_beginning + (offset is not None) + (timestamp is not None) > 1:
         raise CommandError("give one of --from-beginning, --offset and --timestamp")
     if timestamp is not None:
@@ -170,9 +161,7 @@ def _start(from_beginning: bool, offset: str | None, timestamp: str | None, foll
         raise CommandError(f"--offset {offset!r} must be a number, beginning or end") from None
 
 
-async def _positions(
-    reader: "Reader", names: "list[TopicPartition]", start: "Position"
-) -> "dict[TopicPartition, Position]":
+async def _positions(reader: Reader, names: list[TopicPartition], start: Position) -> dict[TopicPartition, Position]:
     if not isinstance(start, int) or start >= 0:
         return dict.fromkeys(names, start)
     beginnings = await reader.beginning_offsets(names)

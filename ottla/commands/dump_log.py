@@ -3,15 +3,15 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ottla.command_line.failure import CommandError
+from ottla.log_tools import dump_indexes
+from ottla.log_tools.dump_segment import Entry, corrupt, dump_segment
 from ottla.log_tools.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-
-if TYPE_CHECKING:
-    from ottla.log_tools.dump_segment import Entry
+from storage.errors import CorruptFileError
 
 EPILOG = (
     "Examples:  ottla dump-log --records data/orders-0/00000000000000000000.log;  ottla dump-log data/orders-0 --json"
@@ -76,17 +76,14 @@ def _expand(paths: list[Path]) -> list[Path]:
     return files
 
 
-def _dumper(path: Path, records: bool, topic: str | None) -> "Callable[[Path], Iterator[Entry]]":
+def _dumper(path: Path, records: bool, topic: str | None) -> Callable[[Path], Iterator[Entry]]:
     found = _find_dumper(path, records, topic)
     if found is None:
         raise CommandError(f"{path} is neither .log, .index, .timeindex, .txnindex, .snapshot nor a checkpoint")
     return found
 
 
-def _find_dumper(path: Path, records: bool, topic: str | None = None) -> "Callable[[Path], Iterator[Entry]] | None":
-    from ottla.log_tools import dump_indexes
-    from ottla.log_tools.dump_segment import dump_segment
-
+def _find_dumper(path: Path, records: bool, topic: str | None = None) -> Callable[[Path], Iterator[Entry]] | None:
     name = path.name.removesuffix(".deleted")
     if name.endswith("checkpoint"):
         return dump_indexes.dump_offset_checkpoint
@@ -102,18 +99,15 @@ def _find_dumper(path: Path, records: bool, topic: str | None = None) -> "Callab
     return by_suffix.get(Path(name).suffix)
 
 
-def _entries(path: Path, dumper: "Callable[[Path], Iterator[Entry]]") -> "Iterator[Entry]":
+def _entries(path: Path, dumper: Callable[[Path], Iterator[Entry]]) -> Iterator[Entry]:
     """Yield the entries of a file; if the whole file is invalid, the last entry is the error."""
-    from ottla.log_tools.dump_segment import corrupt
-    from storage.errors import CorruptFileError
-
     try:
         yield from dumper(path)
     except CorruptFileError as error:
         yield corrupt(0, error.rule)
 
 
-def _line(entry: "Entry") -> str:
+def _line(entry: Entry) -> str:
     """Format an entry as text: its type, then "name: value" for every field except those in `_DEFAULTS`."""
     kind = entry["type"]
     indent = "    " if kind == "record" else "  "

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from client.admin.admin import Admin
+from client.admin.types import ElectionType
+from client.errors import ElectionNotNeededError, KafkaError
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_topics
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.errors import KafkaError
-    from client.topic_partition import TopicPartition
+from ottla.reassignment.assignment_file import read_partitions
 
 
 def register(app: typer.Typer) -> None:
@@ -53,10 +53,6 @@ def elect_leaders(
         raise CommandError("give one of --topic, --file and --all")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.admin.types import ElectionType
-        from client.errors import ElectionNotNeededError
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             wanted = None if all_partitions else await _partitions(admin, topic or (), file)
             outcomes = await admin.elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
@@ -78,11 +74,8 @@ def elect_leaders(
     run(main())
 
 
-async def _partitions(admin: "Admin", texts: Sequence[str], file: Path | None) -> "list[TopicPartition]":
+async def _partitions(admin: Admin, texts: Sequence[str], file: Path | None) -> list[TopicPartition]:
     """Return the selected partitions. Raises CommandError if one does not exist."""
-    from client.topic_partition import TopicPartition
-    from ottla.reassignment.assignment_file import read_partitions
-
     if file is not None:
         named = read_partitions(file)
         topics = await admin.describe_topics()

@@ -4,10 +4,12 @@ Except `delete-offsets`, the commands only show the changes; with `--execute` th
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from client.admin.admin import Admin
+from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,
@@ -20,10 +22,12 @@ from ottla.command_line.options import (
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.command_line.session import run, say, unknown_group
-
-if TYPE_CHECKING:
-    from ottla.group_offsets.legacy07_import import LegacyImport
-    from ottla.group_offsets.offset_plan import OffsetPlan
+from ottla.group_offsets.legacy07_import import LegacyImport
+from ottla.group_offsets.offset_file import format_offsets, read_offsets
+from ottla.group_offsets.offset_plan import Goal, OffsetPlan, plan_reset, plan_rows
+from ottla.group_offsets.zookeeper_export import plan_export
+from ottla.group_offsets.zookeeper_offsets import read_zookeeper_offsets
+from registry.znodes.tree import LEGACY_07
 
 Group = Annotated[str, typer.Argument(help="The group.", metavar="GROUP")]
 Topics = Annotated[
@@ -102,10 +106,6 @@ def reset_offsets(
     wanted = list(dict.fromkeys(names))
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.group_offsets.offset_file import read_offsets
-        from ottla.group_offsets.offset_plan import Goal, OffsetPlan, plan_reset, plan_rows
-
         rows = [] if from_file is None else read_offsets(from_file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             plan = OffsetPlan()
@@ -124,9 +124,7 @@ def reset_offsets(
     run(main())
 
 
-def _print_plan(plan: "OffsetPlan", *, as_json: bool, export: bool, with_group: bool) -> None:
-    from ottla.group_offsets.offset_file import format_offsets
-
+def _print_plan(plan: OffsetPlan, *, as_json: bool, export: bool, with_group: bool) -> None:
     for note in dict.fromkeys(plan.notes):
         say(note)
     if export:
@@ -145,7 +143,7 @@ def _print_plan(plan: "OffsetPlan", *, as_json: bool, export: bool, with_group: 
         print_table(("group", "topic", "partition", "current", "new"), rows)
 
 
-def _say_outcome(plan: "OffsetPlan", *, execute: bool) -> None:
+def _say_outcome(plan: OffsetPlan, *, execute: bool) -> None:
     if not plan.entries:
         say("there is nothing to do")
     elif not execute:
@@ -163,9 +161,6 @@ def delete_offsets(
     scope = parse_topics(topic, "--topic")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.errors import GroupNotEmptyError, GroupSubscribedToTopicError, KafkaError
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             try:
                 await admin.describe_group(name)
@@ -236,10 +231,6 @@ def import_zookeeper(
     legacy = _legacy_import(layout, mapping, positions, positions_are_offsets)
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.group_offsets.offset_plan import OffsetPlan
-        from ottla.group_offsets.zookeeper_offsets import read_zookeeper_offsets
-
         plan = OffsetPlan()
         async with opened(zookeeper) as registry:
             if legacy is None:
@@ -282,10 +273,6 @@ def export_zookeeper(
     check_layout(layout)
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.group_offsets.offset_plan import OffsetPlan
-        from ottla.group_offsets.zookeeper_export import plan_export
-
         plan = OffsetPlan()
         async with opened(zookeeper) as registry, Admin(bootstrap_servers=bootstrap_server) as admin:
             await plan.require_inactive(admin, names)
@@ -300,10 +287,8 @@ def export_zookeeper(
 
 def _legacy_import(
     layout: str, mapping: list[str] | None, positions: Path | None, positions_are_offsets: bool
-) -> "LegacyImport | None":
+) -> LegacyImport | None:
     """Return how to import from the layout of 0.7; None for today's layout. Raises CommandError."""
-    from registry.znodes.tree import LEGACY_07
-
     check_layout(layout)
     if layout != LEGACY_07:
         if mapping or positions is not None or positions_are_offsets:
@@ -311,6 +296,4 @@ def _legacy_import(
         return None
     if positions is not None and positions_are_offsets:
         raise CommandError("give one of --positions and --positions-are-offsets")
-    from ottla.group_offsets.legacy07_import import LegacyImport
-
     return LegacyImport(mapping or (), positions, positions_are_offsets=positions_are_offsets)

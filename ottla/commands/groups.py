@@ -1,19 +1,19 @@
 """`ottla groups`: list, describe and delete consumer groups; `group_offsets` has the commands that change offsets."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from client.admin.admin import Admin
+from client.admin.types import GroupDescription, GroupMember
+from client.consumer.offsets import LATEST
+from client.errors import GroupNotEmptyError, KafkaError
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import run, unknown_group
 from ottla.commands import group_offsets
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.admin.types import GroupDescription, GroupMember
-    from client.topic_partition import TopicPartition
 
 groups = typer.Typer(help="Consumer groups: their members, offsets and lag.", no_args_is_help=True)
 
@@ -45,8 +45,6 @@ def list_groups(
     types = parse_names(type_ or (), TYPES, "--type")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.list_groups(states=states, types=types)
         if as_json:
@@ -68,9 +66,6 @@ def describe(
     """Show the members and assignments of groups, and each partition's committed offset, log end offset and lag."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.errors import KafkaError
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             wanted = names or [listing.group_id for listing in await admin.list_groups()]
             described = []
@@ -90,7 +85,7 @@ def describe(
     run(main())
 
 
-async def _document(admin: "Admin", group: "GroupDescription") -> dict[str, Any]:
+async def _document(admin: Admin, group: GroupDescription) -> dict[str, Any]:
     committed = await admin.list_group_offsets(group.group_id)
     owners = {partition: member for member in group.members for partition in member.assignment or ()}
     partitions = sorted(committed.keys() | owners.keys())
@@ -122,7 +117,7 @@ async def _document(admin: "Admin", group: "GroupDescription") -> dict[str, Any]
     }
 
 
-def _member(member: "GroupMember") -> dict[str, Any]:
+def _member(member: GroupMember) -> dict[str, Any]:
     topics: dict[str, list[int]] = {}
     for topic, number in member.assignment or ():
         topics.setdefault(topic, []).append(number)
@@ -135,10 +130,8 @@ def _member(member: "GroupMember") -> dict[str, Any]:
     }
 
 
-async def _ends(admin: "Admin", partitions: "list[TopicPartition]") -> "dict[TopicPartition, int]":
+async def _ends(admin: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the log end offsets of those partitions that exist and have a leader."""
-    from client.consumer.offsets import LATEST
-
     known = await admin.describe_topics() if partitions else {}
     led = [
         partition
@@ -202,9 +195,6 @@ def delete(
     """Delete groups that have no members, with all their offsets. This cannot be undone."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.errors import GroupNotEmptyError
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             failures: list[Exception] = []
             for name, error in (await admin.delete_groups(names)).items():

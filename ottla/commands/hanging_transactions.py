@@ -6,24 +6,23 @@ transaction counts as hanging if its last record is older than the longest allow
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from client.admin.admin import Admin
+from client.admin.types import ActiveProducer
+from client.errors import KafkaError, TransactionalIdNotFoundError
 from client.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.admin.types import ActiveProducer
 
 
 class OpenTransaction(NamedTuple):
     """A producer that has an open transaction in a partition."""
 
     partition: TopicPartition
-    producer: "ActiveProducer"
+    producer: ActiveProducer
 
 
 async def find_hanging(
-    admin: "Admin",
+    admin: Admin,
     partitions: Iterable[TopicPartition],
     *,
     now_ms: int,
@@ -34,8 +33,6 @@ async def find_hanging(
 
     Raises KafkaError.
     """
-    from client.errors import KafkaError, TransactionalIdNotFoundError
-
     old = [
         OpenTransaction(partition, producer)
         for partition, producers in (await admin.describe_producers(partitions, broker_id=broker_id)).items()

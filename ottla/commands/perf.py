@@ -4,9 +4,14 @@ from typing import Annotated
 
 import typer
 
+from client.consumer.reader import Reader
+from client.errors import KafkaError
+from client.producer.producer import Producer
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_size
-from ottla.command_line.session import explain_refusal, run
+from ottla.command_line.session import explain_refusal, find_partitions, run
+from ottla.commands.perf_run import ConsumeRun, ProduceRun
 
 perf = typer.Typer(help="Measure throughput and latency.", no_args_is_help=True)
 
@@ -36,17 +41,12 @@ def produce(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Send records of random printable bytes; the latency is the time from sending to acknowledgement."""
-    from ottla.commands.perf_run import ProduceRun
-
     value_size = parse_size(size, "--size")
     batch_bytes = parse_size(batch_size, "--batch-size")
     if rate < 0:
         raise CommandError(f"--rate {rate:g} must not be negative")
 
     async def main() -> None:
-        from client.errors import KafkaError
-        from client.producer.producer import Producer
-
         async with Producer(
             bootstrap_servers=bootstrap_server,
             client_id="ottla-perf",
@@ -82,13 +82,8 @@ def consume(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Read records from the beginning; the latency is the time from one Fetch's records to the next."""
-    from ottla.commands.perf_run import ConsumeRun
 
     async def main() -> None:
-        from client.consumer.reader import Reader
-        from client.topic_partition import TopicPartition
-        from ottla.command_line.session import find_partitions
-
         async with Reader(bootstrap_servers=bootstrap_server, client_id="ottla-perf") as reader:
             numbers = await find_partitions(reader, topic, partition, bootstrap_server)
             names = [TopicPartition(topic, number) for number in numbers]

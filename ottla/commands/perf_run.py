@@ -4,9 +4,9 @@ import asyncio
 import random
 import time
 from array import array
+from asyncio import Future
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from client.consumer.reader import Reader
 from client.errors import BufferFullError
@@ -16,9 +16,6 @@ from client.topic_partition import TopicPartition
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.progress import Progress
 from ottla.command_line.retry_warning import warn_of_retries
-
-if TYPE_CHECKING:
-    from asyncio import Future
 
 PERCENTILES = (50, 95, 99, 99.9)
 # Without a rate, yield to the event loop after this many records.
@@ -143,7 +140,7 @@ class ProduceRun:
         sent_at = time.perf_counter()
         future.add_done_callback(lambda done: self._done(done, sent_at))
 
-    def _done(self, future: "Future[RecordMetadata]", sent_at: float) -> None:
+    def _done(self, future: Future[RecordMetadata], sent_at: float) -> None:
         error = future.exception()
         if error is not None:
             self._error = self._error or error

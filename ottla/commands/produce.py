@@ -5,19 +5,20 @@ import contextlib
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
+from client.admin.admin import Admin
+from client.errors import BufferFullError, KafkaError
+from client.producer.accumulator import RecordMetadata
+from client.producer.producer import Producer
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time, unescape
+from ottla.command_line.progress import Progress
+from ottla.command_line.retry_warning import warn_of_retries
 from ottla.command_line.session import explain_refusal, run, say
 from ottla.commands.line_source import open_source, read_lines
-
-if TYPE_CHECKING:
-    from client.producer.accumulator import RecordMetadata
-    from client.producer.producer import Producer
-    from ottla.command_line.progress import Progress
 
 # Not a limit for records, which the broker sets: it only limits one request.
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
@@ -80,8 +81,6 @@ def produce(
         raise CommandError("--key and --key-separator cannot be used together")
 
     async def main() -> None:
-        from client.producer.producer import Producer
-
         async with Producer(
             bootstrap_servers=bootstrap_server,
             client_id="ottla-produce",
@@ -121,10 +120,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 
-async def _check_topic(producer: "Producer", topic: str, partition: int | None, bootstrap_server: str) -> None:
-    from client.admin.admin import Admin
-    from client.errors import KafkaError
-
+async def _check_topic(producer: Producer, topic: str, partition: int | None, bootstrap_server: str) -> None:
     try:
         partitions = await producer.partitions_for(topic)
     except KafkaError as error:
@@ -170,14 +166,11 @@ class _Sending:
         of = "" if self.sent == self.lines else f" of {self.lines}"
         return f"{self.sent}{of} record{'' if self.sent == self.lines == 1 else 's'} written to {self.topic}"
 
-    async def run(self, producer: "Producer", source: BinaryIO) -> None:
+    async def run(self, producer: Producer, source: BinaryIO) -> None:
         """Send every line of `source`, or all lines before the block in which a record fails; set `failure` then.
 
         If a line has no key or the task is cancelled, the lines before are written. Raises CommandError.
         """
-        from ottla.command_line.progress import Progress
-        from ottla.command_line.retry_warning import warn_of_retries
-
         limit_s: int | None = None
         with Progress("records", enabled=not source.isatty()) as progress:  # it would overwrite what the user types
             async with warn_of_retries(producer, progress):
@@ -191,10 +184,8 @@ class _Sending:
                         async with asyncio.timeout(limit_s):
                             await producer.flush()
 
-    async def _send_lines(self, producer: "Producer", source: BinaryIO, progress: "Progress") -> None:
+    async def _send_lines(self, producer: Producer, source: BinaryIO, progress: Progress) -> None:
         """Queue the records until `source` ends or a record fails."""
-        from client.errors import BufferFullError
-
         async for lines in read_lines(source):
             block: list[asyncio.Future[RecordMetadata]] = []
             done = partial(self._done, self.lines + 1, block)
@@ -237,8 +228,8 @@ class _Sending:
     def _done(
         self,
         first_line: int,
-        block: "list[asyncio.Future[RecordMetadata]]",
-        future: "asyncio.Future[RecordMetadata]",
+        block: list[asyncio.Future[RecordMetadata]],
+        future: asyncio.Future[RecordMetadata],
     ) -> None:
         """Count a record that is written, or note the line of one that is not. `block` starts at `first_line`."""
         error = future.exception()

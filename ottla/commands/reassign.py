@@ -1,25 +1,27 @@
 """`ottla reassign`: move partitions to other brokers and log directories, show the progress, cancel moves."""
 
 import asyncio
+import random
 import sys
 import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from broker.controller.assignment import assign_replicas
+from client.admin.admin import Admin
+from client.admin.types import Replica
+from client.errors import KafkaError
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_size
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run, say
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.admin.types import Replica
-    from client.errors import KafkaError
-    from client.topic_partition import TopicPartition
-    from ottla.reassignment.log_dir_places import Place
+from ottla.reassignment.assignment_file import format_assignment, read_assignment
+from ottla.reassignment.log_dir_places import Place, find_places, move, prefer
+from ottla.reassignment.replication_throttle import clear_throttle, set_log_dir_throttle, set_throttle
 
 reassign = typer.Typer(
     help="Move partitions to other brokers and log directories, show the progress, cancel moves.", no_args_is_help=True
@@ -75,9 +77,6 @@ def plan(
     wanted = _broker_ids(brokers)
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.reassignment.assignment_file import format_assignment
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, topics)
             alive = {broker.node_id: broker.rack for broker in (await admin.describe_cluster()).brokers}
@@ -109,19 +108,13 @@ def _broker_ids(text: str | None) -> list[int] | None:
 def _spread(
     topic: str, now: Mapping[int, Sequence[int]], racks: Mapping[int, str | None], replication_factor: int | None
 ) -> Mapping[int, Sequence[int]]:
-    import random
-
-    from broker.controller.assignment import assign_replicas
-
     count = replication_factor or max(map(len, now.values()))
     if count > len(racks):
         raise CommandError(f"{topic}: {count} replicas need {count} brokers, and only {len(racks)} are available")
     return assign_replicas(racks, len(now), count, rng=random.Random())
 
 
-def _of_topic(topic: str, replicas: Mapping[int, Sequence[int]]) -> "dict[TopicPartition, Sequence[int]]":
-    from client.topic_partition import TopicPartition
-
+def _of_topic(topic: str, replicas: Mapping[int, Sequence[int]]) -> dict[TopicPartition, Sequence[int]]:
     return {TopicPartition(topic, number): of for number, of in replicas.items()}
 
 
@@ -159,11 +152,6 @@ def start(
     )
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.reassignment.assignment_file import format_assignment, read_assignment
-        from ottla.reassignment.log_dir_places import find_places, move, prefer
-        from ottla.reassignment.replication_throttle import set_log_dir_throttle, set_throttle
-
         targets, log_dirs = read_assignment(file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             before = await _replicas(admin, targets, file)
@@ -186,7 +174,7 @@ def start(
 
 
 async def _check(
-    admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]", file: Path, *, additional: bool
+    admin: Admin, targets: Mapping[TopicPartition, Sequence[int]], file: Path, *, additional: bool
 ) -> None:
     """Raise CommandError if a target broker is not alive, or if other partitions are being moved."""
     alive = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
@@ -199,9 +187,7 @@ async def _check(
         raise CommandError(f"{', '.join(map(str, others))} are being moved; use --additional to start more moves")
 
 
-def _partition_of(replica: "Replica") -> "TopicPartition":
-    from client.topic_partition import TopicPartition
-
+def _partition_of(replica: Replica) -> TopicPartition:
     return TopicPartition(replica.topic, replica.partition)
 
 
@@ -219,10 +205,6 @@ def status(
     """
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.reassignment.assignment_file import read_assignment
-        from ottla.reassignment.replication_throttle import clear_throttle
-
         targets, log_dirs = read_assignment(file)
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             while True:
@@ -253,9 +235,7 @@ def status(
     run(main())
 
 
-async def _places(admin: "Admin", log_dirs: "Mapping[Replica, str]") -> "dict[Replica, Place]":
-    from ottla.reassignment.log_dir_places import Place, find_places
-
+async def _places(admin: Admin, log_dirs: Mapping[Replica, str]) -> dict[Replica, Place]:
     if not log_dirs:
         return {}
     found = await find_places(admin, {replica.broker_id for replica in log_dirs})
@@ -263,8 +243,8 @@ async def _places(admin: "Admin", log_dirs: "Mapping[Replica, str]") -> "dict[Re
 
 
 def _print_status(
-    rows: "Sequence[tuple[TopicPartition, str, Sequence[int], Sequence[int]]]",
-    of_dirs: "Sequence[tuple[Replica, str, Place, str]]",
+    rows: Sequence[tuple[TopicPartition, str, Sequence[int], Sequence[int]]],
+    of_dirs: Sequence[tuple[Replica, str, Place, str]],
     *,
     as_json: bool,
 ) -> None:
@@ -296,8 +276,6 @@ def list_reassignments(as_json: AsJson = False, bootstrap_server: BootstrapServe
     """List the partitions that are being moved."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             moving = await admin.list_partition_reassignments()
         columns = ("partition", "replicas", "adding", "removing")
@@ -324,11 +302,6 @@ def cancel(
         raise CommandError("give either a file or --all")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from ottla.reassignment.assignment_file import read_assignment
-        from ottla.reassignment.log_dir_places import find_places, move
-        from ottla.reassignment.replication_throttle import clear_throttle
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             moving = await admin.list_partition_reassignments()
             plan = None if file is None else read_assignment(file)
@@ -351,8 +324,8 @@ def cancel(
 
 
 async def _replicas(
-    admin: "Admin", partitions: "Mapping[TopicPartition, object]", file: Path
-) -> "dict[TopicPartition, tuple[int, ...]]":
+    admin: Admin, partitions: Mapping[TopicPartition, object], file: Path
+) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the current replicas. Raises CommandError if a partition does not exist."""
     known = await admin.describe_topics()
     for partition in partitions:
@@ -361,8 +334,8 @@ async def _replicas(
 
 
 async def _replicas_after(
-    admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]", moving: "Set[TopicPartition]", file: Path
-) -> "dict[TopicPartition, tuple[int, ...]]":
+    admin: Admin, targets: Mapping[TopicPartition, Sequence[int]], moving: Set[TopicPartition], file: Path
+) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the current replicas, after a wait until the metadata shows the completed moves."""
     deadline = time.monotonic() + METADATA_LAG_S
     while True:
@@ -373,7 +346,7 @@ async def _replicas_after(
         await asyncio.sleep(POLL_S)
 
 
-def _raise_refusals(outcomes: "Mapping[TopicPartition, KafkaError | None]") -> None:
+def _raise_refusals(outcomes: Mapping[TopicPartition, KafkaError | None]) -> None:
     """Raise CommandError with the errors of all refused moves; the other moves have started."""
     refused = [str(error) for error in outcomes.values() if error is not None]
     if refused:

@@ -1,10 +1,16 @@
 """`ottla topics`: list, create, describe, alter and delete topics."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from client.admin.admin import Admin
+from client.admin.types import ConfigChange, ConfigOperation, NewTopic, ResourceType
+from client.consumer.offsets import EARLIEST, LATEST
+from client.errors import KafkaError, UnsupportedApiError
+from client.topic_partition import TopicPartition
+from client.wire.metadata import PartitionMetadata, TopicMetadata
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,
@@ -15,10 +21,7 @@ from ottla.command_line.options import (
 )
 from ottla.command_line.output import human_bytes, print_json, print_table
 from ottla.command_line.session import describe_topics, run, say
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.wire.metadata import PartitionMetadata, TopicMetadata
+from protocol.uuid import uuid_to_string
 
 topics = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -53,8 +56,6 @@ def list_topics(
     """List the topics of the cluster."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.describe_topics()
         shown = [topic for topic in found.values() if internal or not topic.is_internal]
@@ -67,7 +68,7 @@ def list_topics(
     run(main())
 
 
-def _counts(topic: "TopicMetadata") -> dict[str, Any]:
+def _counts(topic: TopicMetadata) -> dict[str, Any]:
     replicas = max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
     return {"topic": topic.name, "partitions": len(topic.partitions), "replication_factor": replicas}
 
@@ -96,11 +97,6 @@ def create(
     numbered = None if assignment is None else dict(enumerate(assignment))
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.admin.types import NewTopic
-        from client.errors import KafkaError
-        from protocol.uuid import uuid_to_string
-
         wanted = [NewTopic(name, partitions, replication_factor, numbered, configs) for name in names]
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             results = await admin.create_topics(wanted, validate_only=validate_only)
@@ -146,13 +142,11 @@ def describe(
     """
     wants_all = not (under_replicated or unavailable)
 
-    def is_shown(partition: "PartitionMetadata") -> bool:
+    def is_shown(partition: PartitionMetadata) -> bool:
         is_under_replicated = len(partition.isr) < len(partition.replicas)
         return wants_all or (under_replicated and is_under_replicated) or (unavailable and partition.leader < 0)
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, names)
             described = [
@@ -172,14 +166,8 @@ def describe(
     run(main())
 
 
-async def _describe(admin: "Admin", topic: "TopicMetadata", shown: Sequence[int]) -> dict[str, Any]:
+async def _describe(admin: Admin, topic: TopicMetadata, shown: Sequence[int]) -> dict[str, Any]:
     """Describe a topic, with the partitions in `shown`."""
-    from client.admin.types import ResourceType
-    from client.consumer.offsets import EARLIEST, LATEST
-    from client.errors import KafkaError, UnsupportedApiError
-    from client.topic_partition import TopicPartition
-    from protocol.uuid import uuid_to_string
-
     partitions = {number: topic.partitions[number] for number in shown}
     led = [TopicPartition(topic.name, number) for number, one in partitions.items() if one.leader >= 0]
     earliest = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
@@ -278,9 +266,6 @@ def alter(
         raise CommandError("--replica-assignment needs --partitions")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.admin.types import ConfigChange, ConfigOperation, ResourceType
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await describe_topics(admin, [name])
             if partitions is not None:
@@ -303,8 +288,6 @@ def delete(
     """Delete topics with all their records. This cannot be undone."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             known = await admin.describe_topics()
             if not if_exists:

@@ -1,19 +1,19 @@
 """`ottla transactions`: show transactions as coordinators and partitions know them, and abort hanging ones."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from client.admin.admin import Admin
+from client.admin.types import ActiveProducer, TransactionDescription
+from client.errors import KafkaError, TransactionalIdNotFoundError
+from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, AsJson, BootstrapServer, parse_names, parse_partition
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.session import check_partition, describe_topics, run
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.admin.types import ActiveProducer, TransactionDescription
-    from client.topic_partition import TopicPartition
+from ottla.commands.hanging_transactions import find_hanging
 
 transactions = typer.Typer(
     help="Show transactions, their producers and partitions, and abort hanging ones.", no_args_is_help=True
@@ -60,8 +60,6 @@ def list_transactions(
     states = parse_names(state or (), STATES, "--state")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await admin.list_transactions(
                 states=states,
@@ -89,9 +87,6 @@ def describe(
     """
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.errors import KafkaError, TransactionalIdNotFoundError
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             described = []
             for name, found in (await admin.describe_transactions(names)).items():
@@ -113,7 +108,7 @@ def describe(
     run(main())
 
 
-def _document(transaction: "TransactionDescription") -> dict[str, Any]:
+def _document(transaction: TransactionDescription) -> dict[str, Any]:
     is_open = transaction.state in _OPEN and transaction.start_time_ms >= 0
     return {
         "transactional_id": transaction.transactional_id,
@@ -147,8 +142,6 @@ def describe_producers(
     partition = parse_partition(name)
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await _check(admin, partition)
             producers = (await admin.describe_producers([partition], broker_id=broker_id))[partition]
@@ -163,12 +156,12 @@ def describe_producers(
 _PRODUCER_COLUMNS = ("producer id", "epoch", "last sequence", "last time", "coordinator epoch", "transaction start")
 
 
-def _producer(producer: "ActiveProducer") -> dict[str, int | None]:
+def _producer(producer: ActiveProducer) -> dict[str, int | None]:
     """Return the fields of a producer by name; negative values, which mean none, become None."""
     return {name: None if value < 0 else value for name, value in producer._asdict().items()}
 
 
-async def _check(admin: "Admin", partition: "TopicPartition") -> None:
+async def _check(admin: Admin, partition: TopicPartition) -> None:
     """Raise CommandError if a partition does not exist."""
     check_partition(await describe_topics(admin, [partition.topic]), partition)
 
@@ -186,10 +179,6 @@ def find_hanging_transactions(
     """Find hanging transactions: open in a partition, but unknown to every coordinator."""
 
     async def main() -> None:
-        from client.admin.admin import Admin
-        from client.topic_partition import TopicPartition
-        from ottla.commands.hanging_transactions import find_hanging
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             found = await describe_topics(admin, topic)
             partitions = [
@@ -256,8 +245,6 @@ def abort(
         raise CommandError("--coordinator-epoch needs --producer-id and --producer-epoch")
 
     async def main() -> None:
-        from client.admin.admin import Admin
-
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
             await _check(admin, partition)
             if producer_id is not None and producer_epoch is not None and coordinator_epoch is not None:
@@ -275,11 +262,11 @@ def abort(
 
 
 def _find(
-    producers: "list[ActiveProducer]",
-    partition: "TopicPartition",
+    producers: list[ActiveProducer],
+    partition: TopicPartition,
     start_offset: int | None,
     producer_id: int | None,
-) -> "ActiveProducer":
+) -> ActiveProducer:
     """Return the producer whose open transaction starts at this offset, or with this id. Raises CommandError."""
     for producer in producers:
         if start_offset is not None and producer.current_transaction_start_offset == start_offset:

@@ -1,16 +1,24 @@
 """`ottla verify-log`: verify the files of log directories, written by Kafka or by Ottla, and repair them."""
 
+import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ottla.command_line.failure import CommandError, UnverifiedError
 from ottla.command_line.options import AsJson
-
-if TYPE_CHECKING:
-    from storage.verification.report import VerificationReport
+from ottla.command_line.output import print_json
+from ottla.command_line.progress import Progress
+from storage.directories.log_directory import LogDirectory
+from storage.errors import LogDirLockedError, StorageError
+from storage.file_system import FileSystem
+from storage.verification.lock import SharedLock
+from storage.verification.log_dir import is_log_directory
+from storage.verification.repair import Repair
+from storage.verification.report import VerificationReport
+from storage.verification.verification import NotALogDirectoryError, is_partition, verify
 
 EPILOG = (
     "Examples:  ottla verify-log data;  ottla verify-log data/orders-0 --deep --json;  ottla verify-log data --repair"
@@ -62,8 +70,6 @@ def verify_log(
         outcome.verify(deep=deep, while_running=while_running, repair=repair, accept_loss=accept_data_loss)
         outcomes.append(outcome)
     if as_json:
-        from ottla.command_line.output import print_json
-
         print_json([outcome.to_json() for outcome in outcomes])
     broken = [outcome for outcome in outcomes if outcome.errors]
     if broken:
@@ -86,9 +92,6 @@ class _Outcome:
 
     def verify(self, *, deep: bool, while_running: bool, repair: bool, accept_loss: bool) -> None:
         """Verify the directory; with `repair`, repair errors and verify again. Raises UnverifiedError."""
-        from storage.errors import LogDirLockedError, StorageError
-        from storage.verification.lock import SharedLock
-
         if not Path(self.directory).is_dir():
             raise UnverifiedError(f"no directory {self.directory}")
         try:
@@ -109,10 +112,6 @@ class _Outcome:
         self._show()
 
     def _look(self, *, deep: bool, live: bool) -> None:
-        from ottla.command_line.progress import Progress
-        from storage.verification.report import VerificationReport
-        from storage.verification.verification import verify
-
         total = sum(file.stat().st_size for file in Path(self.directory).rglob("*.log"))
         with Progress("MiB", total >> 20) as progress:
             report = VerificationReport(lambda report: progress.update(report.bytes >> 20))
@@ -120,14 +119,6 @@ class _Outcome:
         self._report = report
 
     def _repair(self, *, deep: bool, accept_loss: bool) -> None:
-        import logging
-
-        from storage.directories.log_directory import LogDirectory
-        from storage.file_system import FileSystem
-        from storage.verification.log_dir import is_log_directory
-        from storage.verification.repair import Repair
-        from storage.verification.verification import NotALogDirectoryError
-
         self.directory = str(Path(self.directory).absolute())
         parent = _lock_place(self.directory)
         if not is_log_directory(FileSystem(), parent):
@@ -183,8 +174,6 @@ class _Outcome:
 
 def _lock_place(directory: str) -> str:
     """Return the directory that has the lock: for a partition's directory, its log directory."""
-    from storage.verification.verification import is_partition
-
     return str(Path(directory).absolute().parent) if is_partition(directory) else directory
 
 

@@ -5,11 +5,13 @@ With `--log-dir` it uses the embedded registry of a stopped broker: only one pro
 """
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,10 +20,11 @@ from ottla.command_line.options import AsJson, check_layout
 from ottla.command_line.output import print_json, print_table
 from ottla.command_line.registry_session import DEFAULT_ZOOKEEPER, Address, opened
 from ottla.command_line.session import run
-
-if TYPE_CHECKING:
-    from ottla.zookeeper.znode_format import ShownZnode
-    from registry.interface import Registry
+from ottla.zookeeper.legacy07_format import legacy_bytes
+from ottla.zookeeper.znode_format import ShownZnode, check_content
+from registry.errors import NoNodeError, ZnodeFormatError
+from registry.interface import Registry
+from registry.znodes.tree import LEGACY_07
 
 zk = typer.Typer(help="Show the tree of a cluster's ZooKeeper, and change it.", no_args_is_help=True)
 
@@ -57,9 +60,7 @@ def choose_layout(
     _layout.set(layout)
 
 
-async def _read(registry: "Registry", path: str) -> "ShownZnode":
-    from ottla.zookeeper.znode_format import ShownZnode
-
+async def _read(registry: Registry, path: str) -> ShownZnode:
     return ShownZnode(path, *await registry.get(path), _layout.get())
 
 
@@ -67,10 +68,8 @@ def _child(path: str, name: str) -> str:
     return f"{path.rstrip('/')}/{name}"
 
 
-async def _children(registry: "Registry", path: str) -> "list[ShownZnode]":
+async def _children(registry: Registry, path: str) -> list[ShownZnode]:
     """Return the children of a znode, sorted by name, without those that are deleted meanwhile."""
-    from registry.errors import NoNodeError
-
     names = sorted(await registry.children(path))
     found = await asyncio.gather(*(_read(registry, _child(path, name)) for name in names), return_exceptions=True)
     for one in found:
@@ -113,9 +112,7 @@ def get(
     run(main())
 
 
-def _print_content(node: "ShownZnode") -> None:
-    import json
-
+def _print_content(node: ShownZnode) -> None:
     value = node.value
     if value is not None:
         print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
@@ -130,8 +127,6 @@ def stat(
     """Show the kind of a znode, its stat (transactions, times, versions, the owner's session) and its ACL."""
 
     async def main() -> None:
-        from datetime import UTC, datetime
-
         async with opened(zookeeper, log_dir) as registry:
             node = await _read(registry, path)
             acl, _ = await registry.get_acl(path)
@@ -174,7 +169,7 @@ def tree(
     run(main())
 
 
-async def _below(registry: "Registry", top: "ShownZnode", depth: int) -> "list[tuple[int, ShownZnode]]":
+async def _below(registry: Registry, top: ShownZnode, depth: int) -> list[tuple[int, ShownZnode]]:
     """Return the descendants of a znode with their levels, parents before children. Reads one whole level at a time."""
     below: dict[str, list[ShownZnode]] = {}
     level = [top]
@@ -187,7 +182,7 @@ async def _below(registry: "Registry", top: "ShownZnode", depth: int) -> "list[t
         )
         level = [child for node in parents for child in below[node.path]]
 
-    def in_order(node: "ShownZnode", indent: int) -> "list[tuple[int, ShownZnode]]":
+    def in_order(node: ShownZnode, indent: int) -> list[tuple[int, ShownZnode]]:
         found = []
         for child in below.get(node.path, ()):
             found += [(indent, child), *in_order(child, indent + 1)]
@@ -196,17 +191,15 @@ async def _below(registry: "Registry", top: "ShownZnode", depth: int) -> "list[t
     return in_order(top, 1)
 
 
-async def _children_of_living(registry: "Registry", path: str) -> "list[ShownZnode]":
-    from registry.errors import NoNodeError
-
+async def _children_of_living(registry: Registry, path: str) -> list[ShownZnode]:
     try:
         return await _children(registry, path)
     except NoNodeError:  # deleted meanwhile
         return []
 
 
-def _print_tree(nodes: "list[tuple[int, ShownZnode]]") -> None:
-    from rich.console import Console
+def _print_tree(nodes: list[tuple[int, ShownZnode]]) -> None:
+    from rich.console import Console  # rich takes 20 ms; most commands do not need it
     from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
@@ -255,11 +248,7 @@ def watch(
     run(main())
 
 
-async def _state(registry: "Registry", path: str, *, as_json: bool) -> str:
-    import json
-
-    from registry.errors import NoNodeError
-
+async def _state(registry: Registry, path: str, *, as_json: bool) -> str:
     try:
         node = await _read(registry, path)
         names = sorted(await registry.children(path))
@@ -290,7 +279,7 @@ def create(
     data = None if value is None else value.encode("utf-8", "surrogateescape")
     data = _checked(f"{path}0000000000" if sequence else path, data, write=write, raw=raw)
 
-    async def work(registry: "Registry") -> str:
+    async def work(registry: Registry) -> str:
         return f"{await registry.create(path, data, sequence=sequence, make_parents=parents)} created"
 
     _change(work, zookeeper, log_dir, make_chroot=parents)
@@ -309,7 +298,7 @@ def set_value(
     """Replace the content of a znode. Content that Kafka cannot read is refused."""
     data = _checked(path, value.encode("utf-8", "surrogateescape"), write=write, raw=raw)
 
-    async def work(registry: "Registry") -> str:
+    async def work(registry: Registry) -> str:
         return f"{path} set, version {(await registry.set(path, data, version)).version}"
 
     _change(work, zookeeper, log_dir)
@@ -329,7 +318,7 @@ def delete(
     if recursive and path == "/":
         raise CommandError("--recursive cannot delete /")
 
-    async def work(registry: "Registry") -> str:
+    async def work(registry: Registry) -> str:
         count = 0
         if recursive:
             for _, node in reversed(await _below(registry, await _read(registry, path), 1_000)):
@@ -348,18 +337,12 @@ def _require_write(write: bool) -> None:
 
 def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes | None:
     """Check the content of a znode and return the data to write, converted for layout 0.7. Raises CommandError."""
-    from ottla.zookeeper.znode_format import check_content
-    from registry.errors import ZnodeFormatError
-    from registry.znodes.tree import LEGACY_07
-
     _require_write(write)
     if raw:
         return data
     layout = _layout.get()
     try:
         if layout == LEGACY_07 and data is not None:
-            from ottla.zookeeper.legacy07_format import legacy_bytes
-
             data = legacy_bytes(path, data)
         check_content(path, data, layout)
     except ZnodeFormatError as error:
@@ -369,7 +352,7 @@ def _checked(path: str, data: bytes | None, *, write: bool, raw: bool) -> bytes 
 
 
 def _change(
-    work: "Callable[[Registry], Awaitable[str]]", zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False
+    work: Callable[[Registry], Awaitable[str]], zookeeper: str, log_dir: Path | None, *, make_chroot: bool = False
 ) -> None:
     async def main() -> None:
         async with opened(zookeeper, log_dir, make_chroot=make_chroot) as registry:

@@ -4,16 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ottla.command_line.failure import CommandError
 from ottla.command_line.session import on_stop_signals, run, say
-
-if TYPE_CHECKING:
-    from ottla.zookeeper.member import ZooKeeperMember
-    from ottla.zookeeper.server import ZooKeeperEnsemble
+from ottla.zookeeper.files import Peer
+from ottla.zookeeper.member import ZooKeeperMember
+from ottla.zookeeper.server import ZooKeeperEnsemble
 
 _LOOK_S = 0.25  # how soon the end of a server is noticed
 _MEMBER_PORT = 2181
@@ -67,22 +66,17 @@ def register(app: typer.Typer) -> None:
 
 
 async def _serve_ensemble(nodes: int, port: int, data_dir: Path | None) -> None:
-    from ottla.zookeeper.server import ZooKeeperEnsemble
-
     ensemble = ZooKeeperEnsemble(data_dir, nodes=nodes, port=port)
     await _serve(ensemble, lambda: _say_ready(ensemble, is_kept=data_dir is not None))
 
 
 async def _serve_member(servers: str, number: int, data_dir: Path, listen: str, port: int) -> None:
-    from ottla.zookeeper.files import Peer
-    from ottla.zookeeper.member import ZooKeeperMember
-
     peers = [Peer.parse(text) for text in servers.split(",")]
     member = ZooKeeperMember(data_dir, number, peers, listen=listen, port=port)
     await _serve(member, lambda: print(f"ZooKeeper serves on {member.connect}.", flush=True))
 
 
-async def _serve(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", say_ready: Callable[[], None]) -> None:
+async def _serve(ensemble: ZooKeeperEnsemble | ZooKeeperMember, say_ready: Callable[[], None]) -> None:
     stop = asyncio.Event()
     on_stop_signals(stop.set)
     try:
@@ -101,7 +95,7 @@ async def _serve(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", say_ready: Cal
         ensemble.close()
 
 
-async def _watch(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", stop: asyncio.Event) -> None:
+async def _watch(ensemble: ZooKeeperEnsemble | ZooKeeperMember, stop: asyncio.Event) -> None:
     """Wait for `stop`, and report servers that end. Raises CommandError if no server is left."""
     ended: set[str] = set()
     while not stop.is_set():
@@ -116,7 +110,7 @@ async def _watch(ensemble: "ZooKeeperEnsemble | ZooKeeperMember", stop: asyncio.
                 await stop.wait()
 
 
-def _say_ready(ensemble: "ZooKeeperEnsemble", *, is_kept: bool) -> None:
+def _say_ready(ensemble: ZooKeeperEnsemble, *, is_kept: bool) -> None:
     lines = ["", "ZooKeeper is ready.", f"  connect     {ensemble.connect}"]
     if len(ensemble.servers) > 1:
         lines += [f"  {server.address:<22}{server.mode()}, pid {server.pid}" for server in ensemble.servers]

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from client.topic_partition import TopicPartition
+from client.wire.metadata import TopicMetadata
 from ottla.command_line.failure import CommandError
 from ottla.command_line.output import print_json, print_table
 from ottla.group_offsets.legacy07_offsets import (
@@ -19,10 +19,7 @@ from ottla.group_offsets.legacy07_offsets import (
     take_kept_offsets,
     translate,
 )
-
-if TYPE_CHECKING:
-    from client.wire.metadata import TopicMetadata
-    from registry.interface import Registry
+from registry.interface import Registry
 
 UNTRANSLATABLE = (
     "offsets of Kafka 0.7 are positions in bytes, which do not identify a record of the cluster: nothing can be"
@@ -43,7 +40,7 @@ class LegacyImport:
         self._counts: Counter[str] = Counter()
 
     async def read(
-        self, registry: "Registry", groups: Sequence[str], notes: list[str], *, as_json: bool, execute: bool
+        self, registry: Registry, groups: Sequence[str], notes: list[str], *, as_json: bool, execute: bool
     ) -> dict[str, dict[TopicPartition, int]]:
         """Return the translated offsets of these groups, or of all groups.
 
@@ -68,7 +65,7 @@ class LegacyImport:
             for group, offsets in found.items()
         }
 
-    def note_counts(self, known: "Mapping[str, TopicMetadata]", notes: list[str]) -> None:
+    def note_counts(self, known: Mapping[str, TopicMetadata], notes: list[str]) -> None:
         """Note topics whose number of partitions has changed, so that `default_map` may be wrong."""
         for topic, count in sorted(self._counts.items()):
             if topic in known and len(known[topic].partitions) != count:

@@ -20,7 +20,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from client.topic_partition import TopicPartition
 from client.zookeeper.layout import Legacy07Layout, partition_names
@@ -28,10 +28,8 @@ from client.zookeeper.offset_nodes import read_partition_offsets
 from ottla.command_line.failure import CommandError
 from ottla.group_offsets.zookeeper_offsets import children, read_groups
 from registry.errors import ZnodeFormatError
+from registry.interface import Registry
 from registry.znodes.legacy07 import BrokerPartition, LegacyOffsetZnode
-
-if TYPE_CHECKING:
-    from registry.interface import Registry
 
 _MAX_PARTITION = 2**31 - 1
 _MAX_OFFSET = 2**63 - 1
@@ -50,7 +48,7 @@ class LegacyPartition(NamedTuple):
 LegacyOffsets = dict[LegacyPartition, int]
 
 
-async def read_legacy_offsets(registry: "Registry", groups: Sequence[str]) -> dict[str, LegacyOffsets]:
+async def read_legacy_offsets(registry: Registry, groups: Sequence[str]) -> dict[str, LegacyOffsets]:
     """Return the positions of these groups, or of all groups that have any, sorted.
 
     Raises the errors of `read_zookeeper_offsets`.
@@ -58,7 +56,7 @@ async def read_legacy_offsets(registry: "Registry", groups: Sequence[str]) -> di
     return await read_groups(registry, groups, _read_group)
 
 
-async def _read_group(registry: "Registry", group: str) -> LegacyOffsets:
+async def _read_group(registry: Registry, group: str) -> LegacyOffsets:
     top = f"/consumers/{group}/offsets"
     topics = sorted(await children(registry, top))
     names = []
@@ -74,12 +72,12 @@ async def _read_group(registry: "Registry", group: str) -> LegacyOffsets:
     return dict(zip(names, await asyncio.gather(*(_read(registry, group, name) for name in names)), strict=True))
 
 
-async def _read(registry: "Registry", group: str, name: LegacyPartition) -> int:
+async def _read(registry: Registry, group: str, name: LegacyPartition) -> int:
     path = LegacyOffsetZnode.path(group, *name)
     return LegacyOffsetZnode.decode((await registry.get(path))[0], path).position
 
 
-async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOffsets) -> dict[TopicPartition, int]:
+async def take_kept_offsets(registry: Registry, group: str, offsets: LegacyOffsets) -> dict[TopicPartition, int]:
     """Return the record offsets that Ottla's own consumers stored, and remove their topics' entries from `offsets`.
 
     These consumers also store offsets by partition number (`LegacyPartitionOffsetZnode`). An offset under a broker
@@ -109,7 +107,7 @@ async def take_kept_offsets(registry: "Registry", group: str, offsets: LegacyOff
     return found
 
 
-async def known_partitions(registry: "Registry") -> list[LegacyPartition]:
+async def known_partitions(registry: Registry) -> list[LegacyPartition]:
     """Return all partitions in the tree, sorted: those of registered brokers and those with offsets of a group."""
     found: set[LegacyPartition] = set()
     for topic in await children(registry, "/brokers/topics"):

@@ -7,19 +7,17 @@ after the last record means the log end. `notes` reports such corrections.
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from client.admin.admin import Admin
+from client.consumer.group_metadata import OffsetAndMetadata
 from client.consumer.offsets import EARLIEST, LATEST
+from client.errors import GroupIdNotFoundError, KafkaError
 from client.topic_partition import TopicPartition
+from client.wire.metadata import TopicMetadata
 from ottla.command_line.failure import CommandError, suggest
 from ottla.command_line.session import check_partition, has_partition
 from ottla.group_offsets.offset_file import OffsetRow
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from client.consumer.group_metadata import OffsetAndMetadata
-    from client.errors import KafkaError
-    from client.wire.metadata import TopicMetadata
 
 EMPTY = "Empty"
 
@@ -51,10 +49,8 @@ class OffsetPlan:
         self.entries: list[PlannedOffset] = []
         self.notes: list[str] = []
 
-    async def require_inactive(self, admin: "Admin", groups: Sequence[str]) -> None:
+    async def require_inactive(self, admin: Admin, groups: Sequence[str]) -> None:
         """Raise CommandError if a group has members, because only they may commit. Adds unknown groups to `notes`."""
-        from client.errors import GroupIdNotFoundError, KafkaError
-
         for group, found in (await admin.describe_groups(groups)).items():
             if isinstance(found, GroupIdNotFoundError):
                 self.notes.append(f"group {group} did not exist")
@@ -70,7 +66,7 @@ class OffsetPlan:
     def add(
         self,
         group: str,
-        committed: "Mapping[TopicPartition, OffsetAndMetadata | int]",
+        committed: Mapping[TopicPartition, OffsetAndMetadata | int],
         new: Mapping[TopicPartition, int],
     ) -> None:
         """Plan offsets for a group."""
@@ -79,17 +75,15 @@ class OffsetPlan:
             offset = current if current is None or isinstance(current, int) else current.offset
             self.entries.append(PlannedOffset(group, partition, offset, new[partition]))
 
-    async def carry_out(self, admin: "Admin") -> None:
+    async def carry_out(self, admin: Admin) -> None:
         """Commit the offsets, one group at a time. Raises the first error; CommandError if a group has members."""
-        from client.consumer.group_metadata import OffsetAndMetadata
-
         for group in dict.fromkeys(entry.group for entry in self.entries):
             offsets = {entry.partition: OffsetAndMetadata(entry.new) for entry in self.entries if entry.group == group}
             for error in (await admin.alter_group_offsets(group, offsets)).values():
                 if error is not None:
                     raise _refusal(group, error)
 
-    async def within_log(self, admin: "Admin", wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def within_log(self, admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offsets limited to the range from log start to log end."""
         starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST))
         ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
@@ -105,8 +99,8 @@ class OffsetPlan:
         self,
         group: str,
         wanted: Mapping[TopicPartition, int],
-        known: "Mapping[str, TopicMetadata]",
-        keep: "Mapping[TopicPartition, OffsetAndMetadata]",
+        known: Mapping[str, TopicMetadata],
+        keep: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> dict[TopicPartition, int]:
         """Return the offsets of existing partitions, without the partitions in `keep`, whose committed offsets stay."""
         new = {}
@@ -121,7 +115,7 @@ class OffsetPlan:
         return new
 
     async def only_in_log(
-        self, admin: "Admin", group: str, wanted: Mapping[TopicPartition, int]
+        self, admin: Admin, group: str, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Return the offsets from log start to log end; other offsets cannot be of this log, and are left out."""
         starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST)) if wanted else {}
@@ -136,7 +130,7 @@ class OffsetPlan:
         return new
 
     async def at_time(
-        self, admin: "Admin", partitions: Iterable[TopicPartition], timestamp: int
+        self, admin: Admin, partitions: Iterable[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
         """Return the offset of each partition's first record at or after a time; the log end if there is none."""
         found = await admin.list_offsets(dict.fromkeys(partitions, timestamp))
@@ -147,7 +141,7 @@ class OffsetPlan:
 
 
 async def plan_reset(
-    admin: "Admin", plan: OffsetPlan, group: str, scope: Mapping[str, list[int] | None] | None, goal: Goal, value: int
+    admin: Admin, plan: OffsetPlan, group: str, scope: Mapping[str, list[int] | None] | None, goal: Goal, value: int
 ) -> None:
     """Plan the reset of a group in some partitions; with `scope` None, in all for which it has committed."""
     committed = await admin.list_group_offsets(group)
@@ -182,7 +176,7 @@ async def plan_reset(
 
 
 async def plan_rows(
-    admin: "Admin", plan: OffsetPlan, groups: Sequence[str], rows: Sequence[OffsetRow], path: Path
+    admin: Admin, plan: OffsetPlan, groups: Sequence[str], rows: Sequence[OffsetRow], path: Path
 ) -> None:
     """Plan the offsets that the lines of a file contain for these groups; lines of other groups are ignored."""
     if len(groups) > 1 and rows[0].group is None:
@@ -200,7 +194,7 @@ async def plan_rows(
         plan.add(group, await admin.list_group_offsets(group), await plan.within_log(admin, wanted))
 
 
-def _refusal(group: str, error: "KafkaError") -> Exception:
+def _refusal(group: str, error: KafkaError) -> Exception:
     if error.code is not None and error.code.name == "UNKNOWN_MEMBER_ID":
         return CommandError(f"group {group} has members now: its offsets can be changed only while it has none")
     return error

@@ -1,23 +1,20 @@
 """`ottla groups export-zookeeper`: copy a group's committed offsets to ZooKeeper, for consumers that use it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
+from client.admin.admin import Admin
 from client.topic_partition import TopicPartition
 from client.zookeeper.layout import Layout, Legacy07Layout, TodaysLayout, partition_names
 from client.zookeeper.offset_nodes import Legacy07OffsetNodes, OffsetNodes, TodaysOffsetNodes
 from ottla.command_line.failure import CommandError
+from ottla.group_offsets.offset_plan import OffsetPlan
 from ottla.group_offsets.zookeeper_offsets import children
+from registry.interface import Registry
 from registry.znodes.tree import LEGACY_07
-
-if TYPE_CHECKING:
-    from client.admin.admin import Admin
-    from ottla.group_offsets.offset_plan import OffsetPlan
-    from registry.interface import Registry
 
 
 async def plan_export(
-    registry: "Registry", admin: "Admin", plan: "OffsetPlan", groups: Sequence[str], *, layout: str, overwrite: bool
+    registry: Registry, admin: Admin, plan: OffsetPlan, groups: Sequence[str], *, layout: str, overwrite: bool
 ) -> Callable[[], Awaitable[None]]:
     """Plan the offsets of these groups, and return a function that executes the plan.
 

@@ -7,19 +7,19 @@ at `/consumers/<group>/ids`.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError, suggest
-
-if TYPE_CHECKING:
-    from registry.interface import Registry
+from registry.errors import NoNodeError
+from registry.interface import Registry
+from registry.znodes.consumers import ConsumerOffsetZnode
 
 K = TypeVar("K")
 ZooKeeperOffsets = dict[TopicPartition, int]
 
 
-async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) -> dict[str, ZooKeeperOffsets]:
+async def read_zookeeper_offsets(registry: Registry, groups: Sequence[str]) -> dict[str, ZooKeeperOffsets]:
     """Return the offsets of these groups, or of all groups that have any, sorted.
 
     Raises CommandError if a group does not exist or has running consumers, or if a znode contains no offset (the
@@ -29,7 +29,7 @@ async def read_zookeeper_offsets(registry: "Registry", groups: Sequence[str]) ->
 
 
 async def read_groups(
-    registry: "Registry", groups: Sequence[str], read: "Callable[[Registry, str], Awaitable[dict[K, int]]]"
+    registry: Registry, groups: Sequence[str], read: Callable[[Registry, str], Awaitable[dict[K, int]]]
 ) -> dict[str, dict[K, int]]:
     """Return the result of `read` for these groups, or all non-empty results; raises the errors described above."""
     known = sorted(await registry.children("/consumers"))
@@ -46,7 +46,7 @@ async def read_groups(
     return found
 
 
-async def _read_group(registry: "Registry", group: str) -> ZooKeeperOffsets:
+async def _read_group(registry: Registry, group: str) -> ZooKeeperOffsets:
     top = f"/consumers/{group}/offsets"
     topics = sorted(await children(registry, top))
     numbers = await asyncio.gather(*(children(registry, f"{top}/{topic}") for topic in topics))
@@ -60,9 +60,7 @@ async def _read_group(registry: "Registry", group: str) -> ZooKeeperOffsets:
     return dict(zip(names, await asyncio.gather(*(_read(registry, group, name) for name in names)), strict=True))
 
 
-async def _read(registry: "Registry", group: str, partition: TopicPartition) -> int:
-    from registry.znodes.consumers import ConsumerOffsetZnode
-
+async def _read(registry: Registry, group: str, partition: TopicPartition) -> int:
     path = ConsumerOffsetZnode.path(group, *partition)
     offset = ConsumerOffsetZnode.decode((await registry.get(path))[0], path).offset
     if offset < 0:
@@ -70,10 +68,8 @@ async def _read(registry: "Registry", group: str, partition: TopicPartition) -> 
     return offset
 
 
-async def children(registry: "Registry", path: str) -> list[str]:
+async def children(registry: Registry, path: str) -> list[str]:
     """Return the children of a znode; an empty list if the znode does not exist."""
-    from registry.errors import NoNodeError
-
     try:
         return await registry.children(path)
     except NoNodeError:

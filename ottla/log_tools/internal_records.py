@@ -13,6 +13,10 @@ from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
 from protocol.json import to_json
 from protocol.message import Message
+from protocol.messages import consumer_group_metadata as new
+from protocol.messages import group_metadata as classic
+from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.messages.transaction_log import TransactionLogKey, TransactionLogValue
 from protocol.versioned import peek_version
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -34,10 +38,6 @@ Schema = tuple[type[Message], type[Message]]
 @cache
 def _schemas(topic: str) -> dict[int, Schema]:
     """Return the classes of key and value by the key's version."""
-    from protocol.messages import consumer_group_metadata as new
-    from protocol.messages import group_metadata as classic
-    from protocol.messages.transaction_log import TransactionLogKey, TransactionLogValue
-
     if topic == TRANSACTIONS_TOPIC:
         return {0: (TransactionLogKey, TransactionLogValue)}
     return {
@@ -89,8 +89,6 @@ def _decode(message: type[Message], data: bytes) -> dict[str, Any]:
 
 def _decode_member(member: dict[str, Any]) -> None:
     """Replace a member's subscription and assignment with their decoded fields; keep the base64 if that fails."""
-    from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-
     kinds: tuple[tuple[str, type[Message]], ...] = (
         ("subscription", ConsumerProtocolSubscription),
         ("assignment", ConsumerProtocolAssignment),

@@ -25,6 +25,7 @@ from ottla.command_line.failure import CommandError
 from ottla.zookeeper.files import Peer, server_command, write_configuration
 from registry.errors import ConnectionLossError
 from registry.zookeeper.address import ZooKeeperAddress
+from registry.zookeeper.session import ZooKeeperSession
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -244,8 +245,6 @@ def take_directory(folder: Path) -> IO[bytes]:
 
 async def wait_until_serving(server: ZooKeeperServer, timeout_s: float = math.inf) -> None:
     """Wait until a server can open a session. Raises CommandError if it ends or the timeout expires."""
-    from registry.zookeeper.session import ZooKeeperSession
-
     address = ZooKeeperAddress.parse(server.address)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s

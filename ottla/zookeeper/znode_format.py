@@ -1,9 +1,11 @@
 """Znodes for display: their content, decoded by Kafka's rules for their paths."""
 
+import base64
 import json
 from contextlib import suppress
 from typing import Any
 
+from ottla.zookeeper.legacy07_format import legacy_document
 from registry.errors import ZnodeFormatError
 from registry.interface import Stat
 from registry.znodes.controller import ProducerIdBlockZnode
@@ -43,12 +45,8 @@ class ShownZnode:
         try:
             text = self.data.decode()
         except UnicodeDecodeError:
-            import base64
-
             return {"base64": base64.b64encode(self.data).decode()}
         if self._layout == LEGACY_07:
-            from ottla.zookeeper.legacy07_format import legacy_document
-
             with suppress(ZnodeFormatError):
                 if (fields := legacy_document(self.path, self.data)) is not None:
                     return fields

@@ -1,5 +1,6 @@
 """The front door: help everywhere, version, one line for errors, a cheap way into the broker."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from typer.main import get_command
 
 import ottla as package
 from client.wire.connection import SOFTWARE_VERSION
-from ottla.app import app
+from ottla.app import COMMANDS as SUMMARIES
+from ottla.app import app, load_command
+from ottla.command_line.broker_arguments import parse_arguments, parse_settings
 from ottla.command_line.failure import CommandError, explain, suggest
-from ottla.commands.broker import parse_arguments, parse_settings
 from support.broker import broker_process
 from support.deadlines import DEADLINE_S
 
@@ -94,19 +96,47 @@ def test_help_keeps_square_brackets(ottla, monkeypatch):
             found += walk(subcommand, (*words, name))
         return found
 
-    assert walk(get_command(app)) >= 4
+    found = walk(get_command(app)) + sum(walk(load_command(name), (name,)) for name in SUMMARIES)
+    assert found >= 4
     assert "pip install 'ottla[zookeeper]'" in plain(ottla("cluster", "--help").out)
 
 
 def test_no_command_is_forgotten_here():
-    def walk(typer_app, prefix=()):
-        for command in typer_app.registered_commands:
-            yield (*prefix, command.name or command.callback.__name__)
-        for group in typer_app.registered_groups:
-            yield (*prefix, group.name)
-            yield from walk(group.typer_instance, (*prefix, group.name))
+    def walk(name, command):
+        yield (name,)
+        yield from ((name, other) for other in getattr(command, "commands", ()))
 
-    assert sorted(walk(app)) == sorted(COMMANDS)
+    found = [words for name in SUMMARIES for words in walk(name, load_command(name))]
+    assert sorted(found) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_summaries_are_the_first_paragraphs_of_the_help(name):
+    assert " ".join(load_command(name).help.split("\n\n")[0].split()) == SUMMARIES[name]
+
+
+def test_a_command_does_not_import_the_others(monkeypatch):
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+    script = (
+        "import sys; from ottla.cli import main; main(sys.argv[1:]);"
+        "print([name for name in ('ottla.commands.topics', 'client.admin.admin', 'storage', 'kazoo', 'broker')"
+        " if name in sys.modules])"
+    )
+    for words, loaded in (((), []), (("topics",), ["ottla.commands.topics", "client.admin.admin"])):
+        command = [sys.executable, "-c", script, *words, "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+        assert done.stdout.splitlines()[-1] == str(loaded)
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"), [("top", "topics"), ("topics cre", "create"), ("topics create --parti", "--partitions")]
+)
+def test_the_shell_completes_commands_and_options(typed, found):
+    last = str(len(typed.split()))
+    completion = {"_OTTLA_COMPLETE": "complete_bash", "COMP_WORDS": f"ottla {typed}", "COMP_CWORD": last}
+    command = [sys.executable, "-m", "ottla"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | completion)
+    assert done.stdout.split() == [found]
 
 
 def test_version_is_one(ottla):
@@ -154,7 +184,7 @@ def test_broker_arguments():
 
 def test_broker_start_imports_neither_typer_nor_rich():
     script = (
-        "import sys; import ottla.cli, ottla.commands.broker;"
+        "import sys; import ottla.cli, ottla.command_line.broker_arguments;"
         "print([name for name in ('typer', 'rich', 'aiohttp', 'asyncio', 'client.producer') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
