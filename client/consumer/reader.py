@@ -62,6 +62,8 @@ class Reader:
         # Fetched and not yet returned.
         self._ready: deque[Chunk] = deque()
         self._error: BaseException | None = None
+        # Chunks in `_ready` that were fetched before the error: they are returned before it is raised.
+        self._before_error = 0
         self._waiter: asyncio.Future[None] | None = None
         # The chunk whose records `async for` returns one by one.
         self._chunk: Chunk | None = None
@@ -147,6 +149,7 @@ class Reader:
             state.paused = True
             if self._chunk is not None and self._chunk.state is state:
                 self._ready.appendleft(self._chunk)
+                self._before_error += 1
                 self._chunk = None
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -155,6 +158,7 @@ class Reader:
             state = self._states[partition]
             state.paused = False
             self._ready.extendleft(reversed(state.held))
+            self._before_error += len(state.held)
             state.held.clear()
         self._wake()
         self._fetcher.wake()
@@ -327,10 +331,11 @@ class Reader:
         return found
 
     def _take(self) -> Chunk | None:
-        """As `_pop`, but raise the pending error instead of returning None."""
+        """As `_pop`, but raise the pending error after the chunks that were fetched before it."""
         if self._closed:
             raise ClosedError("the reader has been closed")
-        if (chunk := self._pop()) is None and self._error is not None:
+        chunk = self._pop() if self._error is None or self._before_error > 0 else None
+        if chunk is None and self._error is not None:
             error, self._error = self._error, None
             raise error
         return chunk
@@ -339,6 +344,7 @@ class Reader:
         """Return the oldest chunk in the buffer; None if there is none, or a rebalance has the lock."""
         while self._ready and not self._rebalance_lock.is_held:
             chunk = self._ready.popleft()
+            self._before_error -= 1
             state = chunk.state
             if state.generation != chunk.generation:
                 continue
@@ -373,8 +379,11 @@ class Reader:
         return batches.records()
 
     def _failed(self, error: BaseException) -> None:
-        if self._error is None or isinstance(self._error, KafkaError):
+        # The first error until it is raised: later ones may follow from it, as an offset that is out of range in a
+        # recreated topic. A bug is more than an error of a broker.
+        if self._error is None or (isinstance(self._error, KafkaError) and not isinstance(error, KafkaError)):
             self._error = error
+            self._before_error = len(self._ready)
         self._wake()
 
 

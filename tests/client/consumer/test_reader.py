@@ -394,6 +394,27 @@ async def test_a_failed_lookup_is_retried(fake):
         assert numbers(await take(source, 3)) == [0, 1, 2]
 
 
+async def test_the_first_of_several_errors_is_raised(fake):
+    """The second one may follow from it: here the caller comes after both."""
+    fake.script[ApiKey.FETCH] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR]
+    async with reader(fake) as source:
+        source.assign({T0: 0})
+        await until(lambda: len(fake.seen(ApiKey.FETCH)) >= 3, "both errors are answered")
+        with pytest.raises(KafkaError, match="t-0: TOPIC_AUTHORIZATION_FAILED"):
+            await source.fetch()
+
+
+async def test_an_error_is_raised_before_the_records_that_were_fetched_after_it(fake):
+    fill(fake, 3)
+    fake.script[ApiKey.FETCH] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    async with reader(fake) as source:
+        source.assign({T0: 0})
+        await until(lambda: source._ready, "records are fetched")
+        with pytest.raises(KafkaError, match="t-0: TOPIC_AUTHORIZATION_FAILED"):
+            await source.fetch()
+        assert numbers(await take(source, 3)) == [0, 1, 2]
+
+
 async def test_permanent_errors_are_raised(fake):
     fake.script[ApiKey.FETCH] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     async with reader(fake) as source:
