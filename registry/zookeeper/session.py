@@ -250,9 +250,23 @@ class ZooKeeperSession:
 async def end_session(address: ZooKeeperAddress, credentials: tuple[int, bytes], timeout_ms: int) -> bool:
     """End the session of another client and delete its ephemeral nodes; return whether the session still existed.
 
-    The servers close the connection of the session's owner; when the owner reconnects, its session has expired. Raises
-    ConnectionLossError.
+    The servers close the connection of the session's owner; when the owner reconnects, its session has expired. If the
+    owner reconnects before the session has ended, it takes the session back: then it is taken over again. So the end is
+    known when the servers do not know the session any more. Raises ConnectionLossError, also after `timeout_ms` in
+    which the owner took the session back every time.
     """
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_ms / 1000
+    was_there = False
+    while await _end_if_there(address, credentials, timeout_ms):
+        was_there = True
+        if loop.time() > deadline_s:
+            raise ConnectionLossError(f"session {credentials[0]:#x} did not end within {timeout_ms} ms: it is in use")
+    return was_there
+
+
+async def _end_if_there(address: ZooKeeperAddress, credentials: tuple[int, bytes], timeout_ms: int) -> bool:
+    """Ask for the end of a session; return whether the session existed."""
     session = ZooKeeperSession(address, timeout_ms, lambda _session, _state: None, credentials)
     await session.open(timeout_ms)
     was_there = session.credentials == credentials
