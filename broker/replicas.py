@@ -53,7 +53,8 @@ class ReplicaParts:
         self._broker_epoch = broker_epoch
         self._now_s = now_s
         self._fetch_backoff = Backoff(FIRST_RETRY_MS, config.replica_fetch_backoff_ms, rng)
-        self._isr_backoff = Backoff(RETRY_BACKOFF_MS, random=rng)
+        # Always the same delay, as in Kafka: a pending change delays commits.
+        self._isr_backoff = Backoff(RETRY_BACKOFF_MS, RETRY_BACKOFF_MS, rng)
         self._versions = InterBrokerProtocol(config.inter_broker_protocol_version)
 
     def manager(self, logs: LogManager, topic_config: Callable[[str], LogConfig]) -> ReplicaManager:

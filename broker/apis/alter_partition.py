@@ -41,6 +41,7 @@ class AlterPartitionHandler(Handler[AlterPartitionRequest, AlterPartitionRespons
         names: list[str | None] = []
 
         def proposals() -> dict[TopicPartition, Proposal]:
+            names.clear()  # the controller asks again if the registry's connection was lost
             by_id = {znode.topic_id: name for name, znode in controller.context.topics.items()}
             proposed: dict[TopicPartition, Proposal] = {}
             for topic in request.topics:

@@ -112,6 +112,20 @@ async def test_alter_partition(pair, version):
     assert (await pair.client.call(request, version)).topics[0].partitions[0].error_code == unknown
 
 
+async def test_alter_partition_is_answered_once_if_the_controller_decides_twice(pair, monkeypatch):
+    """It decides again when the connection to the registry was lost before the decision was stored."""
+    controller = pair.brokers[1].services.controller
+    decide = controller.alter_partitions
+
+    async def decide_twice(broker_id, broker_epoch, proposals):
+        proposals()
+        return await decide(broker_id, broker_epoch, proposals)
+
+    monkeypatch.setattr(controller, "alter_partitions", decide_twice)
+    [topic] = (await pair.client.call(proposal(pair, 3, [1, 2]), 3)).topics
+    assert [one.isr for one in topic.partitions] == [[1, 2]]
+
+
 @pytest.mark.parametrize("version", range(4))
 async def test_controlled_shutdown(pair, version):
     request = ControlledShutdownRequest(broker_id=2)
