@@ -258,7 +258,7 @@ class EmbeddedStore:
     def _apply_if_reserved(self, write: _Write, draft: Draft, full: RegistryFullError) -> None:
         """Apply a write to an empty draft. If it may not use the reserve, refuse it and leave the draft empty.
 
-        It is applied anew because the writes before it may have been refused.
+        It is applied a second time because the writes before it may have been refused meanwhile.
         """
         draft.zxid += 1
         write.error = None

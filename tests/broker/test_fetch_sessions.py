@@ -192,7 +192,7 @@ async def test_a_session_is_closed_and_replaced(broker, client, name):
     before = len(held)
     first = (await client.call(asked(0, 0, (topic, 0, 0)), 12)).session_id
     assert len(held) == before + 1
-    second = (await client.call(asked(first, 0, (topic, 0, 0)), 12)).session_id  # opens anew in the old one's place
+    second = (await client.call(asked(first, 0, (topic, 0, 0)), 12)).session_id  # replaces the first session
     assert second not in (0, first)
     assert len(held) == before + 1
     closing = await client.call(asked(second, -1, (topic, 0, 0)), 12)

@@ -202,7 +202,7 @@ async def test_a_start_with_an_unusable_directory(disks):
     disks.fs.broken[disks.paths[1]] = errno.EIO
     async with disks.running():
         await until(lambda: disks.state("t", lost).leader == -1, "its partition has no leader")
-        assert not list(disks.paths[0].glob(f"t-{lost}"))  # it is not begun anew elsewhere
+        assert not list(disks.paths[0].glob(f"t-{lost}"))  # it is not created in another directory
         assert not list(disks.paths[2].glob(f"t-{lost}"))
         for path in (disks.paths[0], disks.paths[2]):
             assert (await append(disks.client, "t", batch(b"w"), where[path])).error_code == 0

@@ -159,7 +159,7 @@ async def test_records_offsets_settings_and_ids_survive(tmp_path, way):
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_leader_epoch_stays_as_in_kafka(tmp_path, way):
-    """A lone broker is back before any controller could see that it was gone: nothing is elected anew."""
+    """A lone broker is back before a controller sees that it was away: there is no election."""
     async with running(tmp_path) as process:
         async with wire_client(process.bootstrap) as client:
             await create_topic(client, "t")

@@ -102,7 +102,7 @@ async def test_a_killed_controller_is_replaced(cluster):
 
 
 async def test_expired_sessions(cluster):
-    """A follower's, a leader's and the controller's, one after the other: each registers anew and is in sync again."""
+    """A follower's, a leader's and the controller's, one after the other: each registers again and is in sync again."""
     await cluster.create_topic("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 0, 1]})
     for broker_id in (0, 1, 2):
         before = await cluster.registry.exists(f"/brokers/ids/{broker_id}")

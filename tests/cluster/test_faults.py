@@ -94,13 +94,13 @@ class Plot:
         await asyncio.to_thread(self.reader.look_at_offsets)
         await asyncio.to_thread(self.reader.read_on)
         self.reader.close()
-        anew = Reader(self.cluster.bootstrap(), [KEPT])
-        await asyncio.to_thread(anew.look_at_offsets)
-        await asyncio.to_thread(anew.read_on)
-        anew.close()
-        assert anew.found == self.reader.found, "what was read has changed"
-        check_kept(anew, [self.load], lambda load, where: load.acknowledged[where])
-        assert self.load.implied[KEPT] <= {number for _, number in anew.found[KEPT].values()}
+        reader = Reader(self.cluster.bootstrap(), [KEPT])
+        await asyncio.to_thread(reader.look_at_offsets)
+        await asyncio.to_thread(reader.read_on)
+        reader.close()
+        assert reader.found == self.reader.found, "what was read has changed"
+        check_kept(reader, [self.load], lambda load, where: load.acknowledged[where])
+        assert self.load.implied[KEPT] <= {number for _, number in reader.found[KEPT].values()}
 
 
 # -- faults: each strikes, and mends what it has done ------------------------------------------------------------------

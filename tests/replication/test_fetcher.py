@@ -98,7 +98,7 @@ async def test_invalid_records_are_fetched_again(group):
     [(3, 0, 3, 0), (9, 0, 5, 0), (20, 12, 12, 12), (5, 0, 5, 0)],
 )
 async def test_an_offset_out_of_range(group, leaders_end, leaders_start, end, start):
-    """Cut to the leader's end; or begun anew at its start; or left as it is."""
+    """Truncated to the leader's end, or started again at its start, or left as it is."""
     follower, state = await follow(group)
     answer = PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
     follower.fetcher._introduction = Scripted(answer, [leaders_end, leaders_start])

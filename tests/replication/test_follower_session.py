@@ -1,4 +1,4 @@
-"""A follower's fetch session: what is named in each request, and where it begins anew."""
+"""A follower's fetch session: what each request names, and where a new session begins."""
 
 import pytest
 

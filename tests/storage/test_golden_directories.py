@@ -172,7 +172,7 @@ def test_open_and_close_does_not_change_the_files(name, clean, tmp_path):
     log = open_log(directory, clean=clean, log_start_offset=log_start(name), **recorded_config(name))
     log.close()
     end = log.log_end_offset
-    # Snapshots at or below the log start offset go, and recovery from offset 0 makes the others anew;
+    # Snapshots at or below the log start offset go, and recovery from offset 0 writes the others again;
     # a leader that appended nothing leaves an epoch at the log end offset: it goes as well. All as in Kafka.
     for file in [file for file in before if file.endswith(".snapshot")]:
         offset = int(file[:20])

@@ -236,7 +236,7 @@ class History(Appends):
         self.adopt_cut(offset)
 
     def adopt_cut(self, offset: int) -> None:
-        """Records from `offset` on are gone: who does that to a log writes the checkpoints anew."""
+        """Records from `offset` on are removed; the caller also writes the checkpoints again."""
         self.checkpoint = (min(self.checkpoint[0], offset), min(self.checkpoint[1], offset))
         self.readers.clear()  # a truncation shortens what they read
         self.flush = [(each, 0) for each, _ in self.flush]  # what was synced may be gone

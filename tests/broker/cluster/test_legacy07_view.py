@@ -6,9 +6,23 @@ from contextlib import suppress
 from broker.cluster.legacy07_view import Legacy07View
 from broker.cluster.metadata_cache import MetadataCache
 from client.wire.backoff import Backoff
+from registry.embedded.session import EmbeddedRegistry
 from registry.embedded.store import EmbeddedStore
 from registry.errors import SessionExpiredError
 from support.polling import until
+
+
+def view_with(registry: EmbeddedRegistry) -> Legacy07View:
+    return Legacy07View(
+        3,
+        chroot="/old",
+        host="h",
+        port=9092,
+        registry=registry,
+        metadata=MetadataCache(),
+        now_ms=lambda: 1,
+        backoff=Backoff(1, 5),
+    )
 
 
 async def test_the_view_is_published_in_the_next_session_and_replaces_existing_nodes(caplog):
@@ -19,16 +33,7 @@ async def test_the_view_is_published_in_the_next_session_and_replaces_existing_n
     await other.start()
     await other.create("/old/brokers/ids/3", b"somebody's mistake", make_parents=True)
     await registry.expire()
-    view = Legacy07View(
-        3,
-        chroot="/old",
-        host="h",
-        port=9092,
-        registry=registry,
-        metadata=MetadataCache(),
-        now_ms=lambda: 1,
-        backoff=Backoff(1, 5),
-    )
+    view = view_with(registry)
     publishing = asyncio.create_task(view.run())
     await until(lambda: "is not up to date" in caplog.text, "it has tried")
     await registry.start()
@@ -50,16 +55,7 @@ async def test_a_session_begins_during_the_first_attempt():
     registry = store.session()
     await registry.start()
     await registry.expire()
-    view = Legacy07View(
-        3,
-        chroot="/old",
-        host="h",
-        port=9092,
-        registry=registry,
-        metadata=MetadataCache(),
-        now_ms=lambda: 1,
-        backoff=Backoff(1, 5),
-    )
+    view = view_with(registry)
     publishing = asyncio.create_task(view.publish(view._metadata.snapshot))
     await asyncio.sleep(0)
     await registry.start()
@@ -74,16 +70,7 @@ async def test_a_persistent_node_is_never_mistaken_for_a_node_of_this_broker():
     """A session may begin while a part of the view is about to be written that was begun without one."""
     store = await EmbeddedStore.open()
     registry = store.session()
-    view = Legacy07View(
-        3,
-        chroot="/old",
-        host="h",
-        port=9092,
-        registry=registry,
-        metadata=MetadataCache(),
-        now_ms=lambda: 1,
-        backoff=Backoff(1, 5),
-    )
+    view = view_with(registry)
     await registry.start()
     path = "/old/brokers/ids/3"
     await registry.create(path, b"somebody's mistake", make_parents=True)

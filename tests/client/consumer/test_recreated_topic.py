@@ -36,7 +36,7 @@ async def make_anew(admin, topic):
 
 @pytest.mark.parametrize("written", [3, 9], ids=["shorter than before", "longer than before"])
 async def test_reading_starts_at_the_beginning_of_the_recreated_topic(broker, written, caplog):
-    topic, options = f"anew-{written}", {"bootstrap_servers": broker.bootstrap, "retry_backoff_ms": 10}
+    topic, options = f"recreated-{written}", {"bootstrap_servers": broker.bootstrap, "retry_backoff_ms": 10}
     partition = TopicPartition(topic, 0)
     async with (
         Admin(bootstrap_servers=broker.bootstrap) as admin,

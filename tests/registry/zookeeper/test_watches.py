@@ -100,7 +100,7 @@ async def test_a_cancelled_watch_is_not_armed_again(server, watches, calls):
         watcher(event(EventType.DELETED))
     await settled()
     assert (server.reads, called.count) == ([], 0)
-    watches.add_data("/a", called)  # and may be registered anew
+    watches.add_data("/a", called)  # and may be registered again
     assert len(server.reads) == 1
 
 

@@ -143,7 +143,7 @@ class TestTheSameAppends:
             (name, role)
             for name in sorted(set(EXPECTED) - COMPACTED)
             for role in ("leader", "follower")
-            if (name, role) != ("log-append-time-0", "leader")  # a leader sets the time anew
+            if (name, role) != ("log-append-time-0", "leader")  # a leader sets the time again
         ],
     )
     def test_appends_give_the_same_files(self, name, role, tmp_path):

@@ -573,7 +573,7 @@ class TestWhatAPowerCutLeaves:
 
 
 class TestSwaps:
-    """A start that finishes a swap is itself cut off anywhere, and begins anew."""
+    """A start that finishes a swap is itself interrupted at every step, and the next start finishes it."""
 
     @pytest.mark.parametrize("done", range(14))
     def test_an_interrupted_recovery_can_be_repeated(self, directory, done):

@@ -1,7 +1,7 @@
 """`python -m support.simulation --seed 17 --count 100`: runs seeds and reports those that broke a guarantee.
 
 The order in which Python goes through sets of strings differs from process to process unless PYTHONHASHSEED says
-otherwise: it is set, and the process started anew.
+otherwise: it is set, and the process is started again.
 """
 
 from __future__ import annotations

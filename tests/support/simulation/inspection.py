@@ -65,7 +65,7 @@ class Inspection:
 
     def _compare(self, broker_id: int, key: TopicPartition, log: Log) -> None:
         known, compared = self._compared.get((broker_id, key), (None, 0))
-        if known is not log:  # another life of the broker: what it says is committed is to be looked at anew
+        if known is not log:  # the broker was restarted: its committed offsets are checked from the start
             compared = 0
         end = log.high_watermark
         if log.log_end_offset < compared:

@@ -1,7 +1,7 @@
 """A transactional client of the workload, in its own process, which may be killed or stopped at any time.
 
 librdkafka's send_offsets_to_transaction may hang for ever after its group coordinator was away (its issues 5456, 5511):
-a client that does ends itself with STUCK, as somebody would end it, and is started anew.
+a client that does ends itself with STUCK, and is started again.
 
 And a librdkafka that aborts takes what it purges for never sent (ADVBASE in its rdkafka_partition.c). Where only the
 answer was lost, with a connection, the next record gets the sequence number of one that is in the log: a broker has to

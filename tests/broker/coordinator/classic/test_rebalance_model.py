@@ -27,7 +27,7 @@ LOST = {
 
 
 class Client:
-    """A member's client, as Kafka's: it joins, syncs, sends heartbeats, and begins anew where it is told to."""
+    """A member's client, as Kafka's: it joins, syncs, sends heartbeats, and rejoins when it is told to."""
 
     def __init__(self, table, name, rng):
         self.table = table

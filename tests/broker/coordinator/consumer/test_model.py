@@ -1,8 +1,9 @@
 """Consumer groups of restless members: whatever they do, and whatever the log does, no partition is owned twice.
 
 Members of both protocols join, stay, are silent, lose answers, leave for good or for a time, change what they are
-subscribed to; topics come, grow and go; writes fail; the coordinator is loaded anew. A client owns what it was told
-last, until it has given that up. At the end everybody behaves, and the group settles: every partition has one owner.
+subscribed to; topics come, grow and go; writes fail; the coordinator loads its state again. A client owns what it was
+told last, until it has given that up. At the end everybody behaves, and the group settles: every partition has
+one owner.
 """
 
 import random
