@@ -12,6 +12,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -105,6 +106,15 @@ def test_make_targets_exist(body):
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make (\S+)", body, re.M):
         assert f"\n{target}:" in makefile
+
+
+def test_the_picture_shows_the_commands_of_the_first_block():
+    """python docs/images/first_minute.py draws it again."""
+    picture = "".join(ElementTree.parse(ROOT / "docs" / "images" / "first-minute.svg").getroot().itertext())
+    shown = picture.replace("\xa0", " ")
+    body = next(body for _, kind, body in BLOCKS if kind == "console")
+    for line in body.replace(f"$ {ACTIVATION}\n", "").splitlines():
+        assert line.removeprefix("$ ") in shown
 
 
 def test_no_block_is_left_out():
