@@ -72,7 +72,8 @@ def wall_clock_ms() -> int:
 class Broker:
     """One broker. `await broker.run()` runs until `broker.stop()`; `async with broker:` runs it for a block.
 
-    The broker runs in the event loop: a blocking client in the loop's thread waits forever. Use `asyncio.to_thread`.
+    The broker runs in the event loop: a blocking client in the loop's thread waits forever. `ottla.testing` runs a
+    broker in a thread of its own.
     """
 
     _running: asyncio.Task[None]

@@ -9,15 +9,15 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from broker.broker import Broker
 from broker.errors import BrokerStartError
 from broker.first_commands import READY, TRY, first_commands
 from broker.log_dir_failures import RegistryDirectoryFailedError
 from broker.settings.config import BrokerConfig
+from client.wire.event_loop import new_event_loop
 from registry.errors import RegistryError
 from storage.errors import StorageError
 from storage.setting import ConfigError
@@ -49,7 +49,8 @@ def run(properties_path: Path | None = None, overrides: Mapping[str, str] | None
         for warning in config.warnings:
             logger.warning(warning)
         _allow_many_open_files()
-        _run_event_loop(_serve(config, quiet=quiet))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(config, quiet=quiet))
     except Exception as error:
         reason = _first_leaf(error)
         if not isinstance(reason, EXPECTED):
@@ -64,17 +65,6 @@ def _allow_many_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _run_event_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop if it is installed (`pip install ottla[fast]`), else on asyncio's own loop."""
-    try:
-        import uvloop  # optional
-    except ImportError:
-        asyncio.run(main)
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main)
 
 
 async def _serve(config: BrokerConfig, *, quiet: bool) -> None:

@@ -13,6 +13,7 @@ from client.admin.types import ResourceType
 from client.consumer.reader import Reader
 from client.errors import GroupIdNotFoundError, KafkaError, RecordTooLargeError
 from client.topic_partition import TopicPartition
+from client.wire.event_loop import new_event_loop
 from client.wire.metadata import TopicMetadata
 from ottla.command_line.failure import CommandError, explain, suggest
 from ottla.command_line.output import discard
@@ -28,10 +29,6 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     Ctrl-C, SIGTERM and SIGHUP (the terminal is closed) cancel the coroutine, so that it closes its clients: a consumer
     leaves its group. Then KeyboardInterrupt is raised for Ctrl-C, and SystemExit with 128 + number for another signal.
     """
-    try:
-        from uvloop import new_event_loop  # optional
-    except ImportError:
-        new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
     received: list[int] = []
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:

@@ -1,0 +1,18 @@
+"""Which event loop commands and brokers run on."""
+
+import asyncio
+import sys
+
+import uvloop
+
+from client.wire.event_loop import new_event_loop
+
+
+def test_uvloop_is_used_if_it_is_installed(monkeypatch):
+    loop = new_event_loop()
+    loop.close()
+    assert isinstance(loop, uvloop.Loop)
+    monkeypatch.setitem(sys.modules, "uvloop", None)  # an import of it fails
+    loop = new_event_loop()
+    loop.close()
+    assert isinstance(loop, asyncio.SelectorEventLoop)
