@@ -18,7 +18,7 @@ from ottla import __version__
 COMMANDS: Final = {
     "broker": "Run a broker in the foreground; Ctrl-C or SIGTERM stops it cleanly.",
     "produce": "Send each line as a record, without its newline. Lines may contain any bytes.",
-    "consume": "Print all records of a topic, or with --follow also new records as they arrive.",
+    "consume": "Print all records of topics, or with --follow also new records as they arrive.",
     "elect-leaders": (
         "Make the controller elect the preferred leader (the first replica) of each partition, if it is in sync."
     ),

@@ -198,6 +198,15 @@ class Consumer(Reader):
             asking = self._add_committed(self._group, partitions)
             self._lookup = self._cluster.background.spawn(asking, "committed offsets")
 
+    def incremental_assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Read these partitions, too, each from its position, without being a member of the group.
+
+        Raises IllegalStateError if there is a subscription or a partition is read already, InvalidOptionError.
+        """
+        if self._subscription.is_set:
+            raise IllegalStateError("there is a subscription to topics: call unsubscribe() first")
+        super().incremental_assign(positions)
+
     async def _add_committed(self, group: ConsumerGroup, partitions: Sequence[TopicPartition]) -> None:
         self._add(await group.partitions.states_for(partitions))
 

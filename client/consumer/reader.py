@@ -20,7 +20,7 @@ from client.consumer.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_o
 from client.consumer.options import ReaderKeywords, ReaderOptions
 from client.consumer.reader_state import Chunk, PartitionState, Position, Timestamp, known_position
 from client.consumer.rebalance_lock import RebalanceLock
-from client.errors import ClosedError, KafkaError
+from client.errors import ClosedError, IllegalStateError, KafkaError
 from client.options import refuse_unknown, shows
 from client.topic_partition import TopicPartition
 from client.wire.cluster import Cluster
@@ -109,6 +109,16 @@ class Reader:
         states = {name: PartitionState(name, position) for name, position in positions.items()}
         self._drop(list(self._states))
         self._add(states)
+
+    def incremental_assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Read these partitions, too, each from its position.
+
+        Raises IllegalStateError for a partition that is read already, InvalidOptionError.
+        """
+        for name in positions:
+            if name in self._states:
+                raise IllegalStateError(f"{name} is assigned already: use seek() to change its position")
+        self._add({name: PartitionState(name, position) for name, position in positions.items()})
 
     def _add(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Start reading these partitions, too."""

@@ -1,26 +1,69 @@
-"""`ottla consume`: print the records of a topic."""
+"""`ottla consume`: print the records of topics."""
 
-import sys
-from collections.abc import Callable, Iterable
+import time
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from client.consumer.consumer import Consumer
-from client.consumer.fetched import ConsumerRecord
-from client.consumer.reader import Reader
-from client.consumer.reader_state import Position, Timestamp
-from client.topic_partition import TopicPartition
 from ottla.command_line.failure import CommandError
-from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, parse_time
-from ottla.command_line.session import find_partitions, run
-from ottla.commands.record_format import DEFAULT_FORMAT, format_writer, json_writer
+from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
+from ottla.command_line.session import run
+from ottla.records.moments import parse_moment
+from ottla.records.offset_range import BEGINNING, END, Anchor, Edge, OffsetRange, parse_range
+from ottla.records.reading import Source, read_in_group, read_range
+from ottla.records.record_filter import record_filter
+from ottla.records.record_format import DEFAULT_FORMAT, FORMAT_HELP, format_writer, json_writer
+from ottla.records.record_printer import RecordPrinter, Write
+from ottla.records.topic_selection import TopicSelection
 
 EPILOG = (
     r"Examples:  ottla consume orders --count 10;  ottla consume orders --follow --format '%p@%o %k: %s\n';"
-    "  ottla consume orders --timestamp 2026-11-21T08:00 --json"
+    "  ottla consume orders --offset @-1h --json;  ottla consume --regex 'orders.*' --grep apple"
 )
-FORMAT_HELP = r"%t topic %p partition %o offset %T time %k key %s value %K %S their lengths %h headers, \n \t \xNN."
+
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.")]
+Regex = Annotated[
+    bool,
+    typer.Option("--regex", "-r", help="TOPIC is a regular expression for whole names; new topics that match count."),
+]
+Partitions = Annotated[list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")]
+FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--offset",
+        "-o",
+        metavar="START[:END]",
+        help="A range without END. Each is a number, start, end, +N (N after the start), -N (N before the end) or @TIME"
+        " (ms, ISO, or -1h30m before now). After a time, END needs its own @: @-2h:@-1h.",
+    ),
+]
+TimestampOption = Annotated[
+    str | None, typer.Option("--timestamp", metavar="TIME", help="Start at the first record since this time.")
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", "-g", help="Consume as a member of this group, which commits offsets, until Ctrl-C."),
+]
+Count = Annotated[
+    int | None, typer.Option("--count", "-n", "-c", min=0, help="Stop after this many records (after the filters).")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="At the end, wait for new records.")]
+Grep = Annotated[
+    str | None, typer.Option("--grep", metavar="REGEX", help="Only records whose value matches, anywhere in it.")
+]
+Key = Annotated[
+    str | None, typer.Option("--key", "-k", metavar="REGEX", help="Only records whose key matches, anywhere in it.")
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME[=VALUE]", help="Only records with this header. Repeatable."),
+]
+Format = Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each record.")]
+NullMarker = Annotated[str, typer.Option("--null-marker", "-Z", help="Printed for a null key or value.")]
+IsolationLevel = Annotated[str, typer.Option("--isolation-level", help="read_uncommitted or read_committed.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -29,141 +72,76 @@ def register(app: typer.Typer) -> None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Repeatable.")
-    ] = None,
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")] = False,
-    offset: Annotated[
-        str | None,
-        typer.Option(
-            "--offset", "-o", help="Start at this offset: a number, beginning, end, or -N (N before the end)."
-        ),
-    ] = None,
-    timestamp: Annotated[
-        str | None, typer.Option("--timestamp", help="Start at the first record since this time (ms or ISO).")
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option("--group", "-g", help="Consume as a member of this group, which commits offsets, until Ctrl-C."),
-    ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-c", min=0, help="Stop after this many records.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="At the end, wait for new records.")] = False,
-    format_: Annotated[str | None, typer.Option("--format", help=FORMAT_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each record.")] = False,
-    null_marker: Annotated[str, typer.Option("--null-marker", "-Z", help="Printed for a null key or value.")] = "",
-    isolation_level: Annotated[
-        str, typer.Option("--isolation-level", help="read_uncommitted or read_committed.")
-    ] = "read_uncommitted",
+    topic: Topics,
+    regex: Regex = False,
+    partition: Partitions = None,
+    from_beginning: FromBeginning = False,
+    offset: Offset = None,
+    timestamp: TimestampOption = None,
+    group: Group = None,
+    count: Count = None,
+    follow: Follow = False,
+    grep: Grep = None,
+    key: Key = None,
+    header: Header = None,
+    format_: Format = None,
+    as_json: AsJson = False,
+    null_marker: NullMarker = "",
+    isolation_level: IsolationLevel = "read_uncommitted",
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Print all records of a topic, or with --follow also new records as they arrive.
+    """Print all records of topics, or with --follow also new records as they arrive.
 
     The default start is the beginning, with --follow the end, and with --group the committed offsets.
     """
+    start = _Start(from_beginning, offset, timestamp)
+    printer = RecordPrinter(_writer(as_json, format_, null_marker), record_filter(grep, key, header or ()), count)
+    topics = TopicSelection(topic, is_regex=regex, partitions=partition or ())
+    source = Source(topics, bootstrap_server, isolation_level)
+    if group is None:
+        run(read_range(source, start.range(follow=follow), printer, follow=follow))
+        return
+    start.check_group()
+    if partition:
+        raise CommandError("--group cannot be used with --partition: the group assigns the partitions")
+    run(read_in_group(source, group, "earliest" if from_beginning else "latest", printer))
+
+
+def _writer(as_json: bool, format_: str | None, null_marker: str) -> Write:
     if as_json and format_ is not None:
         raise CommandError("--json and --format cannot be used together")
     marker = null_marker.encode("utf-8", "surrogateescape")
-    write = json_writer if as_json else format_writer(DEFAULT_FORMAT if format_ is None else format_, marker)
-    start = _start(from_beginning, offset, timestamp, follow)
-    if group is not None:
-        if partition or offset is not None or timestamp is not None:
-            raise CommandError("--group cannot be used with --partition, --offset or --timestamp")
-        policy = "earliest" if from_beginning else "latest"
-        run(_consume_in_group(topic, group, policy, isolation_level, bootstrap_server, count, write))
-        return
-
-    run(_consume_partitions(topic, partition, start, follow, isolation_level, bootstrap_server, count, write))
+    return json_writer if as_json else format_writer(DEFAULT_FORMAT if format_ is None else format_, marker)
 
 
-async def _consume_partitions(
-    topic: str,
-    partitions: list[int] | None,
-    start: Position,
-    follow: bool,
-    isolation_level: str,
-    bootstrap_server: str,
-    count: int | None,
-    write: Callable[[ConsumerRecord], bytes],
-) -> None:
-    async with Reader(
-        bootstrap_servers=bootstrap_server,
-        client_id="ottla-consume",
-        isolation_level=isolation_level,
-        auto_offset_reset="earliest",
-    ) as reader:
-        numbers = await find_partitions(reader, topic, partitions, bootstrap_server)
-        names = [TopicPartition(topic, number) for number in numbers]
-        ends = {} if follow else await reader.end_offsets(names)
-        reader.assign(await _positions(reader, names, start))
-        left = count
-        while left is None or left > 0:
-            if not follow and all(reader.is_known(name) and reader.position(name) >= ends[name] for name in names):
-                break
-            records = await reader.fetch(timeout_ms=None if follow else 100)
-            if not follow:
-                # Only --follow prints records that were written after the command started.
-                records = [one for one in records if one.offset < ends[TopicPartition(topic, one.partition)]]
-            if left is not None:
-                records = records[:left]
-                left -= len(records)
-            _put_out(records, write)
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The options that name the start, of which only one may be given."""
 
+    from_beginning: bool
+    offset: str | None
+    timestamp: str | None
 
-async def _consume_in_group(
-    topic: str,
-    group: str,
-    auto_offset_reset: str,
-    isolation_level: str,
-    bootstrap_server: str,
-    count: int | None,
-    write: Callable[[ConsumerRecord], bytes],
-) -> None:
-    async with Consumer(
-        topic,
-        bootstrap_servers=bootstrap_server,
-        client_id="ottla-consume",
-        group_id=group,
-        auto_offset_reset=auto_offset_reset,
-        isolation_level=isolation_level,
-        allow_auto_create_topics=False,
-    ) as consumer:
-        await find_partitions(consumer, topic, None, bootstrap_server)
-        left = count
-        while left is None or left > 0:
-            found = await consumer.getmany(max_records=left)
-            for records in found.values():
-                _put_out(records, write)
-                left = None if left is None else left - len(records)
+    def __post_init__(self) -> None:
+        if self.from_beginning + (self.offset is not None) + (self.timestamp is not None) > 1:
+            raise CommandError("give one of --from-beginning, --offset and --timestamp")
 
+    def check_group(self) -> None:
+        """Raise CommandError if the start is one that a group cannot have."""
+        if self.offset is not None or self.timestamp is not None:
+            raise CommandError(
+                "--group cannot be used with --offset or --timestamp: it starts at its committed offsets"
+                " (`ottla groups reset-offsets` changes them)"
+            )
 
-def _put_out(records: Iterable[ConsumerRecord], write: Callable[[ConsumerRecord], bytes]) -> None:
-    if written := b"".join([write(record) for record in records]):
-        sys.stdout.buffer.write(written)
-        sys.stdout.buffer.flush()
-
-
-def _start(from_beginning: bool, offset: str | None, timestamp: str | None, follow: bool) -> Position:
-    """Return the start position; -N means N before the end. Raises CommandError."""
-    if from_beginning + (offset is not None) + (timestamp is not None) > 1:
-        raise CommandError("give one of --from-beginning, --offset and --timestamp")
-    if timestamp is not None:
-        return Timestamp(parse_time(timestamp, "--timestamp"))
-    if offset is None:
-        return "end" if follow and not from_beginning else "beginning"
-    if offset == "beginning":
-        return "beginning"
-    if offset == "end":
-        return "end"
-    try:
-        return int(offset)
-    except ValueError:
-        raise CommandError(f"--offset {offset!r} must be a number, beginning or end") from None
-
-
-async def _positions(reader: Reader, names: list[TopicPartition], start: Position) -> dict[TopicPartition, Position]:
-    if not isinstance(start, int) or start >= 0:
-        return dict.fromkeys(names, start)
-    beginnings = await reader.beginning_offsets(names)
-    ends = await reader.end_offsets(names)
-    return {name: max(beginnings[name], ends[name] + start) for name in names}
+    def range(self, *, follow: bool) -> OffsetRange:
+        """Return the range to read. Raises CommandError."""
+        now_ms = int(time.time() * 1000)
+        if self.timestamp is not None:
+            return OffsetRange(Edge(Anchor.TIME, parse_moment(self.timestamp, "--timestamp", now_ms)))
+        if self.offset is None:
+            return OffsetRange(END if follow and not self.from_beginning else BEGINNING)
+        wanted = parse_range(self.offset, "--offset", now_ms)
+        if follow and wanted.end is not None and wanted.end.anchor is Anchor.TIME:
+            raise CommandError("--follow cannot be used with an END that is a time: give an offset, or no END")
+        return wanted

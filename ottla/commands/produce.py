@@ -18,7 +18,7 @@ from ottla.command_line.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer
 from ottla.command_line.progress import Progress
 from ottla.command_line.retry_warning import warn_of_retries
 from ottla.command_line.session import explain_refusal, run, say
-from ottla.commands.line_source import open_source, read_lines
+from ottla.records.line_source import open_source, read_lines
 
 # Not a limit for records, which the broker sets: it only limits one request.
 MAX_REQUEST_SIZE = 100 * 1024 * 1024

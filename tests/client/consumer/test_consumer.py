@@ -212,6 +212,8 @@ async def test_manual_assignment(servers, name):
         await source.subscribe([name])
         assert await take(source, 10) == list(range(10))
         with pytest.raises(IllegalStateError, match="unsubscribe"):
+            source.incremental_assign({first: 0})
+        with pytest.raises(IllegalStateError, match="unsubscribe"):
             source.assign([first])
 
 

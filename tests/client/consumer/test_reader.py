@@ -9,6 +9,7 @@ from client.consumer.reader import Reader
 from client.consumer.reader_state import Timestamp
 from client.errors import (
     ClosedError,
+    IllegalStateError,
     InvalidOptionError,
     KafkaError,
     NoOffsetError,
@@ -275,6 +276,20 @@ async def test_a_new_assignment_replaces_the_old_one(fake):
         source.assign({TopicPartition("many", 0): "beginning"})
         assert source.assignment() == [TopicPartition("many", 0)]
         assert numbers(await take(source, 10)) == list(range(50, 60))
+
+
+async def test_partitions_are_added_to_those_that_are_read(fake):
+    fill(fake, 10)
+    fill(fake, 5, topic="many", start=50)
+    async with reader(fake) as source:
+        source.assign({T0: "beginning"})
+        assert numbers(await take(source, 4)) == [0, 1, 2, 3]
+        source.incremental_assign({TopicPartition("many", 0): 2})
+        assert source.assignment() == [T0, TopicPartition("many", 0)]
+        assert sorted(numbers(await take(source, 9))) == [4, 5, 6, 7, 8, 9, 52, 53, 54]
+        with pytest.raises(IllegalStateError, match="t-0 is assigned already"):
+            source.incremental_assign({TopicPartition("many", 1): 0, T0: 0})
+        assert source.assignment() == [T0, TopicPartition("many", 0)]
 
 
 async def test_pause_and_resume(fake):

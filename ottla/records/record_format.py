@@ -16,6 +16,7 @@ from ottla.command_line.failure import CommandError
 from ottla.command_line.options import unescape
 
 DEFAULT_FORMAT = r"%s\n"
+FORMAT_HELP = r"%t topic %p partition %o offset %T time %k key %s value %K %S their lengths %h headers, \n \t \xNN."
 
 
 def format_writer(text: str, null_marker: bytes) -> Callable[[ConsumerRecord], bytes]:

@@ -1,0 +1,1 @@
+"""Records as `ottla consume` prints them and `ottla produce` reads them."""
