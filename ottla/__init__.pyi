@@ -3,6 +3,7 @@
 from broker.broker import Broker as Broker
 from broker.settings.config import BrokerConfig as BrokerConfig
 from client.admin.admin import Admin as Admin
+from client.admin.api_versions import ServedApi as ServedApi
 from client.admin.features import Features as Features
 from client.admin.features import FeatureVersions as FeatureVersions
 from client.admin.types import ActiveProducer as ActiveProducer

@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "adopt-logs": "Register the topics in the log directories of a stopped broker. For a cluster of one broker.",
     "zookeeper": "Run the ZooKeeper of pyspark's jars on 127.0.0.1, for development; Ctrl-C stops it.",
     "cluster": "Run a cluster on 127.0.0.1: ZooKeeper and brokers, each in its own process; Ctrl-C stops all in order.",
-    "topics": "List, create, describe, alter and delete topics.",
+    "topics": "List, create, describe, alter, trim and delete topics.",
     "configs": "Show and change the settings of topics and brokers.",
     "groups": "Consumer groups: their members, offsets and lag.",
     "transactions": "Show transactions, their producers and partitions, and abort hanging ones.",

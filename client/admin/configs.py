@@ -4,13 +4,14 @@ Requests about a topic's settings go to any broker. Requests about one broker's 
 it knows its static settings. The name "" means the dynamic default of all brokers, which any broker knows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from client.admin.base import AdminBase
 from client.admin.types import ConfigChange, ConfigEntry, ConfigSource, ResourceType
-from client.errors import error_for
+from client.errors import KafkaError, error_for
 from client.options import refuse
 from client.wire.connection import Connection
+from protocol.error_codes import ErrorCode
 from protocol.messages import incremental_alter_configs as incremental
 from protocol.messages.alter_configs import (
     AlterableConfig,
@@ -18,7 +19,12 @@ from protocol.messages.alter_configs import (
     AlterConfigsResource,
     AlterConfigsResponse,
 )
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 
 
 class ConfigAdmin(AdminBase):
@@ -34,36 +40,58 @@ class ConfigAdmin(AdminBase):
         include_documentation: bool = False,
     ) -> dict[str, ConfigEntry]:
         """The settings of a topic or broker, sorted by name. Raises UnknownTopicOrPartitionError, …"""
-        wanted = DescribeConfigsResource(
-            resource_type=int(resource),
-            resource_name=name,
-            configuration_keys=None if keys is None else list(keys),
+        found = await self._describe_configs(
+            resource, [name], keys, include_synonyms=include_synonyms, include_documentation=include_documentation
         )
-        request = DescribeConfigsRequest(resources=[wanted])
+        if isinstance(entries := found[name], KafkaError):
+            raise entries
+        return entries
 
-        async def ask() -> dict[str, ConfigEntry]:
-            connection = await self._connection_for(resource, name)
+    async def describe_topic_configs(
+        self, topics: Iterable[str], keys: Iterable[str] | None = None
+    ) -> dict[str, dict[str, ConfigEntry] | KafkaError]:
+        """The settings of several topics, in one request. Return the settings or the error of each topic."""
+        names = list(topics)
+        return await self._describe_configs(ResourceType.TOPIC, names, keys) if names else {}
+
+    async def _describe_configs(
+        self,
+        resource: ResourceType,
+        names: Sequence[str],
+        keys: Iterable[str] | None,
+        *,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> dict[str, dict[str, ConfigEntry] | KafkaError]:
+        """The settings of resources, as the broker of the first one describes them, or the error of each.
+
+        Errors that may pass are retried. "Unknown topic" is not one of them here: the topic may have been deleted.
+        """
+        wanted = None if keys is None else list(keys)
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=int(resource), resource_name=name, configuration_keys=wanted)
+                for name in names
+            ]
+        )
+
+        async def ask() -> dict[str, dict[str, ConfigEntry] | KafkaError]:
+            connection = await self._connection_for(resource, names[0])
             version = connection.common_version(DescribeConfigsRequest)
             request.include_synonyms = include_synonyms and version >= 1
             request.include_documentation = include_documentation and version >= 3
             response = await connection.call(request, DescribeConfigsResponse, version)
-            found = {}
+            found: dict[str, dict[str, ConfigEntry] | KafkaError] = {}
             for result in response.results:
-                if result.error_code:
-                    raise error_for(result.error_code, result.error_message, context=_label(resource, name))
-                for entry in result.configs:
-                    source = _source(entry.config_source, entry.is_default)
-                    synonyms = tuple((one.name, one.value, _source(one.source)) for one in entry.synonyms)
-                    found[entry.name] = ConfigEntry(
-                        entry.name,
-                        entry.value,
-                        source,
-                        entry.read_only,
-                        entry.is_sensitive,
-                        entry.documentation,
-                        synonyms,
-                    )
-            return dict(sorted(found.items()))
+                name = result.resource_name
+                if not result.error_code:
+                    found[name] = _entries(result)
+                    continue
+                error = error_for(result.error_code, result.error_message, context=_label(resource, name))
+                if error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise error
+                found[name] = error
+            return found
 
         return await self._cluster.retry(ask, timeout_s=self._timeout_s)
 
@@ -124,6 +152,18 @@ class ConfigAdmin(AdminBase):
         if int(name) not in self._cluster.metadata.brokers:
             raise refuse("broker", name, "the cluster has no such broker now")
         return await self._cluster.connection(int(name))
+
+
+def _entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:
+    """The settings of one resource, sorted by name."""
+    found = {}
+    for entry in result.configs:
+        source = _source(entry.config_source, entry.is_default)
+        synonyms = tuple((one.name, one.value, _source(one.source)) for one in entry.synonyms)
+        found[entry.name] = ConfigEntry(
+            entry.name, entry.value, source, entry.read_only, entry.is_sensitive, entry.documentation, synonyms
+        )
+    return dict(sorted(found.items()))
 
 
 def _label(resource: ResourceType, name: str) -> str:

@@ -77,6 +77,11 @@ class ConfigEntry(NamedTuple):
         """Whether the value is the default."""
         return self.source == ConfigSource.DEFAULT_CONFIG
 
+    @property
+    def is_topics_own(self) -> bool:
+        """Whether the value was set for this topic."""
+        return self.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+
 
 class ConfigChange(NamedTuple):
     """One change of a setting; `value` is ignored for DELETE."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 WIDE = 100_000
+_LEAST_FOLDED = 12
 
 
 def print_json(value: Any) -> None:
@@ -15,21 +16,44 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Print a table on standard output, with numbers right-aligned; its width is limited only on a terminal."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, long: str | None = None, file: TextIO | None = None
+) -> None:
+    """Print a table on standard output (or `file`), with numbers right-aligned.
+
+    The width is limited only on a terminal. There, the cells of the column `long` are folded first, so that the other
+    columns keep their words in one piece as long as the terminal has room for them.
+    """
     from rich.console import Console  # rich takes 20 ms; --json does not need it
     from rich.table import Table
     from rich.text import Text
 
+    out = sys.stdout if file is None else file
     lines = [list(row) for row in rows]
-    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    console = Console(file=out, width=None if out.isatty() else WIDE, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    is_tight = long is None or _width_left(columns, lines, long, console.width) < _LEAST_FOLDED
     for index, column in enumerate(columns):
         numeric = bool(lines) and all(isinstance(line[index], (int, float)) for line in lines)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        whole = not is_tight and column != long
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for line in lines:
-        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in line))
+        table.add_row(*(Text(_cell(cell)) for cell in line))
     console.print(table)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _width_left(columns: Sequence[str], lines: Sequence[Sequence[object]], long: str, width: int) -> int:
+    """Return how many characters of a line the other columns and the gaps of two leave for the column `long`."""
+    others = [
+        max([len(column), *(len(_cell(line[index])) for line in lines)])
+        for index, column in enumerate(columns)
+        if column != long
+    ]
+    return width - sum(others) - 2 * (len(columns) - 1)
 
 
 def human_bytes(size: float) -> str:

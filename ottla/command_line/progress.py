@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 
 INTERVAL_S = 0.2
 
@@ -21,12 +20,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()
 
     def update(self, count: int) -> None:

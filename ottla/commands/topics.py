@@ -1,16 +1,14 @@
-"""`ottla topics`: list, create, describe, alter and delete topics."""
+"""`ottla topics`: list, create, alter and delete topics; `topic_description` and `topic_trim` have the rest."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from client.admin.admin import Admin
 from client.admin.types import ConfigChange, ConfigOperation, NewTopic, ResourceType
-from client.consumer.offsets import EARLIEST, LATEST
-from client.errors import KafkaError, UnsupportedApiError
-from client.topic_partition import TopicPartition
-from client.wire.metadata import PartitionMetadata, TopicMetadata
+from client.errors import KafkaError
+from client.wire.metadata import TopicMetadata
+from ottla.command_line.confirmation import Yes, confirm
 from ottla.command_line.failure import CommandError
 from ottla.command_line.options import (
     DEFAULT_BOOTSTRAP_SERVER,
@@ -19,11 +17,25 @@ from ottla.command_line.options import (
     parse_assignment,
     parse_pairs,
 )
-from ottla.command_line.output import human_bytes, print_json, print_table
-from ottla.command_line.session import describe_topics, run, say
+from ottla.command_line.output import print_json, print_table
+from ottla.command_line.session import describe_topics, run
+from ottla.commands import topic_description, topic_trim
+from ottla.commands.topic_selection import (
+    AtMinIsr,
+    Names,
+    PartitionFilter,
+    Regex,
+    Unavailable,
+    UnderMinIsr,
+    UnderReplicated,
+    WithOverrides,
+    named_topics,
+    partitions_in_state,
+    topics_with_overrides,
+)
 from protocol.uuid import uuid_to_string
 
-topics = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
+topics = typer.Typer(help="List, create, describe, alter, trim and delete topics.", no_args_is_help=True)
 
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
 Assignment = Annotated[
@@ -42,23 +54,41 @@ Configs = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    topic_description.register(topics)
+    topic_trim.register(topics)
     app.add_typer(topics, name="topics")
 
 
-@topics.command("list", epilog="Example:  ottla topics list --json")
+@topics.command("list", epilog="Example:  ottla topics list --regex 'orders\\..*'")
 def list_topics(
+    names: Names = None,
+    regex: Regex = False,
     internal: Annotated[
         bool, typer.Option("--internal", help="Also internal topics such as __consumer_offsets.")
     ] = False,
+    under_replicated: UnderReplicated = False,
+    unavailable: Unavailable = False,
+    at_min_isr: AtMinIsr = False,
+    under_min_isr: UnderMinIsr = False,
+    with_overrides: WithOverrides = False,
     as_json: AsJson = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """List the topics of the cluster."""
+    """List the topics of the cluster; with the state of a partition, the topics that have such a partition.
+
+    Names, --regex and the states of partitions also find internal topics.
+    """
+    wanted = PartitionFilter(under_replicated, unavailable, at_min_isr, under_min_isr)
+    hides_internal = not (internal or names) and wanted.selects_all
 
     async def main() -> None:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            found = await admin.describe_topics()
-        shown = [topic for topic in found.values() if internal or not topic.is_internal]
+            found = await named_topics(admin, names, regex=regex)
+            if with_overrides:
+                found = await topics_with_overrides(admin, found)
+            if not wanted.selects_all:
+                found = {name: found[name] for name in await partitions_in_state(admin, found, wanted)}
+        shown = [topic for topic in found.values() if not (hides_internal and topic.is_internal)]
         if as_json:
             print_json([{**_counts(topic), "internal": topic.is_internal} for topic in shown])
         else:
@@ -124,124 +154,6 @@ def create(
     run(main())
 
 
-@topics.command(epilog="Example:  ottla topics describe orders")
-def describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Topics. Default: all.", metavar="[TOPIC...]")] = None,
-    under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only partitions with a replica out of sync.")
-    ] = False,
-    unavailable: Annotated[
-        bool, typer.Option("--unavailable", help="Only partitions without a leader; combines with --under-replicated.")
-    ] = False,
-    as_json: AsJson = False,
-    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
-) -> None:
-    """Show partitions with leader, replicas, offsets and size, and the settings that differ from the defaults.
-
-    --under-replicated and --unavailable also search internal topics.
-    """
-    wants_all = not (under_replicated or unavailable)
-
-    def is_shown(partition: PartitionMetadata) -> bool:
-        is_under_replicated = len(partition.isr) < len(partition.replicas)
-        return wants_all or (under_replicated and is_under_replicated) or (unavailable and partition.leader < 0)
-
-    async def main() -> None:
-        async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            found = await describe_topics(admin, names)
-            described = [
-                await _describe(admin, topic, shown)
-                for topic in found.values()
-                if (shown := [number for number, one in topic.partitions.items() if is_shown(one)])
-                and (names or not wants_all or not topic.is_internal)
-            ]
-        if as_json:
-            print_json(described)
-            return
-        if not wants_all and not described:
-            say("no such partition")
-        for position, topic in enumerate(described):
-            _print_description(topic, len(found[topic["topic"]].partitions), first=position == 0)
-
-    run(main())
-
-
-async def _describe(admin: Admin, topic: TopicMetadata, shown: Sequence[int]) -> dict[str, Any]:
-    """Describe a topic, with the partitions in `shown`."""
-    partitions = {number: topic.partitions[number] for number in shown}
-    led = [TopicPartition(topic.name, number) for number, one in partitions.items() if one.leader >= 0]
-    earliest = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
-    latest = await admin.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
-    sizes: dict[int, int] = {}
-    configs: dict[str, str | None] = {}
-    try:
-        for log_dir in await admin.describe_log_dirs():
-            for replica in log_dir.replicas:
-                if replica.is_future or replica.topic != topic.name:
-                    continue
-                if log_dir.broker_id == topic.partitions[replica.partition].leader:
-                    sizes[replica.partition] = replica.size_bytes
-        entries = await admin.describe_configs(ResourceType.TOPIC, topic.name)
-        configs = {entry.name: entry.value for entry in entries.values() if not entry.is_default}
-    except UnsupportedApiError:
-        pass  # an old broker, or one that does not implement all APIs: show what is available
-    except KafkaError as error:
-        if not error.retriable:
-            raise
-    return {
-        "topic": topic.name,
-        "topic_id": uuid_to_string(topic.topic_id),
-        "internal": topic.is_internal,
-        "configs": configs,
-        "partitions": [
-            {
-                "partition": number,
-                "leader": one.leader if one.leader >= 0 else None,
-                "leader_epoch": one.leader_epoch,
-                "replicas": list(one.replicas),
-                "isr": list(one.isr),
-                "offline": list(one.offline_replicas),
-                "start_offset": _offset(earliest, TopicPartition(topic.name, number)),
-                "end_offset": _offset(latest, TopicPartition(topic.name, number)),
-                "size_bytes": sizes.get(number),
-            }
-            for number, one in partitions.items()
-        ],
-    }
-
-
-def _offset(found: Any, partition: Any) -> int | None:
-    return found[partition].offset if partition in found else None
-
-
-def _print_description(topic: dict[str, Any], count: int, *, first: bool) -> None:
-    partitions = topic["partitions"]
-    if not first:
-        print()
-    replicas = max((len(partition["replicas"]) for partition in partitions), default=0)
-    size = human_bytes(sum(partition["size_bytes"] or 0 for partition in partitions))
-    part = "" if len(partitions) == count else f"{len(partitions)} of "
-    print(f"{topic['topic']}  id {topic['topic_id']}, {part}{count} partitions, replication factor {replicas}, {size}")
-    for name, value in topic["configs"].items():
-        print(f"  {name}={value}")
-    columns = ("partition", "leader", "epoch", "replicas", "isr", "offline", "start", "end", "size")
-    rows = [
-        (
-            one["partition"],
-            one["leader"],
-            one["leader_epoch"],
-            ",".join(map(str, one["replicas"])),
-            ",".join(map(str, one["isr"])),
-            ",".join(map(str, one["offline"])) or "-",
-            one["start_offset"],
-            one["end_offset"],
-            None if one["size_bytes"] is None else human_bytes(one["size_bytes"]),
-        )
-        for one in partitions
-    ]
-    print_table(columns, rows)
-
-
 @topics.command(epilog="Example:  ottla topics alter orders --partitions 16 --config retention.ms=3600000")
 def alter(
     name: Topic,
@@ -282,20 +194,36 @@ def alter(
 @topics.command(epilog="Example:  ottla topics delete orders")
 def delete(
     names: Annotated[list[str], typer.Argument(help="Names of the topics.", metavar="TOPIC...")],
+    regex: Regex = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
+    yes: Yes = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Delete topics with all their records. This cannot be undone."""
+    """Delete topics with all their records. This cannot be undone.
 
-    async def main() -> None:
+    At a terminal, the command asks for confirmation. --regex never matches internal topics.
+    """
+    if regex and if_exists:
+        raise CommandError("--regex and --if-exists cannot be used together")
+
+    async def find() -> list[str]:
         async with Admin(bootstrap_servers=bootstrap_server) as admin:
-            known = await admin.describe_topics()
-            if not if_exists:
-                await describe_topics(admin, names)
-            errors = await admin.delete_topics([name for name in names if name in known])
+            if if_exists:
+                known = await admin.describe_topics()
+                return [name for name in dict.fromkeys(names) if name in known]
+            found = await named_topics(admin, names, regex=regex)
+        return [name for name, topic in found.items() if not (regex and topic.is_internal)]
+
+    async def main(wanted: list[str]) -> None:
+        async with Admin(bootstrap_servers=bootstrap_server) as admin:
+            errors = await admin.delete_topics(wanted)
         for name, error in errors.items():
             if error is not None:
                 raise error
             print(f"{name} deleted")
 
-    run(main())
+    wanted = run(find())
+    if not wanted:
+        return
+    confirm(f"Delete {', '.join(wanted)} with all records?", yes=yes)
+    run(main(wanted))

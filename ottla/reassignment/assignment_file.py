@@ -3,7 +3,8 @@
     {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
 
 `log_dirs` has a log directory for each replica: an absolute path on its broker, or "any" for the current directory, or
-one that the broker chooses. `log_dirs` is optional. A file that only names partitions has no `replicas`.
+one that the broker chooses. `log_dirs` is optional. A file that only names partitions has no `replicas`. A file for the
+deletion of records has an `offset` in place of both.
 """
 
 import json
@@ -19,6 +20,8 @@ from ottla.command_line.failure import CommandError
 _VERSION = 1
 _ANY = "any"
 _MAX_INT = 2**31 - 1
+_MAX_OFFSET = 2**63 - 1
+_ALL_RECORDS = -1
 STDIN = "-"
 
 
@@ -54,6 +57,22 @@ def read_assignment(path: Path) -> Assignment:
 def read_partitions(path: Path) -> list[TopicPartition]:
     """Return the partitions that a file names. Raises the errors of `read_assignment`."""
     return [partition for _, _, partition in _entries(path, {"topic", "partition"})]
+
+
+def read_trim_offsets(path: Path) -> dict[TopicPartition, int]:
+    """Return the offset of each partition: records before it shall be deleted; -1 stands for all records.
+
+    Raises the errors of `read_assignment`.
+    """
+    found = {}
+    for where, entry, partition in _entries(path, {"topic", "partition", "offset"}):
+        offset = entry.get("offset")
+        if not isinstance(offset, int) or isinstance(offset, bool) or not _ALL_RECORDS <= offset <= _MAX_OFFSET:
+            raise CommandError(
+                f"{where}: offset {json.dumps(offset)} must be a number from {_ALL_RECORDS} (all records)"
+            )
+        found[partition] = offset
+    return found
 
 
 def format_assignment(

@@ -27,6 +27,7 @@ COMMANDS = [
     ("topics", "create"),
     ("topics", "describe"),
     ("topics", "alter"),
+    ("topics", "trim"),
     ("topics", "delete"),
     ("groups",),
     *(

@@ -1,6 +1,11 @@
 """`ottla topics`."""
 
+import sys
+
 import pytest
+
+from support.deadlines import DEADLINE_S
+from support.terminal import CTRL_C, Terminal
 
 
 def test_create_list_describe_delete(on):
@@ -24,7 +29,7 @@ def test_create_list_describe_delete(on):
     assert "made" not in [topic["topic"] for topic in on("topics", "list", "--json").json]
 
 
-def test_describe_all_takes_none(on):
+def test_describe_without_names_shows_all_topics(on):
     on("topics", "create", "all-1", "all-2")
     names = [topic["topic"] for topic in on("topics", "describe", "--json").json]
     assert names == sorted(names)
@@ -69,11 +74,69 @@ def test_validate_only(on):
     assert "unknown topic never" in on("topics", "describe", "never", code=1).err
 
 
-def test_unknown_topic_is_named_with_what_is_near(on):
+def test_an_unknown_topic_is_reported_with_similar_names(on):
     on("topics", "create", "orders")
     for words in (("describe", "ordrs"), ("delete", "ordrs")):
         assert on("topics", *words, code=1).err == "ottla: unknown topic ordrs (did you mean orders?)\n"
     assert on("topics", "delete", "ordrs", "--if-exists").out == ""
+
+
+def test_regular_expressions_select_topics(on):
+    on("topics", "create", "rx.orders", "rx.invoices", "rx.orders-old")
+
+    def names(*words):
+        return [topic["topic"] for topic in on("topics", *words, "--json").json]
+
+    assert names("list", "-r", r"rx\.orders.*") == ["rx.orders", "rx.orders-old"]
+    assert names("list", "-r", "rx.orders", ".*invoices") == ["rx.invoices", "rx.orders"]
+    assert names("list", "rx.invoices") == ["rx.invoices"]
+    assert names("describe", "--regex", ".*-old") == ["rx.orders-old"]
+    assert "no topic matches 'rx'" in on("topics", "list", "-r", "rx", code=1).err
+    assert "'(' is not a regular expression: missing )" in on("topics", "list", "-r", "(", code=1).err
+    assert "--regex needs a regular expression" in on("topics", "list", "-r", code=1).err
+    assert "did you mean rx.orders" in on("topics", "list", "rx.order", code=1).err
+    assert (
+        on("topics", "delete", "-r", r"rx\..*").out == "rx.invoices deleted\nrx.orders deleted\nrx.orders-old deleted\n"
+    )
+    assert "cannot be used together" in on("topics", "delete", "-r", "x", "--if-exists", code=1).err
+
+
+def test_states_of_partitions_select_topics(on):
+    """One broker has one replica in sync: a minimum of 1 is met exactly, a minimum of 2 is not met."""
+    on("topics", "create", "isr-1", "-p", 2)
+    on("topics", "create", "isr-2", "-p", 2, "-c", "min.insync.replicas=2")
+
+    def names(*words):
+        return [topic["topic"] for topic in on("topics", *words, "--json").json]
+
+    at, under = names("list", "--at-min-isr"), names("list", "--under-min-isr")
+    assert "isr-1" in at
+    assert "isr-2" not in at
+    assert under == ["isr-2"]
+    assert names("describe", "--under-min-isr") == under
+    assert names("describe", "--under-replicated", "--under-min-isr", "isr-1") == []
+    assert names("list", "--under-replicated", "--unavailable") == []
+    assert names("list", "--with-overrides", "isr-1", "isr-2") == ["isr-2"]
+    assert names("describe", "--with-overrides", "-r", "isr-.") == ["isr-2"]
+    [described] = on("topics", "describe", "isr-2", "--json").json
+    assert described["min_insync_replicas"] == 2
+    assert on("topics", "describe", "isr-1", "--offline").err == "no such partition\n"
+    on("topics", "delete", "isr-1", "isr-2")
+
+
+def test_delete_asks_at_a_terminal(on):
+    on("topics", "create", "asked")
+    command = [sys.executable, "-m", "ottla", "topics", "delete", "asked"]
+    for keys, said, code in (("n\n", "not confirmed", 1), (CTRL_C, "[y/N]", 130), ("yes\n", "asked deleted", 0)):
+        with Terminal(command) as terminal:
+            terminal.wait_for("Delete asked with all records? [y/N]")
+            terminal.type(keys)
+            terminal.wait_for(said)
+            assert terminal.process.wait(DEADLINE_S) == code
+    on("topics", "create", "asked")
+    with Terminal([*command, "--yes"]) as terminal:
+        terminal.wait_for("asked deleted")
+    assert "[y/N]" not in terminal.shown
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pty
 import select
 import subprocess
 from collections.abc import Sequence
-from types import TracebackType
 
 from support.polling import until_blocking
 
@@ -30,12 +29,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, 9)
         self.process.wait()

@@ -107,6 +107,14 @@ async def test_configs(admin, topic):
         await admin.describe_configs(ResourceType.TOPIC, "nosuch")
 
 
+async def test_configs_of_several_topics(admin, topic):
+    await admin.incremental_alter_configs(ResourceType.TOPIC, topic, [ConfigChange("retention.bytes", "6")])
+    found = await admin.describe_topic_configs([topic, "nosuch"], ["retention.bytes"])
+    assert [(entry.name, entry.value) for entry in found[topic].values()] == [("retention.bytes", "6")]
+    assert isinstance(found["nosuch"], UnknownTopicOrPartitionError)
+    assert await admin.describe_topic_configs([]) == {}
+
+
 async def test_broker_configs(admin):
     found = await admin.describe_configs(ResourceType.BROKER, "0", ["log.dirs"])
     assert found["log.dirs"].source == ConfigSource.STATIC_BROKER_CONFIG
